@@ -30,7 +30,12 @@ WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")
 
 def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
     """Return an image [rows, columns, channels], resized by bilinear interpolation; 1 channel: grey, 3: red, green, blue."""
-    return _read(path, channels, lambda own: (rows, columns))[0]
+    return read_resized(path, rows, columns, channels)[0]
+
+
+def read_resized(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+    """Return an image as `read_image` does, and its own rows and columns."""
+    return _read(path, channels, lambda own: (rows, columns))
 
 
 def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:

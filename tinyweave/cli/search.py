@@ -29,7 +29,10 @@ else:
 CARD, RECORD = "card.md", "result.json"
 MAX_ARCH = 1 << 20  # bytes of a file
 
-Task = Annotated[str, typer.Option("--task", metavar="images|keywords|sensors|detection", help="What the samples are.")]
+Task = Annotated[
+    str,
+    typer.Option("--task", metavar="images|visual-wake-words|keywords|sensors|detection", help="What the samples are."),
+]
 Data = Annotated[
     Path,
     typer.Option("--data", metavar="DIR", help="A folder with a folder of files for each class; of detection VOC's or COCO's."),
@@ -47,7 +50,10 @@ BySpeaker = Annotated[
     bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
 ]
 Classes = Annotated[
-    str | None, typer.Option("--classes", metavar="A,B", help="Detection: what to find; else all that boxes are.")
+    str | None,
+    typer.Option(
+        "--classes", metavar="A,B", help="Detection: what to find; else all that boxes are. Visual wake words: person."
+    ),
 ]
 Window = Annotated[int, typer.Option("--window", min=4, help="Sensors: rows of a window.")]
 

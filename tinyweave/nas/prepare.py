@@ -13,9 +13,10 @@ from ..tasks.detection import read_detection
 from ..tasks.images import read_images
 from ..tasks.sensors import read_sensors
 from ..tasks.sounds import read_sounds
+from ..tasks.visual_wake_words import WANTED, read_visual_wake_words
 from .space import MOBILE, SearchSpace, detectors, keywords, sensors, small_images
 
-TASKS = ("images", "keywords", "sensors", "detection")
+TASKS = ("images", "visual-wake-words", "keywords", "sensors", "detection")
 SMALL = 64  # rows or columns up to which an image is a small one
 SIDES = range(8, 513)
 
@@ -23,7 +24,8 @@ SIDES = range(8, 513)
 @dataclass(frozen=True)
 class Preparation:
     """What is done to samples. size, channels: of images, rows and columns. seconds, bands, by_speaker: see `read_sounds`.
-    window: rows of a sensor's values. classes, anchors, stride: of detection, see `read_detection`."""
+    window: rows of a sensor's values. classes, anchors, stride: of detection, see `read_detection`; of visual wake words
+    one class."""
 
     size: tuple[int, int] = (32, 32)
     channels: int = 3
@@ -41,9 +43,14 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
     match task:
         case "images":
             size, channels = _checked(prepared)
-            small = max(size) <= SMALL
-            space = small_images(channels=channels) if small else replace(MOBILE, channels=channels)
-            return read_images(folder, size, channels, progress), replace(space, sizes=(size,))
+            return read_images(folder, size, channels, progress), _space(size, channels)
+        case "visual-wake-words":
+            size, channels = _checked(prepared)
+            if len(prepared.classes) > 1:
+                raise CompileError("visual wake words are of one class", "give --classes one, as person")
+            about = {"wanted": prepared.classes[0] if prepared.classes else WANTED}
+            data = read_visual_wake_words(folder, size, channels, **about, progress=progress)
+            return data, _space(size, channels)
         case "keywords":
             heard = prepared.seconds, prepared.bands
             data = read_sounds(folder, *heard, by_speaker=prepared.by_speaker, progress=progress)
@@ -53,10 +60,16 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
             return data, sensors(data.values.shape[2], data.values.shape[3])
         case "detection":
             size, channels = _checked(prepared)
-            about: dict[str, Any] = {"classes": prepared.classes, "anchors": prepared.anchors, "stride": prepared.stride}
-            data = read_detection(folder, size, channels, **about, progress=progress)
+            given: dict[str, Any] = {"classes": prepared.classes, "anchors": prepared.anchors, "stride": prepared.stride}
+            data = read_detection(folder, size, channels, **given, progress=progress)
             return data, detectors(size, channels, len(data.preparation["anchors"]))
     raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
+
+
+def _space(size: tuple[int, int], channels: int) -> SearchSpace:
+    """Return the space that is searched for images of this size."""
+    space = small_images(channels=channels) if max(size) <= SMALL else replace(MOBILE, channels=channels)
+    return replace(space, sizes=(size,))
 
 
 def _checked(prepared: Preparation) -> tuple[tuple[int, int], int]:

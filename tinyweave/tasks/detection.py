@@ -59,15 +59,13 @@ def read_detection(
     labels = np.full((len(images), most, len(BOX)), -1, np.float32)
     for index, (image, boxes) in enumerate(zip(images, wanted, strict=True)):
         pixels, own = read_fitted(image.path, *size, channels)
-        if image.size not in (None, own):
-            said = " x ".join(map(str, image.size or ()))
-            raise CompileError(f"'{image.path}' is {own[0]} x {own[1]}, its annotation is for {said}", MEND)
+        check_size(image.path, image.size, own)
         top, left = ((side - inner) // 2 for side, inner in zip(size, pixels.shape, strict=False))
         rows, columns = pixels.shape[:2]
         values[index, top : top + rows, left : left + columns] = (pixels.astype(np.int16) - ZERO).astype(np.int8)
         scale = np.array([rows / own[0], columns / own[1]] * 2)
         for number, box in enumerate(boxes):
-            inside = _clipped(image.path, box, own) * scale + (top, left, top, left)
+            inside = clipped(image.path, box, own) * scale + (top, left, top, left)
             labels[index, number] = (names.index(box.label), *inside, box.flag)
         progress("reading images", index + 1, len(images))
     numbers = np.array([PARTS.index(part) for part in parts], np.uint8)
@@ -95,7 +93,14 @@ def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -
     return list(wanted) or there
 
 
-def _clipped(path: Path, box: LabelledBox, own: tuple[int, int]) -> Floats:
+def check_size(path: Path, said: tuple[int, int] | None, own: tuple[int, int]) -> None:
+    """Raise CompileError where an image's annotation is for one of another size."""
+    if said not in (None, own):
+        told = " x ".join(map(str, said or ()))
+        raise CompileError(f"'{path}' is {own[0]} x {own[1]}, its annotation is for {told}", MEND)
+
+
+def clipped(path: Path, box: LabelledBox, own: tuple[int, int]) -> Floats:
     """Return the edges of a box inside its image of `own` rows and columns."""
     edges = np.array(box[1:5])
     if edges[2] <= edges[0] or edges[3] <= edges[1]:

@@ -1,0 +1,102 @@
+"""Visual wake words: a picture shows a person if a box has at least 0.5 % of it; bad folders are told in a line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tinyweave.ir import CompileError
+from tinyweave.nas.prepare import Preparation, task_of
+from tinyweave.tasks.annotations import Annotated, LabelledBox
+from tinyweave.tasks.dataset import PARTS
+from tinyweave.tasks.visual_wake_words import read_visual_wake_words, shows
+
+ROWS, COLUMNS, COUNT = 40, 100, 60
+LEAST = ROWS * COLUMNS // 200  # 20 pixels are 0.5 %
+
+
+def coco(folder: Path, boxes: dict[int, list[float]], name: str = "instances_train2017", first: int = 0, **more: Any) -> Path:
+    """Write images of which some have a box: number -> left, top, width, height."""
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    (folder / "annotations").mkdir(exist_ok=True)
+    numbers = range(first, first + COUNT)
+    for number in numbers:
+        pixels = np.full((ROWS, COLUMNS, 3), number, np.uint8)
+        Image.fromarray(pixels).save(folder / "images" / f"{number}.png")
+    images = [{"id": n, "file_name": f"{n}.png", "height": ROWS, "width": COLUMNS} for n in numbers]
+    kinds = [{"id": 1, "name": "person"}, {"id": 2, "name": "dog"}]
+    found = [{"id": n, "image_id": n, "category_id": 1, "bbox": box, **more} for n, box in boxes.items()]
+    dogs = [{"id": 1000 + n, "image_id": n, "category_id": 2, "bbox": [0, 0, 50, 20]} for n in numbers if n % 4 == 0]
+    record = {"images": images, "annotations": found + dogs, "categories": kinds}
+    (folder / "annotations" / f"{name}.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.mark.parametrize("crowd", [0, 1])
+def test_a_box_of_half_a_percent_makes_a_person(tmp_path: Path, crowd: int) -> None:
+    """Of three boxes one is large enough, one a pixel too small, and one as large but mostly outside."""
+    forms = ([50, 10, 5, LEAST / 5], [50, 10, LEAST - 1, 1], [-4, 10, 5, LEAST / 5])
+    folder = coco(tmp_path, {n: list(forms[n % 3]) for n in range(COUNT - 6)}, "all", iscrowd=crowd)
+    made = read_visual_wake_words(folder, (20, 30), 1)
+    assert made.kind == "images" and made.classes == ("no person", "person") and made.values.shape == (COUNT, 20, 30, 1)
+    for sample, label in zip(made.values, made.labels, strict=True):
+        number = int(sample[0, 0, 0]) + 128
+        assert label == (number % 3 == 0 and number < COUNT - 6) and (sample == sample[0, 0, 0]).all()
+    assert made.preparation["source"] == "visual-wake-words"
+
+
+def test_lists_of_coco_say_the_parts(tmp_path: Path) -> None:
+    """The published validation set is the test, and training gives up some of its images for validation."""
+    half = {n: [0.0, 0.0, 40.0, 30.0] for n in range(0, 2 * COUNT, 2)}
+    coco(tmp_path, {n: box for n, box in half.items() if n < COUNT})
+    coco(tmp_path, {n: box for n, box in half.items() if n >= COUNT}, "instances_val2017", COUNT)
+    made = read_visual_wake_words(tmp_path, (8, 8), 1)
+    numbers = made.values[:, 0, 0, 0].astype(int) + 128
+    assert {PARTS[part] for part in made.parts[numbers >= COUNT]} == {"test"}
+    assert {PARTS[part] for part in made.parts[numbers < COUNT]} == {"train", "validation"}
+
+
+def test_other_classes_and_the_task_s_name(tmp_path: Path) -> None:
+    folder = coco(tmp_path, {0: [0, 0, 50, 20]}, "all")
+    made, space = task_of("visual-wake-words", folder, Preparation((16, 24), 3, classes=("dog",)))
+    assert made.classes == ("dog", "no dog") and (made.labels == 0).sum() == COUNT / 4
+    assert space.sizes == ((16, 24),)
+    with pytest.raises(CompileError, match="visual wake words are of one class; give --classes one"):
+        task_of("visual-wake-words", folder, Preparation((16, 24), 3, classes=("dog", "person")))
+
+
+def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
+    for number, (boxes, wanted, why) in enumerate(
+        (
+            ({0: [0, 0, 50, 20]}, "cat", "no box is a 'cat'; classes are dog, person"),
+            ({0: [0, 0, 50, 20]}, "person", "class 'person' has"),
+            ({0: [200, 0, 50, 20]}, "person", "has a box outside its 40 rows and 100 columns"),
+            ({0: [10, 0, 0, 20]}, "person", "has an empty box"),
+        )
+    ):
+        with pytest.raises(CompileError, match=why):
+            read_visual_wake_words(coco(tmp_path / str(number), boxes, "all"), (8, 8), wanted=wanted)
+    folder = coco(tmp_path / "size", {n: [0, 0, 50, 20] for n in range(0, COUNT, 2)}, "all")
+    Image.new("RGB", (COLUMNS, ROWS + 1)).save(folder / "images" / "7.png")
+    with pytest.raises(CompileError, match=r"7\.png' is 41 x 100, its annotation is for 40 x 100"):
+        read_visual_wake_words(folder, (8, 8))
+    with pytest.raises(CompileError, match="is no folder"):
+        read_visual_wake_words(tmp_path / "none", (8, 8))
+
+
+def test_an_image_whose_annotation_says_no_size_is_looked_at(tmp_path: Path) -> None:
+    Image.new("RGB", (COLUMNS, ROWS)).save(tmp_path / "a.png")
+    for share, answer in ((LEAST, True), (LEAST - 1, False)):
+        box = LabelledBox("person", 1, 2, 2, 2 + share)
+        assert shows(Annotated(tmp_path / "a.png", None, (box,)), "person") is answer
+
+
+@pytest.mark.shared
+def test_a_set_of_photographs(shared: Path) -> None:
+    made = read_visual_wake_words(shared / "data" / "person_voc", (48, 48))
+    assert made.classes == ("no person", "person") and np.bincount(made.labels).tolist() == [132, 209]
