@@ -276,6 +276,7 @@ def search(
     prepared: Preparation | None = None,
     seed: int = 0,
     processes: int = 2,
+    ray: bool = False,
     **changes: Any,
 ) -> SearchResult:
     """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
@@ -284,8 +285,8 @@ def search(
     task: "images", "keywords", "sensors" or "detection". strategy: "halving" trains many networks a little and few for long;
     "supernet" trains all at once and breeds the best; "auto" takes the latter with a GPU or 3 hours. minutes: about how long to
     train, 20 if not given. against: costs ("ram", "flash", "macs", "ms") that the supernet's search makes small, too. prepared:
-    what is done to the files. The same call goes on with a run that was interrupted. Of the options the planner takes
-    `stream_inputs`, `max_mac_overhead` and the limits.
+    what is done to the files. ray: train on a Ray cluster, that of RAY_ADDRESS or one that is started here. The same call goes
+    on with a run that was interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
     """
     from .nas import costs, prepare, searching
 
@@ -307,6 +308,7 @@ def search(
         minutes=minutes,
         seed=seed,
         processes=processes,
+        ray=ray,
         against=against,
     )
 

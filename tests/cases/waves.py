@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.nas.costs import Target
+from tinyweave.nas.evolution import Evolution
+from tinyweave.nas.halving import Rung
+from tinyweave.nas.one_shot import OneShot
+from tinyweave.nas.space import ElasticGroup, SearchSpace
 from tinyweave.tasks.dataset import Dataset
+
+BOARD = find("stm32f412")
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="64k", latency_ms=30))
+GROUPS = ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2)), ElasticGroup(24, 2, (1, 2), (3, 5, 7), (2, 3))
+SPACE = SearchSpace("tiny", ((1, 24),), 2, (0.5, 1.0), 16, GROUPS, stem_kernel=(1, 5))
+NUMBERS = OneShot(1, 2, Evolution(4, 2, 2, 2, 0.2, 1), (Rung(2, 1), Rung(1, 2)))
 
 
 def waves(count: int = 900) -> Dataset:
@@ -16,3 +31,13 @@ def waves(count: int = 900) -> Dataset:
     parts = np.arange(count) % 5
     of_part = np.where(parts == 0, 2, np.where(parts == 1, 1, 0)).astype(np.uint8)
     return Dataset("sensors", ("slow", "fast"), np.round(values).astype(np.int8)[:, None], labels, of_part, {"window": 24})
+
+
+def wave_files(folder: Path, count: int = 60) -> None:
+    """Write the same as csv files, in a folder for each class."""
+    rng = np.random.default_rng(4)
+    for label, speed in (("slow", 0.4), ("fast", 1.6)):
+        (folder / label).mkdir(parents=True)
+        for take in range(count):
+            wave = np.sin(rng.uniform(0, 6) + speed * np.arange(64)) + rng.normal(0, 0.2, 64)
+            np.savetxt(folder / label / f"{take}.csv", np.stack([wave, -wave], axis=1), delimiter=",")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from cases.waves import waves  # noqa: E402
+from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
 
 from tinyweave import api  # noqa: E402
-from tinyweave.devices import find  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.nas import halving, one_shot, searching  # noqa: E402
 from tinyweave.nas.arch import to_json  # noqa: E402
@@ -23,30 +21,24 @@ from tinyweave.nas.evolution import Evolution  # noqa: E402
 from tinyweave.nas.halving import Rung  # noqa: E402
 from tinyweave.nas.one_shot import OneShot, from_record, narrowed, numbers_for, paper_sized  # noqa: E402
 from tinyweave.nas.searching import SearchResult, search  # noqa: E402
-from tinyweave.nas.space import ElasticGroup, SearchSpace, arch_of, small_images, smallest  # noqa: E402
+from tinyweave.nas.space import SearchSpace, arch_of, small_images, smallest  # noqa: E402
+from tinyweave.nas.workers import Workers  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 from tinyweave.report.search import card, search_record  # noqa: E402
 
-BOARD = find("stm32f412")
-TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="64k", latency_ms=30))
-GROUPS = ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2)), ElasticGroup(24, 2, (1, 2), (3, 5, 7), (2, 3))
-SPACE = SearchSpace("tiny", ((1, 24),), 2, (0.5, 1.0), 16, GROUPS, stem_kernel=(1, 5))
-NUMBERS = OneShot(1, 2, Evolution(4, 2, 2, 2, 0.2, 1), (Rung(2, 1), Rung(1, 2)))
+pytestmark = pytest.mark.usefixtures("one_worker", "few_of_each_width")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_process() -> Iterator[None]:
-    """One process trains and measures for all of these searches."""
-    start = halving.pool
-    with start(1) as pool, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(halving, "pool", lambda processes: nullcontext(pool) if processes == 1 else start(processes))
+@pytest.fixture(scope="module")
+def few_of_each_width() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(one_shot, "PER_WIDTH", 2)
         yield
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS, processes=1)
+def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
+    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS)
 
 
 @pytest.mark.emulator
@@ -91,8 +83,8 @@ def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchRes
     places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):
-            search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS, processes=1, progress=stop_at(title, count))
-    resumed = search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS, processes=1)
+            search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS, progress=stop_at(title, count))
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS)
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     assert resumed.candidates == found.candidates
     files = [each.folder / "network.tflite" for each in (resumed, found)]
@@ -147,21 +139,21 @@ def test_numbers_follow_from_the_time_and_are_never_more_than_the_papers() -> No
         assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
 
 
-def test_seconds_are_measured(tmp_path: Path) -> None:
+def test_seconds_are_measured(one_worker: Workers, tmp_path: Path) -> None:
     data = waves(200)
     halving.save_data(data, tmp_path / halving.DATA)
     arch = arch_of(SPACE, smallest(SPACE), 2)
-    seconds = one_shot.seconds_of(data, SPACE, arch, tmp_path, count=1, progress=lambda *_: None)
+    seconds = one_shot.seconds_of(data, SPACE, arch, tmp_path, one_worker, count=1, progress=lambda *_: None)
     assert set(seconds) == set(one_shot.SHARES) and all(0 < value < 60 for value in seconds.values())
 
 
-def test_the_width_that_leaves_most_room_is_searched() -> None:
+def test_the_width_that_leaves_most_room_is_searched(one_worker: Workers) -> None:
     space, classes = small_images(), 10
     loose = Target(BOARD, api.limits_of(BOARD, flash="1m"))
     space = SearchSpace(**{**vars(space), "widths": (0.5, 1.0)})
-    assert narrowed(space, loose, classes).widths == (1.0,)
+    assert narrowed(space, loose, classes, one_worker).widths == (1.0,)
     least = costs(arch_of(space, smallest(space), classes), loose)
     tight = Target(BOARD, api.limits_of(BOARD, flash=least.flash + 4000))
-    assert narrowed(space, tight, classes).widths == (0.5,)
+    assert narrowed(space, tight, classes, one_worker).widths == (0.5,)
     with pytest.raises(CompileError, match="the smallest one exceeds flash"):
-        narrowed(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash - 1)), classes)
+        narrowed(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash - 1)), classes, one_worker)

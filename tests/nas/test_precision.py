@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +52,7 @@ def photographs(folder: Path, count: int = 48) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _same_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new process would spend most of its time on importing PyTorch."""
-    monkeypatch.setattr(halving, "pool", lambda processes: ThreadPoolExecutor(1))
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 def command(verb: str, *instead: tuple[str, str]) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.waves import waves
+from cases.stripes import stripes
+from cases.waves import wave_files, waves
 
 pytest.importorskip("torch", reason="needs torch")
 
@@ -26,6 +26,7 @@ from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
 from tinyweave.nas.proxies import ranked
 from tinyweave.nas.searching import SearchResult, best_first, drawn, search, wilson
 from tinyweave.nas.space import arch_of, largest, sampled, sensors, small_images, smallest
+from tinyweave.nas.workers import Workers
 from tinyweave.report.schema import faults, kind_of
 
 BOARD = find("stm32f412")
@@ -34,18 +35,12 @@ TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="64k", latency_ms=30
 TWO = [Rung(3, 1), Rung(1, 2)]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_process() -> Iterator[None]:
-    """One process trains for all of these searches: a new one would spend most of its time on importing PyTorch."""
-    start = halving.pool
-    with start(1) as pool, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(halving, "pool", lambda processes: nullcontext(pool) if processes == 1 else start(processes))
-        yield
+pytestmark = pytest.mark.usefixtures("one_worker")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return search(waves(), SPACE, TARGET, tmp_path_factory.mktemp("found"), rungs=TWO, processes=1)
+def found(one_worker: Workers, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
+    return search(waves(), SPACE, TARGET, tmp_path_factory.mktemp("found"), rungs=TWO)
 
 
 @pytest.mark.emulator
@@ -81,11 +76,11 @@ def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchRes
 
     for count in (1, 3):
         with pytest.raises(StopError):
-            search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, processes=1, progress=stop_after(count))
+            search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, progress=stop_after(count))
         with (tmp_path / "results.jsonl").open("a") as file:
             file.write('{"rung": 0, "cand')  # what a power cut leaves
             file.write("\n")
-    resumed = search(waves(), SPACE, TARGET, tmp_path, rungs=TWO, processes=1)
+    resumed = search(waves(), SPACE, TARGET, tmp_path, rungs=TWO)
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     files = [folder.folder / "network.tflite" for folder in (resumed, found)]
     assert files[0].read_bytes() == files[1].read_bytes()
@@ -130,15 +125,13 @@ def test_the_best_network_that_fits_when_built_is_taken(
 
     monkeypatch.setattr(searching, "deployed", deployed)
     shutil.copytree(found.folder, tmp_path / "same")  # all are trained there
-    result = search(waves(), SPACE, TARGET, tmp_path / "same", rungs=TWO, processes=1)
+    result = search(waves(), SPACE, TARGET, tmp_path / "same", rungs=TWO)
     order = [record["candidate"] for record in best_first(result.trained)]
     assert not too_much.fits and len(tried) == 3 == len(order)
     assert result.fits and result.arch == result.candidates[order[2]][0] and result.trained == found.trained
 
 
-def test_what_does_not_fit_when_built_is_not_trained_for_long(
-    found: SearchResult, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_when_built_is_not_trained_for_long(found: SearchResult, one_worker: Workers, tmp_path: Path) -> None:
     """The best of the first rung is too slow as it was built: the second best goes on in its place, unless none fits."""
     first = sorted((each for each in found.trained if each["rung"] == 0), key=lambda each: -each["accuracy"])
     best, second = (each["candidate"] for each in first[:2])
@@ -149,7 +142,7 @@ def test_what_does_not_fit_when_built_is_not_trained_for_long(
         shutil.copytree(found.folder, folder)
         lines = [json.dumps(each) for each in found.trained if each["rung"] == 0]
         (folder / "results.jsonl").write_text("\n".join(lines) + "\n")
-        trained = halving.halve(archs, TWO, folder, fits=lambda number: number not in refused, processes=1)  # noqa: B023
+        trained = halving.halve(archs, TWO, folder, one_worker, fits=lambda number: number not in refused)  # noqa: B023
         assert [each["candidate"] for each in trained if each["rung"] == 1] == [goes_on]
 
 
@@ -234,11 +227,6 @@ def test_data_go_to_the_trainings_and_back(tmp_path: Path) -> None:
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_no_processes_train_nothing(tmp_path: Path) -> None:
-    with pytest.raises(CompileError, match="0 processes train nothing"):
-        halving.halve([], [Rung(1, 1)], tmp_path, processes=0)
-
-
 @pytest.mark.emulator
 def test_search_and_train_from_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -254,12 +242,7 @@ def test_search_and_train_from_the_command_line(
     monkeypatch.setattr(halving, "seconds_per_epoch", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
     monkeypatch.setattr(searching, "POOL", 1)
-    rng = np.random.default_rng(4)
-    for label, speed in (("slow", 0.4), ("fast", 1.6)):
-        (tmp_path / "data" / label).mkdir(parents=True)
-        for take in range(60):
-            wave = np.sin(rng.uniform(0, 6) + speed * np.arange(64)) + rng.normal(0, 0.2, 64)
-            np.savetxt(tmp_path / "data" / label / f"{take}.csv", np.stack([wave, -wave], axis=1), delimiter=",")
+    wave_files(tmp_path / "data")
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
     code = main(["search", *given, "--window", "24", "--minutes", "0.1", "--processes", "1", "-o", str(tmp_path / "found")])
     record = json.loads(capsys.readouterr().out)
@@ -277,3 +260,24 @@ def test_search_and_train_from_the_command_line(
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
     assert "--task speech is unknown; it is one of images, keywords, sensors" in capsys.readouterr().err
+
+
+@pytest.mark.emulator
+def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'tinyweave[images]'")
+    from tinyweave.nas.prepare import Preparation
+
+    monkeypatch.setattr(halving, "RUNGS", ((2, 20),))
+    monkeypatch.setattr(halving, "seconds_per_epoch", lambda *_: 60.0)
+    monkeypatch.setattr(searching, "POOL", 1)
+    values, labels = stripes(200, 0)
+    for number, (value, label) in enumerate(zip(values, labels, strict=True)):
+        folder = tmp_path / "photos" / ("across", "along")[label]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.fromarray((value[:, :, 0].astype(np.int16) + 128).astype(np.uint8)).save(folder / f"{number}.png")
+    prepared = Preparation((8, 8), channels=1)
+    found = tw.search(
+        tmp_path / "photos", tmp_path / "found", "stm32f412", prepared=prepared, minutes=40, ram="8k", flash="96k"
+    )
+    assert found.fits and found.deployment.verification.ok and found.arch.image == (8, 8, 1) and len(found.trained) == 2
+    assert found.accuracy["test_int8"] > 0.8

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,6 +92,7 @@ def search(
     bands: Bands = 40,
     window: Window = 128,
     processes: Processes = 2,
+    ray: Annotated[bool, typer.Option("--ray", help="Train on a Ray cluster: RAY_ADDRESS's, or one started here.")] = False,
     as_json: Json = False,
 ) -> int:
     """Find a network for your samples that fits a device.
@@ -103,7 +106,7 @@ def search(
     heard = chosen["seconds"], bands, chosen["by_speaker"]
     prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen))
     target = _target(chosen)
-    with steps.progress_bar() as report:
+    with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         found = searching.search(
             samples,
@@ -114,6 +117,7 @@ def search(
             minutes=minutes,
             seed=chosen["seed"],
             processes=processes,
+            ray=ray,
             against=against or (),
             progress=report,
         )
@@ -171,6 +175,11 @@ def _check(given: arch.Arch, samples: Any) -> None:
         raise ir.CompileError(f"the network has {given.anchors} anchors, the samples are for {anchors}", "0: a classifier")
     if given.classes != classes:
         raise ir.CompileError(f"the network has {given.classes} classes, the samples have {classes}", "give it as many")
+
+
+def _is_beside() -> bool:
+    """Return whether torchrun started this process beside the one that tells how far the search is."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
 def _classes(chosen: Options) -> tuple[str, ...]:

@@ -7,9 +7,8 @@ when it ends, so that a run that is interrupted goes on from there, to the same 
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ir import CompileError
 from ..progress import Progress, silent
 from ..tasks.boxes import head_of
 from ..tasks.dataset import Dataset
 from . import arch as archs
 from .arch import Arch
+from .workers import Workers
 
 RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
 RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
@@ -99,12 +98,12 @@ def batch_of(data: Dataset) -> int:
     return 128 if data.counts()["train"] >= 5000 else 64
 
 
-def seconds_per_epoch(arch: Arch, folder: Path, progress: Progress) -> float:
-    """Return the seconds that one epoch of a network takes in a process of its own, from a part of an epoch."""
-    with pool(1) as workers:
-        progress("measuring how fast it trains", 0, 1)
-        workers.submit(_timed, archs.to_json(arch), str(folder), 1).result()  # imports, and caches
-        return float(workers.submit(_timed, archs.to_json(arch), str(folder), 8).result())
+def seconds_per_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> float:
+    """Return the seconds that one epoch of a network takes one worker of several, from a part of an epoch."""
+    progress("measuring how fast it trains", 0, 1)
+    place = str(folder.resolve())
+    workers.submit(_timed, archs.to_json(arch), place, 1).result()  # imports, and caches
+    return float(workers.submit(_timed, archs.to_json(arch), place, 8).result())
 
 
 def _timed(arch: str, folder: str, steps: int) -> float:
@@ -131,11 +130,11 @@ def halve(
     candidates: Sequence[Arch],
     rungs: Sequence[Rung],
     folder: Path,
+    workers: Workers,
     *,
     starts: Sequence[Path] = (),
     fits: Callable[[int], bool] | None = None,
     seed: int = 0,
-    processes: int = 2,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
     """Return a record per training: rung, candidate, accuracy on the validation part, the file of its weights.
@@ -148,30 +147,31 @@ def halve(
     done = read_results(folder)
     alive, total = list(range(min(len(candidates), rungs[0].candidates))), total_epochs(rungs)
 
+    place = folder.resolve()
+
     def start(number: int, candidate: int) -> str | None:
         if number:
-            return str(folder / done[number - 1, candidate]["weights"])
-        return str(starts[candidate]) if starts else None
+            return str(place / done[number - 1, candidate]["weights"])
+        return str(starts[candidate].resolve()) if starts else None
 
-    with pool(processes) as workers:
-        for number, rung in enumerate(rungs):
-            fitting = list(islice(filter(fits, alive), rung.candidates)) if fits and number == 1 else []
-            alive = fitting or alive[: rung.candidates]
-            missing = [candidate for candidate in alive if (number, candidate) not in done]
-            jobs = {
-                workers.submit(
-                    train_one,
-                    archs.to_json(candidates[candidate]),
-                    str(folder / DATA),
-                    rung.epochs,
-                    seed + candidate,
-                    start=start(number, candidate),
-                    end=str(folder / WEIGHTS / f"{number}-{candidate}.pt"),
-                ): candidate
-                for candidate in missing
-            }
-            _collect(jobs, number, done, folder, partial(_tell, rungs, done, number, total, progress))
-            alive.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
+    for number, rung in enumerate(rungs):
+        fitting = list(islice(filter(fits, alive), rung.candidates)) if fits and number == 1 else []
+        alive = fitting or alive[: rung.candidates]
+        missing = [candidate for candidate in alive if (number, candidate) not in done]
+        jobs = {
+            workers.submit(
+                train_one,
+                archs.to_json(candidates[candidate]),
+                str(place / DATA),
+                rung.epochs,
+                seed + candidate,
+                start=start(number, candidate),
+                end=str(place / WEIGHTS / f"{number}-{candidate}.pt"),
+            ): candidate
+            for candidate in missing
+        }
+        _collect(jobs, number, done, folder, partial(_tell, rungs, done, number, total, progress))
+        alive.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
     return [done[key] for key in sorted(done)]
 
 
@@ -221,19 +221,3 @@ def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
                 if (folder / record["weights"]).is_file():
                     found[record["rung"], record["candidate"]] = record
     return found
-
-
-def pool(processes: int) -> ProcessPoolExecutor:
-    """Return processes of one thread each: two of them train nearly twice as fast as one of two threads."""
-    if processes < 1:
-        raise CompileError(f"{processes} processes train nothing", "give at least one")
-    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _one_thread)
-
-
-def _one_thread() -> None:
-    import signal
-
-    import torch
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
-    torch.set_num_threads(1)

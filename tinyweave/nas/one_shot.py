@@ -6,10 +6,12 @@ that is interrupted goes on to the same end. Sources: TinyNAS (arXiv 2007.10319)
 
 from __future__ import annotations
 
+import hashlib
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir import CompileError
 from ..progress import Progress, silent
 from ..tasks.dataset import Dataset
 from . import arch as archs
@@ -28,9 +31,11 @@ from .costs import Costs, Target
 from .evolution import Evaluated, Evolution, best_of, check_feasible, evolve, priced
 from .halving import Rung
 from .space import SearchSpace, arch_of, largest, sampled
+from .workers import Workers
 
 if TYPE_CHECKING:
     from .learning.supernet import Supernet
+    from .learning.team import Team
 
 SUPERNET, MEMORY = "supernet.pt", "evolution.jsonl"
 RATE = 0.05  # for 256 samples at once
@@ -38,6 +43,7 @@ PAPER = {"images": 150, "sounds": 100}  # epochs of the largest network, twice a
 OTHERS = 100  # the same, of samples of other kinds
 FINE_TUNED = 100  # epochs, at most
 FINALISTS = 4
+MOST = 4  # processes that share a supernet: one for each network of a step
 SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time
 PER_WIDTH = 16  # networks of each width, of which those that fit say which width is the best
 PERCENTILE = 80
@@ -90,52 +96,89 @@ def numbers_for(seconds: float, costs: dict[str, float], kind: str, processes: i
     )
 
 
-def narrowed(
-    space: SearchSpace, target: Target, classes: int, *, processes: int = 1, progress: Progress = silent
-) -> SearchSpace:
+def narrowed(space: SearchSpace, target: Target, classes: int, workers: Workers, progress: Progress = silent) -> SearchSpace:
     """Return the space of the one width whose networks that fit have the most multiply-accumulates: stage one of TinyNAS.
 
     Compared are 80th percentiles, as the lecture has it. A supernet of all widths would learn mostly networks that do not fit.
     """
     check_feasible(space, target, classes)
     found = dict[float, float]()
-    with halving.pool(processes) as workers:
-        for number, width in enumerate(space.widths):
-            progress("choosing the width", number, len(space.widths))
-            rng = random.Random(f"{space.name} {width}")
-            drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
-            fit = [cost.macs for cost in _priced_in(workers, target, drawn) if cost is not None and cost.fit]
-            found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
+    for number, width in enumerate(space.widths):
+        progress("choosing the width", number, len(space.widths))
+        rng = random.Random(f"{space.name} {width}")
+        drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
+        fit = [cost.macs for cost in _priced_in(workers, target, drawn) if cost is not None and cost.fit]
+        found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
     best = max(found, key=lambda width: (found[width], -width))  # of none that fits, the narrowest
     return replace(space, widths=(best,))
 
 
 def train_supernet(
-    data: Dataset, space: SearchSpace, numbers: OneShot, folder: Path, *, seed: int, count: int, progress: Progress
+    data: Dataset,
+    space: SearchSpace,
+    numbers: OneShot,
+    folder: Path,
+    *,
+    seed: int,
+    count: int,
+    team: Team | None = None,
+    progress: Progress,
 ) -> Path:
-    """Train the supernet of a space with `count` threads, and return the file of its weights."""
+    """Train the supernet of a space with `count` threads, and return the file of its weights.
+
+    team: its other processes are in `help_train`; those of a machine share the threads.
+    """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
     from .learning.train import Recipe, fit, save, threads
 
     path, values = folder / SUPERNET, data.part("train")
-    if path.is_file():
+    is_done = path.is_file()
+    if team is not None:
+        share = max(1, count // int(os.environ.get("LOCAL_WORLD_SIZE", team.size)))
+        team.shared(None if is_done else (space, numbers, seed, share, digest(data)))
+    if is_done:
         return path
     recipe = Recipe(numbers.warm_up, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
     states = folder / "largest.epoch", folder / "supernet.epoch"
+    supernet = Supernet(space, len(data.classes), seed=seed)
     with threads(count):
-        supernet = Supernet(space, len(data.classes), seed=seed)
         first = module_of(supernet.largest, seed)
         title = "training the largest network"
         fit(first, *values, recipe, seed, checkpoint=states[0], progress=_named(title, progress))
         supernet.load(first)  # type: ignore[arg-type]
         supernet.sort()
+    with threads(count if team is None else share):
         title, recipe = "training the supernet", replace(recipe, epochs=numbers.epochs)
-        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], progress=_named(title, progress))
+        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], team=team, progress=_named(title, progress))
     save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
     for state in states:
         state.unlink(missing_ok=True)
     return path
+
+
+def help_train(data: Dataset, team: Team) -> None:
+    """Train a share of the supernet that the first process of a team is training."""
+    from .learning.supernet import Supernet, fit_supernet
+    from .learning.train import Recipe, threads
+
+    asked = team.shared()
+    if asked is None:
+        return
+    space, numbers, seed, count, samples = asked
+    if digest(data) != samples:
+        raise CompileError(f"process {team.rank} of torchrun has other samples than the first", "give all the same folder")
+    recipe = Recipe(numbers.epochs, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
+    with threads(count):
+        fit_supernet(Supernet(space, len(data.classes), seed=seed), *data.part("train"), recipe, seed, team=team)
+
+
+def digest(data: Dataset) -> str:
+    """Return what two processes compare to know whether they have the same samples."""
+    total = hashlib.sha256(repr((data.kind, data.classes)).encode())
+    for array in (data.values, data.labels, data.parts):
+        total.update(np.ascontiguousarray(array))
+    return total.hexdigest()
 
 
 def _named(title: str, progress: Progress) -> Progress:
@@ -175,9 +218,9 @@ def fine_tuned(
     numbers: OneShot,
     folder: Path,
     *,
+    workers: Workers,
     fits: Callable[[Arch], bool] = lambda _: True,
     seed: int = 0,
-    processes: int = 2,
     progress: Progress = silent,
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
     """Return the networks that evolution measured, those that were fine-tuned first, and a record per training.
@@ -185,48 +228,46 @@ def fine_tuned(
     fits: asked before a network is fine-tuned. The records are those of `halving.halve`; rung 0 is what networks reach with the
     supernet's weights, which have no file.
     """
-    with halving.pool(processes) as workers:
-        measured = evolve(
-            space,
-            target,
-            classes,
-            numbers.evolution,
-            _in_processes(workers, space, folder),
-            file=folder / MEMORY,
-            seed=seed,
-            price=lambda each: _priced_in(workers, target, each),
-            progress=progress,
-        )
-        count, against = numbers.rungs[0].candidates, numbers.evolution.against
-        best = best_of(measured, count, against)
-        order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
-        finalists = list(islice((each for each in order if fits(each.arch)), count)) or best
-        chosen = {each.arch for each in finalists}
-        ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
-        (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
-        starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
-        for each, start in zip(finalists, starts, strict=True):
-            if not start.is_file():
-                workers.submit(accuracy_of, archs.to_json(each.arch), space, str(folder), str(start)).result()
+    measured = evolve(
+        space,
+        target,
+        classes,
+        numbers.evolution,
+        _by(workers, space, folder),
+        file=folder / MEMORY,
+        seed=seed,
+        price=lambda each: _priced_in(workers, target, each),
+        progress=progress,
+    )
+    count, against = numbers.rungs[0].candidates, numbers.evolution.against
+    best = best_of(measured, count, against)
+    order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
+    finalists = list(islice((each for each in order if fits(each.arch)), count)) or best
+    chosen = {each.arch for each in finalists}
+    ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
+    (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
+    starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
+    for each, start in zip(finalists, starts, strict=True):
+        if not start.is_file():
+            workers.submit(accuracy_of, archs.to_json(each.arch), space, str(folder.resolve()), str(start.resolve())).result()
     told = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
     trained = halving.halve(
         [each.arch for each in finalists],
         numbers.rungs,
         folder,
+        workers,
         starts=starts,
         seed=seed,
-        processes=processes,
         progress=progress,
     )
     told += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], told
 
 
-def _in_processes(workers: ProcessPoolExecutor, space: SearchSpace, folder: Path) -> Callable[..., Iterator[tuple[int, float]]]:
+def _by(workers: Workers, space: SearchSpace, folder: Path) -> Callable[..., Iterator[tuple[int, float]]]:
     def measure(networks: Sequence[Arch]) -> Iterator[tuple[int, float]]:
-        jobs = {
-            workers.submit(accuracy_of, archs.to_json(arch), space, str(folder)): number for number, arch in enumerate(networks)
-        }
+        place = str(folder.resolve())
+        jobs = {workers.submit(accuracy_of, archs.to_json(arch), space, place): number for number, arch in enumerate(networks)}
         try:
             for job in as_completed(jobs):
                 yield jobs[job], job.result()
@@ -238,19 +279,27 @@ def _in_processes(workers: ProcessPoolExecutor, space: SearchSpace, folder: Path
     return measure
 
 
-def _priced_in(workers: ProcessPoolExecutor, target: Target, networks: Sequence[Arch]) -> list[Costs | None]:
-    return [cost for (cost,) in workers.map(priced, [target] * len(networks), [[arch] for arch in networks])]
+def _priced_in(workers: Workers, target: Target, networks: Sequence[Arch]) -> list[Costs | None]:
+    return [cost for (cost,) in workers.each(priced, [(target, [arch]) for arch in networks])]
 
 
 def seconds_of(
-    data: Dataset, space: SearchSpace, arch: Arch, folder: Path, *, count: int, progress: Progress
+    data: Dataset,
+    space: SearchSpace,
+    arch: Arch,
+    folder: Path,
+    workers: Workers,
+    *,
+    count: int,
+    size: int = 1,
+    progress: Progress,
 ) -> dict[str, float]:
     """Return what `numbers_for` needs to know, measured in a few steps each.
 
-    arch: a network that is likely to be fine-tuned. count: threads that train the supernet.
+    arch: a network that is likely to be fine-tuned. count: threads of this machine, size: processes that train the supernet.
     """
     from .learning.module import module_of
-    from .learning.supernet import BATCH, BATCHES, Supernet, fit_supernet
+    from .learning.supernet import BATCH, BATCHES, PER_BATCH, Supernet, fit_supernet
     from .learning.train import Recipe, accuracy, fit, threads
 
     progress("measuring how fast it trains", 0, 1)
@@ -269,10 +318,12 @@ def seconds_of(
     with threads(count):
         whole = arch_of(space, largest(space), len(data.classes))
         warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), few)
-        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe), few)
+    with threads(max(1, count // int(os.environ.get("LOCAL_WORLD_SIZE", size)))):
+        share = -(-PER_BATCH // size)
+        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, per_batch=share), few)
     calibrated, unseen = min(BATCH * BATCHES, len(values)), len(data.part("validation")[0])
     with threads(1):
         one = module_of(arch)
         evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), few) * (calibrated + unseen)
-    rungs = halving.seconds_per_epoch(arch, folder / halving.DATA, progress)
+    rungs = halving.seconds_per_epoch(arch, folder / halving.DATA, workers, progress)
     return {"warm_up": warm_up * len(values), "epochs": epochs * len(values), "evolution": 1.2 * evaluated, "rungs": rungs}

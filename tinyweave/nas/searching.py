@@ -11,11 +11,11 @@ import json
 import math
 import random
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from .one_shot import OneShot
 from .precision import precision, quant_of
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
+from .workers import Workers, pool
+
+if TYPE_CHECKING:
+    from .learning.team import Team
 
 STRATEGIES = ("auto", "halving", "supernet")
 OBJECTIVES = ("ram", "flash", "macs", "ms")
@@ -90,6 +94,7 @@ def search(
     minutes: float | None = None,
     seed: int = 0,
     processes: int = 2,
+    ray: bool = False,
     rungs: Sequence[Rung] | None = None,
     numbers: OneShot | None = None,
     against: Sequence[str] = (),
@@ -101,12 +106,45 @@ def search(
     strategy: "halving", "supernet", or "auto", which is the latter with a GPU or HOURS. minutes: MINUTES if not given; for a
     supernet on a GPU the numbers of the paper. rungs, numbers: how much is trained, by halving or with a supernet, instead of
     what `minutes` turn into by a measurement. against: costs, of OBJECTIVES, that a supernet's evolution makes small, too.
-    archs: train these, whether they fit or not, and draw none. Raise CompileError where nothing of the space fits, or where the
-    folder holds another search.
+    archs: train these, whether they fit or not, and draw none. ray: networks are trained and measured on a Ray cluster, see
+    `workers.pool`. Under torchrun all processes train the supernet; those beside the first end there (SystemExit). Raise
+    CompileError where nothing of the space fits, or where the folder holds another search.
     """
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
-    strategy = "halving" if rungs or archs else "supernet" if numbers else _strategy(strategy, minutes, against, folder)
+    from .learning.team import is_launched, joined
+
+    with ExitStack() as stack:
+        team = stack.enter_context(joined()) if is_launched() else None
+        if team is not None and team.rank:
+            one_shot.help_train(data, team)
+            raise SystemExit(0)
+        workers = stack.enter_context(pool(processes, ray=ray))
+        about: dict[str, Any] = {"strategy": strategy, "minutes": minutes, "seed": seed, "against": against, "archs": archs}
+        about |= {"rungs": rungs, "numbers": numbers, "team": team, "threads": processes, "progress": progress}
+        return _search(data, space, target, folder, workers, **about)
+
+
+def _search(
+    data: Dataset,
+    space: SearchSpace,
+    target: Target,
+    folder: Path,
+    workers: Workers,
+    *,
+    strategy: str,
+    minutes: float | None,
+    seed: int,
+    threads: int,
+    team: Team | None,
+    rungs: Sequence[Rung] | None,
+    numbers: OneShot | None,
+    against: Sequence[str],
+    archs: Sequence[Arch],
+    progress: Progress,
+) -> SearchResult:
+    strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
+    strategy = _strategy(strategy, minutes, against, folder, team)
     budget: Any = minutes if rungs is None else list(map(_pair, rungs))
     asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
     asked |= {"strategy": strategy, "against": list(against)}
@@ -116,31 +154,34 @@ def search(
         target = measured(target, space, len(data.classes))
         run = asked | {"networks": networks_in(space), "rest": target.rest, "code": target.code}
         if strategy == "supernet":
-            run |= _numbers(data, space, target, folder, numbers, minutes=minutes, processes=processes, progress=progress)
+            size = team.size if team else 1
+            given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "progress": progress}
+            run |= _numbers(data, space, target, folder, workers, numbers=numbers, **given)
             run["numbers"]["evolution"]["against"] = list(against)
         else:
             if rungs is None:
                 time = MINUTES if minutes is None else minutes
-                rungs = _rungs(space, target, data, folder, minutes=time, processes=processes, progress=progress)
-            given = [(arch, costs(arch, target)) for arch in archs]
-            candidates = given or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
+                rungs = _rungs(space, target, data, folder, workers, minutes=time, progress=progress)
+            fixed = [(arch, costs(arch, target)) for arch in archs]
+            candidates = fixed or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
             told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
             run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
         write_file(folder / RUN, json.dumps(run, indent=2))
     target = replace(target, rest=run["rest"], code=run["code"])
     built = _built(target, folder)
-    work = {"seed": seed, "processes": processes, "progress": progress}
+    work: dict[str, Any] = {"seed": seed, "progress": progress}
     if strategy == "supernet":
         numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
-        one_shot.train_supernet(data, narrow, numbers, folder, seed=seed, count=processes, progress=progress)
+        one_shot.train_supernet(data, narrow, numbers, folder, count=threads, team=team, **work)
+        classes = len(data.classes)
         candidates, trained = one_shot.fine_tuned(
-            narrow, target, len(data.classes), numbers, folder, fits=lambda arch: built(arch).fit, **work
+            narrow, target, classes, numbers, folder, workers=workers, fits=lambda arch: built(arch).fit, **work
         )
     else:
         rungs = [Rung(*pair) for pair in run["rungs"]]
         candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
         fits = None if archs else lambda number: built(candidates[number][0]).fit
-        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, fits=fits, **work)
+        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, workers, fits=fits, **work)
     for best in best_first(trained):
         arch, _ = candidates[best["candidate"]]
         progress("making the best one int8", 0, 1)
@@ -303,7 +344,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return (middle - half) / (1 + z), (middle + half) / (1 + z)
 
 
-def _strategy(strategy: str, minutes: float | None, against: Sequence[str], folder: Path) -> str:
+def _strategy(strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
     """Return "halving" or "supernet": what is asked for, else what the folder's search is, else what pays here."""
     if strategy not in STRATEGIES:
         raise CompileError(f"--strategy {strategy} is unknown", f"it is one of {', '.join(STRATEGIES)}")
@@ -311,6 +352,12 @@ def _strategy(strategy: str, minutes: float | None, against: Sequence[str], fold
         raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"it is one of {', '.join(OBJECTIVES)}")
     if against and strategy == "halving":
         raise CompileError("halving has one objective, accuracy", "leave out --against, or take --strategy supernet")
+    if team is not None:
+        if strategy == "halving":
+            raise CompileError("torchrun trains supernets only", "take --strategy supernet, or start without torchrun")
+        if team.size > one_shot.MOST:
+            raise CompileError(f"torchrun starts {team.size} processes", f"at most {one_shot.MOST} share a supernet")
+        return "supernet"
     if strategy != "auto":
         return strategy
     if (folder / RUN).is_file():
@@ -331,30 +378,32 @@ def _numbers(
     space: SearchSpace,
     target: Target,
     folder: Path,
-    numbers: OneShot | None,
+    workers: Workers,
     *,
+    numbers: OneShot | None,
     minutes: float | None,
-    processes: int,
+    threads: int,
+    size: int,
     progress: Progress,
 ) -> dict[str, Any]:
     """Return the width that is searched, and a supernet's numbers: given, the paper's, or what fits into so many minutes."""
-    narrow = one_shot.narrowed(space, target, len(data.classes), processes=processes, progress=progress)
+    narrow = one_shot.narrowed(space, target, len(data.classes), workers, progress)
     if numbers is None and minutes is None and has_gpu():
         numbers = one_shot.paper_sized(data.kind)
     elif numbers is None:
         (arch, _), *_ = drawn(narrow, target, len(data.classes), 1, seed=0, progress=progress)
-        seconds = one_shot.seconds_of(data, narrow, arch, folder, count=processes, progress=progress)
-        numbers = one_shot.numbers_for(60 * (MINUTES if minutes is None else minutes), seconds, data.kind, processes)
+        seconds = one_shot.seconds_of(data, narrow, arch, folder, workers, count=threads, size=size, progress=progress)
+        numbers = one_shot.numbers_for(60 * (MINUTES if minutes is None else minutes), seconds, data.kind, workers.count)
     return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
 
 
 def _rungs(
-    space: SearchSpace, target: Target, data: Dataset, folder: Path, *, minutes: float, processes: int, progress: Progress
+    space: SearchSpace, target: Target, data: Dataset, folder: Path, workers: Workers, *, minutes: float, progress: Progress
 ) -> tuple[Rung, ...]:
     """Return what fits into so many minutes, measured on one of the networks that are likely to be trained."""
     (arch, _), *_ = drawn(space, target, len(data.classes), 1, seed=0, progress=progress)
-    seconds = halving.seconds_per_epoch(arch, folder / halving.DATA, progress)
-    return halving.rungs_for(60 * minutes * processes / max(seconds, 1e-3))
+    seconds = halving.seconds_per_epoch(arch, folder / halving.DATA, workers, progress)
+    return halving.rungs_for(60 * minutes * workers.count / max(seconds, 1e-3))
 
 
 def _asked(

@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from cases.stripes import TINY, stripes
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -31,7 +31,6 @@ from tinyweave.nas.space import (  # noqa: E402
 
 MOBILE = replace(MOBILE_1280, sizes=((48, 48), (64, 64)), widths=(0.2, 0.3, 0.5))
 SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE)
-TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
 
 
 @pytest.fixture(autouse=True)
@@ -105,17 +104,6 @@ def test_channels_are_sorted_and_the_largest_network_stays_what_it_is() -> None:
     norms = units["project"].weight.abs().sum((0, 2, 3))
     assert torch.equal(norms, unsorted.sort(descending=True).values) and not torch.equal(norms, unsorted)
     assert (supernet(x) - before).abs().max() < 1e-12, "only the order in which a projection adds up differs"
-
-
-def stripes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noise with stripes along rows, or along columns."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 2, count)
-    values = rng.normal(0, 30, (count, 8, 8, 1))
-    wave = 40 * np.where(np.arange(8) % 2, 1, -1)
-    values[labels == 0] += wave[:, None, None]
-    values[labels == 1] += wave[None, :, None]
-    return np.clip(values, -128, 127).astype(np.int8), labels
 
 
 @pytest.mark.parametrize("distilled", [False, True])

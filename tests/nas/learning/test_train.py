@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
+from cases.stripes import stripes
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -24,17 +24,6 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def stripes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noise with stripes along rows, or along columns."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 2, count)
-    values = rng.normal(0, 30, (count, 8, 8, 1))
-    wave = 40 * np.where(np.arange(8) % 2, 1, -1)
-    values[labels == 0] += wave[:, None, None]
-    values[labels == 1] += wave[None, :, None]
-    return np.clip(values, -128, 127).astype(np.int8), labels
 
 
 def weights_of(module: torch.nn.Module) -> torch.Tensor:

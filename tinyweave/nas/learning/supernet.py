@@ -22,6 +22,7 @@ from ...tasks.dataset import SCALE
 from ..arch import Arch, Block, blocks
 from ..space import SearchSpace, arch_of, largest, sampled
 from .module import module_of
+from .team import Team
 from .train import Recipe, as_tensor, fit, mixed
 
 PER_BATCH = 4  # networks whose gradients a step adds up
@@ -179,28 +180,35 @@ def fit_supernet(
     per_batch: int = PER_BATCH,
     distilled: bool = False,
     checkpoint: Path | None = None,
+    team: Team | None = None,
     progress: Progress = silent,
 ) -> Supernet:
     """Train all networks of the space in place: at each step `per_batch` of them, drawn at random, add up their gradients.
 
     distilled: the largest one is the first of them, and the others learn the scores that it gives in place of the labels.
+    team: processes that share the networks of each step; all of them begin with the weights of the first one.
     """
+    if team is not None:
+        supernet.load_state_dict(team.shared({name: value.cpu() for name, value in supernet.state_dict().items()}))
 
-    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
+    def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
         rng = random.Random(f"{seed} {step}")
         drawn = (arch_of(supernet.space, sampled(supernet.space, rng), supernet.classes) for _ in range(per_batch))
         learned = targets
         for index, arch in enumerate(drawn):
-            is_teacher = distilled and index == 0
+            is_teacher, is_ours = distilled and index == 0, team is None or team.has(index)
+            if not is_ours and not is_teacher:
+                yield None
+                continue
             arch, smoothing = supernet.largest if is_teacher else arch, 0.0 if learned.ndim > 1 else recipe.smoothing
-            with mixed(samples):
+            with mixed(samples), torch.set_grad_enabled(is_ours):
                 scores = supernet(resized(samples, arch), arch)
                 loss = functional.cross_entropy(scores, learned, label_smoothing=smoothing)
-            yield loss
+            yield loss if is_ours else None
             if is_teacher:
                 learned = scores.detach().float().softmax(1)
 
-    fit(supernet, values, labels, recipe, seed, losses=losses, checkpoint=checkpoint, progress=progress)
+    fit(supernet, values, labels, recipe, seed, losses=losses, checkpoint=checkpoint, team=team, progress=progress)
     return supernet
 
 

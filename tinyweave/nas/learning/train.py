@@ -24,11 +24,13 @@ from ...tasks.boxes import Head
 from ...tasks.dataset import SCALE
 from . import detection
 from .augment import AUGMENT
+from .team import Team
 
 EVALUATED = 256  # samples at once
 STEEPEST = 10.0  # norm of the gradient of a step for boxes, whose number differs by image
-Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor]]
-"""Called at each step with samples, their classes, and the step's number: what is to become less, one by one."""
+Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
+"""Called at each step with samples, their classes, and the step's number: what is to become less, one by one; None where
+another process of a team computes it."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,14 @@ def fit(
     *,
     losses: Losses | None = None,
     checkpoint: Path | None = None,
+    team: Team | None = None,
     progress: Progress = silent,
 ) -> nn.Module:
     """Train the module in place, from the weights that it has; return it, ready to be evaluated.
 
     losses: by default one, the cross entropy of the module's scores, or that of boxes. checkpoint: a file that is written after
-    each epoch, and from which a run that was interrupted goes on. A GPU computes in mixed precision.
+    each epoch, and from which a run that was interrupted goes on; of a team the first process's file. A GPU computes in mixed
+    precision.
     """
     where, generator = device(), torch.Generator().manual_seed(seed)
     module = module.to(where).to(memory_format=torch.channels_last)
@@ -80,7 +84,8 @@ def fit(
     steps = max(1, len(x) // recipe.batch)
     optimiser = torch.optim.SGD(_decayed(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
-    first = _resume(checkpoint, module, optimiser, schedule, generator)
+    state = _read(checkpoint) if team is None else team.shared(_read(checkpoint) if team.rank == 0 else None)
+    first = _resume(state, module, optimiser, schedule, generator)
     augment = AUGMENT.get(recipe.kind)
     losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
     for epoch in range(first, recipe.epochs):
@@ -94,13 +99,17 @@ def fit(
             elif augment:
                 samples = augment(samples, generator)
             optimiser.zero_grad(set_to_none=True)  # what no loss depends on stays as it is
-            for loss in losses(samples.contiguous(memory_format=torch.channels_last), wanted, epoch * steps + number):
-                loss.backward()
+            each = losses(samples.contiguous(memory_format=torch.channels_last), wanted, epoch * steps + number)
+            if team is not None:
+                team.backward(each, list(module.parameters()))
+            else:
+                for loss in each:
+                    loss.backward()  # type: ignore[union-attr]
             if recipe.head is not None:
                 nn.utils.clip_grad_norm_(module.parameters(), STEEPEST)
             optimiser.step()
             schedule.step()
-        if checkpoint is not None:
+        if checkpoint is not None and (team is None or team.rank == 0):
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
             save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
         progress("training", epoch + 1, recipe.epochs)
@@ -175,17 +184,22 @@ def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
     return [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
+def _read(checkpoint: Path | None) -> dict[str, Any] | None:
+    if checkpoint is None or not checkpoint.is_file():
+        return None
+    return dict(torch.load(checkpoint, weights_only=True, map_location="cpu"))
+
+
 def _resume(
-    checkpoint: Path | None,
+    state: dict[str, Any] | None,
     module: nn.Module,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LambdaLR,
     generator: torch.Generator,
 ) -> int:
     """Load what a checkpoint holds; return the epoch to go on with."""
-    if checkpoint is None or not checkpoint.is_file():
+    if state is None:
         return 0
-    state = torch.load(checkpoint, weights_only=True)
     module.load_state_dict(state["module"])
     optimiser.load_state_dict(state["optimiser"])
     schedule.load_state_dict(state["schedule"])

@@ -1,0 +1,60 @@
+"""Images that small networks learn to tell apart in seconds, a space of such networks, and a process that trains its share."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinyweave.nas.space import ElasticGroup, SearchSpace
+from tinyweave.progress import silent
+
+TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
+
+
+def stripes(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Return noise with stripes along rows, or along columns."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, count)
+    values = rng.normal(0, 30, (count, 8, 8, 1))
+    wave = 40 * np.where(np.arange(8) % 2, 1, -1)
+    values[labels == 0] += wave[:, None, None]
+    values[labels == 1] += wave[None, :, None]
+    return np.clip(values, -128, 127).astype(np.int8), labels
+
+
+def trained_together(
+    meeting: Path, rank: int, folder: Path, runs: list[dict[str, Any]], size: int = 2
+) -> list[dict[str, NDArray[np.float32]]]:
+    """Return the weights of supernets that this process trained with others, which it meets in a file.
+
+    runs: options of `fit_supernet`, and of its recipe the epochs; `stop`: after how many of them it is interrupted.
+    """
+    from tinyweave.nas.learning.team import joined
+    from tinyweave.nas.learning.train import threads
+
+    with threads(1), joined(init_method=f"file://{meeting}", rank=rank, world_size=size) as team:
+        return [trained(number, folder, team=team, net_seed=rank, **run) for number, run in enumerate(runs)]
+
+
+def trained(number: int, folder: Path, epochs: int, stop: int = 0, net_seed: int = 0, **options: Any) -> dict[str, Any]:
+    """Return the weights of a supernet that was trained in this process, interrupted once or never."""
+    from tinyweave.nas.learning.supernet import Supernet, fit_supernet
+    from tinyweave.nas.learning.train import Recipe
+
+    class StopError(Exception):
+        pass
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done == stop:
+            raise StopError
+
+    recipe, state = Recipe(epochs, batch=32, rate=0.05, kind="images"), folder / f"state-{number}-{net_seed}"
+    for progress in (interrupt, silent) if stop else (silent,):
+        supernet = Supernet(TINY, 2, transformed=True, seed=net_seed)
+        with suppress(StopError):
+            fit_supernet(supernet, *stripes(96, 0), recipe, 5, checkpoint=state, progress=progress, **options)
+    return {name: value.detach().numpy() for name, value in supernet.state_dict().items()}

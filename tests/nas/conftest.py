@@ -1,0 +1,30 @@
+"""What tests of searches share: they train in this process, as a new one would spend its time on importing PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def one_worker() -> Iterator[Any]:
+    """A worker that trains and measures in this process, with one thread; searches of the module take it instead of others."""
+    pytest.importorskip("torch", reason="needs torch")
+    from tinyweave.nas import searching
+    from tinyweave.nas.learning.train import threads
+    from tinyweave.nas.workers import Workers
+
+    with ThreadPoolExecutor(1) as executor, threads(1), pytest.MonkeyPatch.context() as patch:
+        executor.submit(lambda: threads(1).__enter__()).result()  # a setting of each thread
+        worker = Workers(executor.submit, 1)
+
+        @contextmanager
+        def here(processes: int, *, ray: bool = False) -> Iterator[Workers]:
+            yield worker
+
+        patch.setattr(searching, "pool", here)
+        yield worker
