@@ -51,6 +51,7 @@ MAY_IMPORT = {
         "manifest",
         "api",
         "tasks",
+        "toolchain",
     },
     "packages": {"codegen", "devices", "ir", "planning", "simulate", "version"},
     "simulate": {"ir", "ops", "kernels", "planning", "codegen", "toolchain"},

@@ -225,9 +225,15 @@ def library(source: Path) -> ctypes.CDLL | None:
 
     try:
         compiler = host()
-        return ctypes.CDLL(str(cached(source.with_suffix(".so").name, compiler, LIBRARY_FLAGS, [source], build)))
+        return ctypes.CDLL(str(cached(source.with_suffix(".so").name, compiler, LIBRARY_FLAGS, _read_with(source), build)))
     except (CompileError, OSError):
         return None
+
+
+def _read_with(source: Path) -> list[Path]:
+    """Return a C file and the C files that it includes, by their paths from it."""
+    names = re.findall(r'^#include "([^"]+)"', source.read_text(), re.MULTILINE)
+    return [source, *(path for name in names for path in _read_with(source.parent / name))]
 
 
 def cache_bytes() -> int:

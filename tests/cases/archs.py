@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 
 from tinyweave.ir import Graph
+from tinyweave.nas import arena
 from tinyweave.nas.arch import Arch, Group, blocks, rounded, verify
-from tinyweave.nas.network import to_graph
-from tinyweave.passes import PASSES, shrink_channels, strip_transposes
 
 WIDTHS, STRIDES = (24, 40, 80, 96, 192, 320), (2, 2, 2, 1, 2, 1)
 
@@ -48,9 +47,5 @@ def _width(rng: random.Random) -> int:
 
 
 def graph_of(arch: Arch) -> Graph:
-    """As the passes leave it, but with all channels: of a map of few pixels random weights leave some constant."""
-    graph = to_graph("network", blocks(arch), arch.classes)
-    for rewrite in PASSES:
-        if rewrite not in (shrink_channels, strip_transposes):
-            graph, _ = rewrite(graph)
-    return graph
+    """As the passes leave it, but with all channels."""
+    return arena.graph_of(blocks(arch), arch.classes)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..kernels import overlap_distance as distance
-from ..ops.window import Window, all_taps_inside, positions
+from ..ops.window import Window, all_taps_inside
 
-Numbers = NDArray[np.int64]
 Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
 
 
@@ -20,7 +15,7 @@ class Step(NamedTuple):
     """An op that reads what the step before it made, a map of side x side x c_in; all sizes in rows or columns.
 
     back: of an add, how many steps before it the one is that reads its other operand, the skip, first; forth: the same, seen
-    from that step; 0: there is no skip. late: rows by which the add comes after its skip. held: what the skip's ring keeps.
+    from that step; 0: there is no skip.
     """
 
     kind: Kind
@@ -33,8 +28,6 @@ class Step(NamedTuple):
     pad: int = 0
     back: int = 0
     forth: int = 0
-    late: int = 0
-    held: int = 0
 
     @property
     def window(self) -> Window:
@@ -47,8 +40,8 @@ class Step(NamedTuple):
         return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
 
     @property
-    def is_by_rows(self) -> bool:
-        return self.sums > 0 or self.kind not in ("mean", "fully_connected")
+    def makes_map(self) -> bool:
+        return self.kind not in ("mean", "fully_connected")
 
 
 def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
@@ -58,46 +51,18 @@ def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
     return kernel - before - after, pad - before
 
 
-def macs(steps: Sequence[Step]) -> int:
-    """Return multiply-accumulates that a plan at F = 1 executes, borders clipped."""
-    return sum(map(macs_of, steps))
-
-
 @lru_cache(maxsize=1 << 16)
 def macs_of(step: Step) -> int:
+    """Return the multiply-accumulates of a step, borders clipped."""
     if step.kind in ("add", "mean"):
         return 0
     inside = all_taps_inside(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
     return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
 
 
-def taps_inside(step: Step) -> Numbers:
-    """Return [rows of the output]: rows of the window that lie inside the map."""
-    inside = positions(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
-    taps: Numbers = inside.sum(axis=1, dtype=np.int64)
-    return taps
-
-
-class Facts(NamedTuple):
-    """Of a step by itself. read, made: bytes of its input and output. ring: bytes of its input's ring, as long as the skip
-    needs it. waits: rows of the input for which its first row waits. distance: how far below its input its output must
-    begin."""
-
-    read: int
-    written: int
-    ring: int
-    waits: int
-    distance: int
-
-
 @lru_cache(maxsize=1 << 16)
-def facts_of(step: Step) -> Facts:
-    row, written = step.side * step.c_in, step.side_out**2 * step.c_out
-    held = max(step.kernel, step.held if step.forth else 0)
-    return Facts(step.side * row, written, min(held, step.side) * row, step.window.reach, _own_distance(step))
-
-
-def _own_distance(step: Step) -> int:
+def distance_of(step: Step) -> int:
+    """Return how far below its input the output of a step by itself must begin."""
     if step.kind == "fully_connected":
         return distance.of_rows(1, step.c_in, step.c_out)
     if step.kind in ("add", "mean"):

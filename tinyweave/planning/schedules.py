@@ -176,14 +176,24 @@ def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
     """Return how many multiply-accumulates a schedule may do again."""
     if overhead is None:
         return NEVER if _named(schedule)[0] in RECOMPUTING else 0
+    return more_work(macs(graph), overhead)
+
+
+def more_work(macs: int, overhead: float) -> int:
+    """Return the multiply-accumulates that may be done again of so many."""
     if not 0 < overhead < np.inf:
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
-    return max(work(graph, overhead) - macs(graph), 0)
+    return max(times(macs, overhead) - macs, 0)
+
+
+def times(macs: int, overhead: float) -> int:
+    """Return so many times some multiply-accumulates, whatever the rounding of a count by another."""
+    return math.floor(overhead * macs + ROUNDING)
 
 
 def work(graph: Graph, overhead: float) -> int:
-    """Return so many times the multiply-accumulates of a graph, whatever the rounding of a count by another."""
-    return math.floor(overhead * macs(graph) + ROUNDING)
+    """Return so many times the multiply-accumulates of a graph."""
+    return times(macs(graph), overhead)
 
 
 def _rematerialised(

@@ -78,8 +78,8 @@ class Question(NamedTuple):
     """What `possible_stages` is asked.
 
     alone: per step the bytes that it needs by itself; NEVER where it takes what comes by rows. candidates: per step the tiles
-    that end with it. floor: bytes that every path needs, so that a stage that needs no more has no tiles. blocks: each stage is
-    one op or one tile.
+    that end with it. floor: bytes that every path needs, so that a stage that needs no more has no tiles but for those that
+    leave out rows that nothing needs. blocks: each stage is one op or one tile.
     """
 
     row_graph: RowGraph
@@ -92,9 +92,12 @@ class Question(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """Return how many ops a stage may have."""
-        steps = len(self.order)
-        return steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
+        return longest_stage(len(self.order))
+
+
+def longest_stage(steps: int) -> int:
+    """Return how many ops a stage may have in an order of so many."""
+    return steps if steps * steps <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // steps)
 
 
 def possible_stages(question: Question) -> Stages:
@@ -128,7 +131,8 @@ def stages_in_python(question: Question) -> Stages:
             chosen = [
                 choice
                 for choice in fronts[-1]
-                if least - choice.saved + choice.tile < below and not (choice.tiles and memory.total <= floor)
+                if least - choice.saved + choice.tile < below
+                and not (choice.tiles and choice.macs >= 0 and memory.total <= floor)
             ]
             if chosen:
                 reached[end] = True

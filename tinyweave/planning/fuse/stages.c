@@ -144,11 +144,10 @@ static void put_off(growth *g, num x)
 {
     map *const m = &g->maps[x];
     num first = INT64_MAX, rows = 0;
-    for (num k = 0; k < g->wait_count; k++)
-        if (g->waits[k].lead == x) first = least(first, g->maps[g->waits[k].reader].first - wait_of(g->waits[k].of, m->every));
-    for (num k = 0; k < g->wait_count; k++)
-        if (g->waits[k].lead == x)
-            rows = most(rows, rows_kept(g->waits[k].of, m->every, g->maps[g->waits[k].reader].first - first));
+    for (const wait *w = g->waits; w < g->waits + g->wait_count; w++)
+        if (w->lead == x) first = least(first, g->maps[w->reader].first - wait_of(w->of, m->every));
+    for (const wait *w = g->waits; w < g->waits + g->wait_count; w++)
+        if (w->lead == x) rows = most(rows, rows_kept(w->of, m->every, g->maps[w->reader].first - first));
     m->ring_rows = rows;
     m->start = first;
 }
@@ -179,8 +178,8 @@ static int grow(growth *g, num step)
 {
     const tables *const t = g->t;
     const num begin = t->read.at[step], end = t->read.at[step + 1], out = t->out[step];
-    if (!t->is_by_rows[step]) return 0;
     num one = -1; /* the first read of what the stage has */
+    if (!t->is_by_rows[step]) return 0;
     for (num r = begin; r < end; r++) {
         const num x = t->read.tensor[r];
         if (t->is_streamed[x] && !g->maps[x].is_in) enter(g, x, 1, 0, 1, x);
@@ -193,10 +192,9 @@ static int grow(growth *g, num step)
         if (g->maps[t->read.tensor[r]].is_in &&
             !meet(g, t->read.tensor[one], window_of(&t->read, one), t->read.tensor[r], window_of(&t->read, r)))
             return 0;
-    num first = 0, every = 1;
+    num first = 0, every = 1, ticks;
     for (num r = begin; r < end; r++) {
         const map *const m = &g->maps[t->read.tensor[r]];
-        num ticks;
         if (!m->is_in) continue;
         if (__builtin_mul_overflow(m->every, t->read.extent[r] - t->read.pad[r], &ticks)) return 0; /* `wait_of` is less */
         ticks = wait_of(window_of(&t->read, r), m->every);
@@ -232,10 +230,8 @@ static num saved_by(const growth *g, num c, num end, num *if_read)
 {
     const tables *const t = g->t;
     num saved = 0, tick = INT64_MIN;
-    for (num step = t->candidate_begin[c]; step < end - 1; step++) {
-        const num x = t->out[step];
-        saved += least(g->maps[x].ring_rows, t->height[x]) * t->row_bytes[x];
-    }
+    for (const num *x = &t->out[t->candidate_begin[c]]; x < &t->out[end - 1]; x++)
+        saved += least(g->maps[*x].ring_rows, t->height[*x]) * t->row_bytes[*x];
     for (num r = t->candidate_read.at[c]; r < t->candidate_read.at[c + 1]; r++) {
         const map *const m = &g->maps[t->candidate_read.tensor[r]];
         if (m->is_in) tick = most(tick, m->start + wait_of(window_of(&t->candidate_read, r), m->every));
@@ -339,11 +335,9 @@ static int grow_choices(growth *g, num begin, num end)
         if (f == kept) g->front[kept++] = (choice){0, 0, 0, 0, 0, -1, -1};
     }
     if (g->known_count + kept > g->known_room) {
-        const num room = 2 * g->known_room + kept;
-        choice *const known = realloc(g->known, (size_t)room * sizeof *known);
+        choice *const known = realloc(g->known, (size_t)(g->known_room = 2 * g->known_room + kept) * sizeof *known);
         if (!known) return 0;
         g->known = known;
-        g->known_room = room;
     }
     memcpy(&g->known[g->known_count], g->front, (size_t)kept * sizeof *g->front);
     g->known_count += kept;
@@ -405,7 +399,8 @@ static void emit(growth *g, num begin, num end, num below)
     if (!stage_memory(g, begin, end, &total, &most_shared)) return;
     for (num k = g->front_at[end - begin]; k < g->front_at[end - begin + 1]; k++) {
         const choice *const c = &g->known[k];
-        if (total - c->saved + c->tile - most_shared >= below || (c->count && total <= t->floor)) continue;
+        if (total - c->saved + c->tile - most_shared >= below) continue;
+        if (c->count && c->macs >= 0 && total <= t->floor) continue;
         if (is_new) {
             put(out, &out->begin, begin);
             put(out, &out->end, end);
@@ -460,31 +455,44 @@ void tw_free_stages(stages *out)
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) free(lists[k]->at);
 }
 
+/* Make room for what grows; false when there is none. `end_growth` gives it back. */
+static int begin_growth(growth *g, const tables *t, stages *out)
+{
+    const size_t tensors = (size_t)t->tensors + 1, steps = (size_t)t->steps + 2;
+    *g = (growth){.t = t, .out = out, .known_room = 1024, .option_room = 1024};
+    memset(out, 0, sizeof *out);
+    g->maps = calloc(tensors, sizeof *g->maps);
+    g->in = calloc(tensors, sizeof *g->in);
+    g->waits = calloc((size_t)t->read.at[t->steps] + 1, sizeof *g->waits);
+    g->known = calloc((size_t)g->known_room, sizeof *g->known);
+    g->options = calloc((size_t)g->option_room, sizeof *g->options);
+    g->front = calloc((size_t)(2 * t->choices + 1) + (size_t)t->candidate_at[t->steps], sizeof *g->front);
+    g->front_at = calloc(steps, sizeof *g->front_at);
+    g->needed = calloc(tensors, sizeof *g->needed);
+    g->is_reached = calloc(steps, sizeof *g->is_reached);
+    out->failed = !(g->maps && g->in && g->waits && g->known && g->options && g->front && g->front_at && g->needed &&
+                    g->is_reached);
+    put(out, &out->fewer_at, 0);
+    put(out, &out->tiles_at, 0);
+    return !out->failed;
+}
+
+static void end_growth(growth *g)
+{
+    void *const own[] = {g->maps, g->in, g->waits, g->known, g->options, g->front, g->front_at, g->needed, g->is_reached};
+    for (size_t k = 0; k < sizeof own / sizeof *own; k++) free(own[k]);
+}
+
 /* Fill the lists; 0 when memory ran out. `tw_free_stages` frees them. */
 int tw_stages(const tables *t, stages *out)
 {
-    growth g = {.t = t, .out = out, .known_room = 1024, .option_room = 1024};
-    const size_t steps = (size_t)t->steps, tensors = (size_t)t->tensors;
-    memset(out, 0, sizeof *out);
-    g.maps = calloc(tensors + 1, sizeof *g.maps);
-    g.in = calloc(tensors + 1, sizeof *g.in);
-    g.waits = calloc((size_t)t->read.at[t->steps] + 1, sizeof *g.waits);
-    g.known = calloc((size_t)g.known_room, sizeof *g.known);
-    g.options = calloc((size_t)g.option_room, sizeof *g.options);
-    g.front = calloc((size_t)(2 * t->choices + 1) + (size_t)t->candidate_at[t->steps], sizeof *g.front);
-    g.front_at = calloc(steps + 2, sizeof *g.front_at);
-    g.needed = calloc(tensors + 1, sizeof *g.needed);
-    g.is_reached = calloc(steps + 1, sizeof *g.is_reached);
-    out->failed = !(g.maps && g.in && g.waits && g.known && g.options && g.front && g.front_at && g.needed && g.is_reached);
-    put(out, &out->fewer_at, 0);
-    put(out, &out->tiles_at, 0);
-    if (!out->failed) g.is_reached[0] = 1;
+    growth g;
+    if (begin_growth(&g, t, out)) g.is_reached[0] = 1;
     for (num begin = 0; begin < t->steps && !out->failed; begin++) {
         if (!g.is_reached[begin]) continue; /* what comes by rows is taken by no stage up to here */
         if (t->alone[begin] < NEVER) g.is_reached[begin + 1] = 1;
         grow_from(&g, begin);
     }
-    void *const own[] = {g.maps, g.in, g.waits, g.known, g.options, g.front, g.front_at, g.needed, g.is_reached};
-    for (size_t k = 0; k < sizeof own / sizeof *own; k++) free(own[k]);
+    end_growth(&g);
     return !out->failed;
 }

@@ -81,14 +81,15 @@ def tile_candidates(
     number of ops."""
     by_end: list[list[TileCandidate]] = []
     longest = len(order) if blocks else LONGEST_TILE
-    heights = TILE_ROWS if budget and not blocks else TILE_ROWS[:1]  # without work done again, more rows save nothing
     for end in range(1, len(order) + 1):
         by_end.append([])
+        out = row_graph.graph.ops[order[end - 1]].outputs[0]
+        heights = TILE_ROWS[:1] if blocks else TILE_ROWS if budget else _free_heights(row_graph.height.get(out, 1))
         for begin in range(end - 2, max(end - longest, 0) - 1, -1):
             run = tuple(order[begin:end])
             reads, least_macs = joined(row_graph, run), None
-            if reads is None or not (budget or blocks or _is_chain(row_graph, run)):
-                break  # a skip within a tile pays where rows are computed again
+            if reads is None:
+                break
             for rows in heights:
                 tile = Tile(run, NARROWEST, rows)
                 reads = joined(row_graph, run, rows) if rows > 1 else reads
@@ -101,9 +102,9 @@ def tile_candidates(
     return by_end
 
 
-def _is_chain(row_graph: RowGraph, run: Sequence[int]) -> bool:
-    """Whether of what the ops pass on each tensor has one reader."""
-    return all(len(row_graph.users[row_graph.graph.ops[index].outputs[0]]) == 1 for index in run[:-1])
+def _free_heights(rows: int) -> tuple[int, ...]:
+    """Return the heights of tiles that may compute nothing again: a row, and where windows reach over several, all of a map."""
+    return TILE_ROWS[:1] + tuple(height for height in TILE_ROWS[1:] if height // 2 < rows <= height)
 
 
 def grow_choices(
