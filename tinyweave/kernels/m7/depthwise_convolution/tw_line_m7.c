@@ -59,7 +59,14 @@ TWOS_OF(tw_line_3_2_rows_3_m7, PAIR_2, "smlad", 8)
 
 #else
 
-void tw_line_3_1_rows_3_m7(const tw_line *line) { tw_line_3_1_rows_3(line); }
-void tw_line_3_2_rows_3_m7(const tw_line *line) { tw_line_3_2_rows_3(line); }
+void tw_line_3_1_rows_3_m7(const tw_line *line)
+{
+    tw_line_3_1_rows_3(line);
+}
+
+void tw_line_3_2_rows_3_m7(const tw_line *line)
+{
+    tw_line_3_2_rows_3(line);
+}
 
 #endif
