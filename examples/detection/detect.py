@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from tinyweave import api, cli
+from tinyweave import cli
 from tinyweave.devices import find
-from tinyweave.nas.halving import DATA, load_data
-from tinyweave.nas.precision import int8_outputs, quant_of
-from tinyweave.nas.searching import FIRMWARE
-from tinyweave.tasks.boxes import as_rows, head_of
+from tinyweave.nas.precision import quant_of
+from tinyweave.nas.trained import open_trained, outputs_on_core
+from tinyweave.tasks.boxes import as_rows
 from tinyweave.tasks.detection import boxes_of
 
 HERE = Path(__file__).parent
@@ -57,20 +56,15 @@ def draw(output: Path, device: str, threshold: float, count: int) -> tuple[int, 
 
     The images are those of the test part with the most boxes.
     """
-    data = load_data(output / DATA)
-    head, (unseen, labels) = head_of(data), data.part("test")
+    trained = open_trained(output)
+    head, (unseen, labels) = trained.head, trained.data.part("test")
     assert head is not None
     order = np.argsort([-len(boxes_of(each)) for each in labels], kind="stable")
     chosen = np.sort(order[:count])
-    board, model = find(device), api.load(output / "network.tflite", "int8", layout="nhwc")
-    planned = api.plan(model, limits=api.limits_of(board), core=board.core)
-    samples = [[np.ascontiguousarray(sample[None])] for sample in unseen[chosen]]
-    outputs = api.run(model, planned, output / FIRMWARE, samples, api.emulated_core(board))
-    wanted = int8_outputs(model.graph, unseen[chosen])
-    same = sum(bool((made.reshape(want.shape) == want).all()) for (made,), want in zip(outputs, wanted, strict=True))
-    found = [as_rows(head.detected(made.reshape(head.shape), quant_of(model.graph), threshold)) for (made,) in outputs]
-    picture(unseen[chosen], found, [boxes_of(labels[index]) for index in chosen], data.classes).save(output / PICTURE)
-    return same, len(chosen)
+    made, same = outputs_on_core(trained, find(device), unseen[chosen])
+    found = [as_rows(head.detected(each, quant_of(trained.model.graph), threshold)) for each in made]
+    picture(unseen[chosen], found, [boxes_of(labels[index]) for index in chosen], trained.data.classes).save(output / PICTURE)
+    return int(same.sum()), len(chosen)
 
 
 def main() -> int:

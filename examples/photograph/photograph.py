@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tinyweave as tw
-from tinyweave import api, ops
+from tinyweave import api
 from tinyweave.camera.jpeg import decode
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.files import write_below
 from tinyweave.nas.arch import Arch, Group, blocks, stride
-from tinyweave.nas.halving import DATA, load_data
 from tinyweave.nas.network import to_graph
-from tinyweave.nas.precision import quant_of
+from tinyweave.nas.precision import int8_outputs, quant_of
+from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
-from tinyweave.tasks.boxes import Head, head_of
+from tinyweave.tasks.boxes import Head, as_text
 
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))
@@ -44,7 +44,6 @@ class Scene:
     boxes: list[str]
     right: bool
     image: tuple[int, int]
-    compiler: str
 
     @property
     def total(self) -> int:
@@ -68,33 +67,44 @@ def drawn(width: int = 640, height: int = 480) -> bytes:
 def detector(folder: Path | None) -> tuple[tw.Model, Head]:
     """Return a trained detector of a folder that `tinyweave train` wrote, or one of random weights, and its head."""
     if folder is not None:
-        if not (folder / DATA / "data.json").is_file() or (head := head_of(load_data(folder / DATA))) is None:
+        trained = open_trained(folder, NAME)
+        if trained.head is None:
             raise tw.CompileError(f"'{folder}' holds no detector", "give a folder of 'tinyweave train --task detection'")
-        return tw.load(folder / "network.tflite", io="int8", layout="nhwc"), head
-    with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
-        path = Path(name) / f"{NAME}.tflite"
-        path.write_bytes(to_tflite(to_graph(NAME, blocks(ARCH))))
-        return tw.load(path), Head(ARCH.image[:2], stride(ARCH), SIDES, ARCH.classes)
+        return trained.model, trained.head
+    return random_network(ARCH, NAME), Head(ARCH.image[:2], stride(ARCH), SIDES, ARCH.classes)
 
 
-def boxes_in_python(model: tw.Model, head: Head, image: NDArray[np.int8], threshold: float) -> list[str]:
+def random_network(arch: Arch, name: str) -> tw.Model:
+    """Return a network of random weights."""
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        path = Path(folder) / f"{name}.tflite"
+        path.write_bytes(to_tflite(to_graph(name, blocks(arch), None if arch.anchors else arch.classes)))
+        return tw.load(path)
+
+
+def boxes_in_python(model: tw.Model, head: Head, image: NDArray[np.int8], threshold: float) -> str:
     """Return the boxes of an image [rows, columns, channels] as the firmware prints them, the best first."""
-    (output,) = model.graph.outputs
-    values = ops.run(model.graph, {model.graph.inputs[0]: image[None]})[output]
-    found = head.detected(values.reshape(head.shape), quant_of(model.graph), threshold)
-    return [
-        f"class {box['label']}, score {box['score']}: rows {box['top']} to {box['bottom']}, "
-        f"columns {box['left']} to {box['right']}"
-        for box in found
-    ]
+    values = int8_outputs(model.graph, image[None])[0]
+    return as_text(head.detected(values.reshape(head.shape), quant_of(model.graph), threshold))
 
 
 def firmware(model: tw.Model, head: Head, source: str, threshold: float) -> api.Package:
     """Return the detector as firmware that reads a JPEG file."""
-    board = tw.devices.find(BOARD)
-    plan = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True)
-    made = api.package([model], [plan], device=board, command="python examples/photograph/photograph.py", row_source=source)
+    made = packaged([model], source, "python examples/photograph/photograph.py")
     return api.looking(made, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
+
+
+def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
+    """Return networks for the board, whose input comes by rows of a JPEG file."""
+    board = tw.devices.find(BOARD)
+    plans = [api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True) for model in models]
+    return api.package(models, plans, name=models[-1].name, device=board, command=command, row_source=source)
+
+
+def seen_by(model: tw.Model, source: str, photo: bytes) -> NDArray[np.int8]:
+    """Return the input of a network that a JPEG file gives."""
+    _, rows, columns, channels = model.graph.tensors[model.graph.inputs[0]].shape
+    return input_of(row_source(source), photo, (rows, columns, channels), pixel_values())
 
 
 def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> Scene:
@@ -102,18 +112,16 @@ def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> S
     height, width, _ = decode(photo).shape
     spec = f"jpeg:{width}x{height}"
     model, head = detector(folder)
-    _, rows, columns, channels = model.graph.tensors[model.graph.inputs[0]].shape
     package = firmware(model, head, spec, threshold)
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
     played = api.play(package, output / "photo.jpg")
-    wanted = boxes_in_python(
-        model, head, input_of(row_source(spec), photo, (rows, columns, channels), pixel_values()), threshold
-    )
-    have = played.printed.splitlines()
+    image = seen_by(model, spec, photo)
+    wanted = boxes_in_python(model, head, image, threshold)
     ram = dict(played.ram)
     parts = {"network": ram.pop(f"{model.name}_arena"), "decoder, resize, boxes": ram.pop("shared"), "stack": ram.pop("stack")}
-    right = have == [*wanted, f"boxes {len(wanted)}, stack {parts['stack']}"]
-    return Scene(parts | {"everything else": sum(ram.values())}, have[:-1], right, (columns, rows), played.compiler)
+    right = played.printed == f"{wanted}, stack {parts['stack']}\n"
+    boxes = played.printed.splitlines()[:-1]
+    return Scene(parts | {"everything else": sum(ram.values())}, boxes, right, (image.shape[1], image.shape[0]))
 
 
 def main() -> int:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .plans import read_plan as read_plan
     from .plans import reorder as reorder
     from .plans import standing as standing
+    from .programs import cascade as cascade
     from .programs import listening as listening
     from .programs import looking as looking
     from .programs import play as play
@@ -67,7 +68,7 @@ __getattr__ = attributes(
         "models": "load load_module look_at read streamed with_edges",
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
         "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
-        "programs": "listening looking play",
+        "programs": "cascade listening looking play",
         "quantisation": "accuracies convert_qat prepare_qat quantize",
         "row_sources": "row_source_bytes",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from ..ir import CompileError
 from ..kernels.table import foreign
-from ..packages import Package, firmware_files, listening, looking
+from ..packages import Package, cascade, firmware_files, listening, looking
 from ..simulate import firmware
 from ..simulate.run import Fault
 from .second_emulator import LIMIT_S, board_for
 
-__all__ = ["Played", "listening", "looking", "play"]
+__all__ = ["Played", "cascade", "listening", "looking", "play"]
 
 STACK = re.compile(r"\bstack (\d+)\n\Z")
 

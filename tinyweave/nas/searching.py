@@ -38,6 +38,7 @@ from .one_shot import OneShot
 from .precision import precision, quant_of
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
+from .trained import FIRMWARE
 from .workers import Workers, pool
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, t
 IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 VERIFIED = 5  # samples on which every byte is compared
-RUN, BUILT, FIRMWARE = "search.json", "built.jsonl", "firmware"
+RUN, BUILT = "search.json", "built.jsonl"
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 2
 DEVIATES = 1.96  # standard deviations either side of a 95 % interval

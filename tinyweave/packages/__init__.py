@@ -4,7 +4,7 @@ from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files
 from .memories import BOARDS
 from .package import Files, Package, PackagedModel, Trial, checked_name, checked_version
-from .programs import listening, looking
+from .programs import cascade, listening, looking
 
 __all__ = [
     "BOARDS",
@@ -13,6 +13,7 @@ __all__ = [
     "Package",
     "PackagedModel",
     "Trial",
+    "cascade",
     "check_format",
     "checked_name",
     "checked_version",

@@ -1,6 +1,6 @@
-"""Programs instead of the example: firmware that reads a file as it comes, and prints what the network says of it.
+"""Programs instead of the example: firmware that reads a file as it comes, and prints what networks say of it.
 
-In: a planned model, and the C that prepares its input or makes boxes of its output. Out: a Package with a main of its own.
+In: planned models, and the C that prepares their input or makes boxes of their output. Out: a Package with a main of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def listening(package: Package, beside: Mapping[str, str], *, every: int, steps:
         least = {"threshold": -128, "pause": 0}.get(name, 1)
         if not least <= value <= (127 if name == "threshold" else LARGEST):
             raise CompileError(f"{name} cannot be {value}", f"give at least {least}")
+    _check_one(package)
     name = package.models[0].name
     is_streamed = bool(package.models[0].plan.streamed_inputs)
     copied = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
@@ -42,16 +43,49 @@ def looking(package: Package, beside: Mapping[str, str], *, threshold: int, budg
     The model's input must be streamed, and its C have a source of JPEG files. beside: the C of boxes. threshold: as `tw_boxes`
     takes it. budget: bytes of a file that are read at most.
     """
-    model = package.models[0]
-    if not model.plan.streamed_inputs or f"{model.name}_source.c" not in package.files:
-        raise CompileError("a program that looks takes its picture by rows", "give stream_inputs and a source of JPEG files")
-    return _with_main(package, "look.c", beside, threshold=threshold, budget=budget)
+    _check_one(package)
+    return _with_main(package, "look.c", beside, threshold=threshold, budget=budget, **_pictures(package))
+
+
+def cascade(
+    package: Package,
+    beside: Mapping[str, str],
+    *,
+    label: int,
+    at_least: int,
+    threshold: int,
+    budget: int = MOST_BYTES,
+) -> Package:
+    """Return a package of a classifier and a detector whose program runs the detector where the classifier says so.
+
+    Both share one arena. label, at_least: the class, and its least int8 score, with which the detector runs. The rest: as of
+    `looking`.
+    """
+    if len(package.models) != 2 or any(has_memory_header(model.plan) for model in package.models):
+        raise CompileError("a cascade is of two models that share one arena", "give two, and a board with one memory for both")
+    first, _ = package.models
+    given = {"first": first.name, "FIRST": first.name.upper(), "label": label, "at_least": at_least}
+    return _with_main(package, "cascade.c", beside, threshold=threshold, budget=budget, **given, **_pictures(package))
+
+
+def _check_one(package: Package) -> None:
+    if len(package.models) > 1:
+        raise CompileError("a program of this kind is of one model", "give one model")
+
+
+def _pictures(package: Package) -> dict[str, str]:
+    """Return what programs of pictures share; raise CompileError where a model does not read a JPEG file by rows."""
+    for model in package.models:
+        if not model.plan.streamed_inputs or "tw_jpeg_reader" not in package.files.get(f"{model.name}_source.h", ""):
+            raise CompileError(
+                "a program that looks takes its picture by rows", "give stream_inputs and a source of JPEG files"
+            )
+    return {name: filled(f"programs/{name}.c") for name in ("pictures", "show_boxes")}
 
 
 def _with_main(package: Package, template: str, beside: Mapping[str, str], **values: object) -> Package:
-    if len(package.models) > 1:
-        raise CompileError("a program is of one model", "give one model")
-    model = package.models[0]
+    """Return a package with a program for its last model."""
+    model = package.models[-1]
     if clash := sorted(set(beside) & set(package.files)):
         raise CompileError(f"two files would be called {clash[0]}", "rename the model")
     is_placed = has_memory_header(model.plan)
@@ -69,5 +103,5 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
 
 
 def _memory(package: Package) -> str:
-    name = package.models[0].name
-    return f"{name}_memories" if has_memory_header(package.models[0].plan) else f"{name}_ram"
+    name = package.models[-1].name
+    return f"{name}_memories" if has_memory_header(package.models[-1].plan) else f"{name}_ram"

@@ -160,6 +160,16 @@ def head_of(data: Dataset) -> Head | None:
     return Head((prepared["size"][0], prepared["size"][1]), prepared["stride"], anchors, len(data.classes))
 
 
+def as_text(boxes: NDArray[np.void]) -> str:
+    """Return boxes as programs print them: a line each, the score and the edges as integers, and how many they are."""
+    lines = [
+        f"class {box['label']}, score {box['score']}: rows {box['top']} to {box['bottom']}, "
+        f"columns {box['left']} to {box['right']}\n"
+        for box in boxes
+    ]
+    return "".join([*lines, f"boxes {len(boxes)}"])
+
+
 def as_rows(boxes: NDArray[np.void]) -> Floats:
     """Return boxes [n, 6] as label, edges in pixels, score."""
     edges = np.stack([boxes[name] for name in ("top", "left", "bottom", "right")], axis=1) / 2**UNIT_BITS

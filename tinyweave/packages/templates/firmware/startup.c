@@ -7,8 +7,8 @@
 #define SYST_RVR WORD(0xE000E014u)
 #define SYST_CVR WORD(0xE000E018u)
 
-enum { SYS_OPEN = 0x01, SYS_WRITE0 = 0x04, SYS_READ = 0x06, SYS_GET_CMDLINE = 0x15, SYS_EXIT_EXTENDED = 0x20 };
-enum { APPLICATION_EXIT = 0x20026, READ_BINARY = 1, LONGEST_LINE = 256 };
+enum { SYS_OPEN = 0x01, SYS_WRITE0 = 0x04, SYS_READ = 0x06, SYS_SEEK = 0x0A, SYS_GET_CMDLINE = 0x15 };
+enum { SYS_EXIT_EXTENDED = 0x20, APPLICATION_EXIT = 0x20026, READ_BINARY = 1, LONGEST_LINE = 256 };
 #define UNTOUCHED 0x5AA5A55A /* what the stack is filled with */
 #define TEXT_OF(macro) AS_TEXT(macro)
 #define AS_TEXT(words) #words
@@ -21,6 +21,7 @@ void reset(void);
 uint32_t firmware_cycles(void);
 uint32_t firmware_stack(void);
 int32_t firmware_read(void *destination, int32_t count);
+int32_t firmware_rewind(void);
 static void fault(void);
 static void overflow(void);
 
@@ -68,10 +69,11 @@ static int32_t opened(void)
     return (int32_t)call_host(SYS_OPEN, block);
 }
 
+static int32_t file; /* one more than its number */
+
 /* Bring up to `count` bytes of the host's file; return how many, 0 at its end, -1 for an error. */
 int32_t firmware_read(void *destination, int32_t count)
 {
-    static int32_t file; /* one more than its number */
     if (file <= 0) {
         file = opened() + 1;
     }
@@ -81,6 +83,13 @@ int32_t firmware_read(void *destination, int32_t count)
     const uintptr_t block[3] = {(uintptr_t)(file - 1), (uintptr_t)destination, (uintptr_t)count};
     const uint32_t missing = call_host(SYS_READ, block);
     return missing > (uint32_t)count ? -1 : count - (int32_t)missing;
+}
+
+/* Begin the host's file anew; return 0. */
+int32_t firmware_rewind(void)
+{
+    const uintptr_t block[2] = {(uintptr_t)(file - 1), 0};
+    return (int32_t)call_host(SYS_SEEK, block);
 }
 
 /* The bytes of the stack that were written since reset. */

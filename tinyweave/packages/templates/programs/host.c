@@ -4,11 +4,13 @@ typedef void (*printer)(const char *text);
 #ifdef TW_FIRMWARE
 void print(const char *text); /* these are in startup.c */
 int32_t firmware_read(void *destination, int32_t count);
+int32_t firmware_rewind(void);
 uint32_t firmware_stack(void);
 #else
 #include <stdio.h>
 static void print(const char *text) { fputs(text, stdout); }
 static int32_t firmware_read(void *destination, int32_t count) { return (int32_t)fread(destination, 1, (size_t)count, stdin); }
+static inline int32_t firmware_rewind(void) { return fseek(stdin, 0, SEEK_SET); }
 static uint32_t firmware_stack(void) { return 0; }
 #endif
 

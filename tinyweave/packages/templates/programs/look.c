@@ -22,36 +22,16 @@ enum { MOST_BYTES = @{budget}, THRESHOLD = @{threshold} };
     tw_box boxes[BOXES_MOST];
 } shared;
 
-static int32_t read_file(void *user, uint8_t *destination, int32_t count)
-{
-    (void)user;
-    return firmware_read(destination, count);
-}
-
+@{pictures}
+@{show_boxes}
 int main(void)
 {
     const @{name}_io io = {.read_rows = tw_row_source_rows, .user = &shared.source.rows};
     int32_t failed = @{name}_init(&@{memory});
     failed = failed != 0 ? failed : @{name}_source_begin(&shared.source, read_file, NULL, MOST_BYTES);
     failed = failed != 0 ? failed : @{name}_invoke(&@{memory}, &io);
-    if (failed != 0) {
-        say("it cannot be read: error ", failed);
-        print(" of tw_jpeg.h\n");
-        return 2;
+    if (failed == 0) {
+        show_boxes(@{name}_output(&@{memory}, 0));
     }
-    const int32_t count = tw_boxes(@{name}_output(&@{memory}, 0), THRESHOLD, shared.boxes);
-    for (int32_t i = 0; i < count; ++i) {
-        const tw_box *const box = &shared.boxes[i];
-        say("class ", box->label);
-        say(", score ", box->score);
-        say(": rows ", box->top);
-        say(" to ", box->bottom);
-        say(", columns ", box->left);
-        say(" to ", box->right);
-        print("\n");
-    }
-    say("boxes ", count);
-    say(", stack ", (int32_t)firmware_stack());
-    print("\n");
-    return 0;
+    return ended(failed);
 }

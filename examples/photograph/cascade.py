@@ -1,0 +1,93 @@
+"""A cascade: a person network decides whether a detector runs. Both have one arena, and read the same JPEG file by rows.
+
+In: a baseline JPEG file, or none for a drawn one of 640 x 480; the folders of both trainings, or none for random weights, to
+see how much memory it takes. Out: a CMake project, its RAM on a board that QEMU plays, and whether score and boxes are those
+that each network gives alone in Python. Exit code 0 where they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from photograph import ARCH, BOARD, boxes_in_python, detector, drawn, packaged, random_network, seen_by
+
+import tinyweave as tw
+from tinyweave import api
+from tinyweave.camera.jpeg import decode
+from tinyweave.files import write_below
+from tinyweave.nas.precision import int8_outputs, quant_of
+from tinyweave.nas.trained import open_trained
+from tinyweave.simulate.run import Fault
+from tinyweave.tasks.boxes import Head
+
+FIRST, PERSON = "person", "person"  # the first network's name in C, and its class that matters
+CLASSIFIER = replace(ARCH, image=(96, 96, 3), classes=2, anchors=0, last=64)
+
+
+def person_network(folder: Path | None) -> tuple[tw.Model, int]:
+    """Return a classifier that `tinyweave train --task visual-wake-words` left, or one of random weights, and its class."""
+    if folder is None:
+        return random_network(CLASSIFIER, FIRST), 1
+    trained = open_trained(folder, FIRST)
+    if trained.head is not None or PERSON not in trained.data.classes:
+        raise tw.CompileError(f"'{folder}' holds no classifier of persons", "train one with --task visual-wake-words")
+    return trained.model, trained.data.classes.index(PERSON)
+
+
+def in_python(models: tuple[tw.Model, tw.Model], head: Head, spec: str, photo: bytes, wanted: dict[str, float]) -> str:
+    """Return what the firmware prints but for the stack: each network runs by itself."""
+    first, second = models
+    score = int(int8_outputs(first.graph, seen_by(first, spec, photo)[None]).reshape(-1)[int(wanted["label"])])
+    if score < wanted["at_least"]:
+        return f"score {score}"
+    return f"score {score}\n{boxes_in_python(second, head, seen_by(second, spec, photo), wanted['threshold'])}"
+
+
+def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, threshold: float, output: Path) -> bool:
+    """Write the firmware, run it on a picture, print what it took, and return whether it said what Python says."""
+    height, width, _ = decode(photo).shape
+    spec = f"jpeg:{width}x{height}"
+    first, label = person_network(folders[0])
+    second, head = detector(folders[1])
+    package = packaged([first, second], spec, "python examples/photograph/cascade.py")
+    beside = head.c_files(quant_of(second.graph))
+    package = api.cascade(package, beside, label=label, at_least=at_least, threshold=head.limit(threshold))
+    write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
+    played = api.play(package, output / "photo.jpg")
+    about = {"label": label, "at_least": at_least, "threshold": threshold}
+    wanted = in_python((first, second), head, spec, photo, about)
+    is_right = played.printed == f"{wanted}, stack {played.ram['stack']}\n"
+    arenas = [sum(model.plan.arena.values()) for model in package.models]
+    ram = dict(played.ram)
+    print(f"persons at {arenas[0]:,} B, boxes at {arenas[1]:,} B, one after the other on QEMU's {BOARD}")
+    for part, name in (("arena of both", "arena"), ("decoder, resize, boxes", "shared"), ("stack", "stack")):
+        print(f"  {part:24} {ram.pop(name):8,} B")
+    print(f"  {'everything else':24} {sum(ram.values()):8,} B\n  {'all of its RAM':24} {played.total:8,} B")
+    lines = played.printed.splitlines()
+    ran = f"the detector ran, {len(lines) - 2} boxes" if len(lines) > 1 else "the detector did not run"
+    print(f"{lines[0].split(',')[0]}, {ran}, {'as in Python' if is_right else 'NOT as in Python'}")
+    return is_right
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="run a detector only where a smaller network sees a person, in one arena")
+    parser.add_argument("photo", type=Path, nargs="?", help="a baseline JPEG file; a drawn picture if left out")
+    parser.add_argument("--persons", type=Path, help="a folder of `tinyweave train --task visual-wake-words`")
+    parser.add_argument("--network", type=Path, help="a folder of `tinyweave train --task detection`; else random weights")
+    parser.add_argument("--at-least", type=int, default=0, help="least score of a person, -128 .. 127, to look for boxes")
+    parser.add_argument("--threshold", type=float, default=0.4, help="least score of a box")
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/cascade"), help="where the firmware goes")
+    given = parser.parse_args()
+    try:
+        photo = given.photo.read_bytes() if given.photo else drawn()
+        return not play(photo, (given.persons, given.network), given.at_least, given.threshold, given.output)
+    except (tw.CompileError, Fault, OSError) as error:
+        print(f"cascade.py: {given.photo or 'the drawn picture'}: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

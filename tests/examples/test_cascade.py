@@ -1,0 +1,98 @@
+"""The cascade: two networks in one arena say what each says alone, and the second runs only where the first says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases.strict import c99
+from packages.export import needs
+
+import tinyweave as tw
+from tinyweave import api, toolchain
+from tinyweave.nas.precision import quant_of
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "photograph"))
+
+import cascade  # noqa: E402
+import photograph  # noqa: E402
+
+pytest.importorskip("PIL.Image")
+
+
+def test_two_networks_in_one_arena_fit_in_64_kib(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs("qemu-system-arm")
+    monkeypatch.setattr(sys, "argv", ["cascade.py", "--at-least", "-128", "-o", str(tmp_path)])
+    assert cascade.main() == 0
+    printed = capsys.readouterr().out
+    sizes = {line[2:26].strip(): int(line.split()[-2].replace(",", "")) for line in printed.splitlines() if line[0] == " "}
+    assert sizes["arena of both"] == 30_756 and 40_000 < sizes["all of its RAM"] < 64 * 1024
+    assert "the detector ran" in printed and printed.endswith("as in Python\n") and "NOT" not in printed
+
+
+def test_the_program_says_what_each_network_says_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pictures on both sides of the score, with a sanitizer; the C has no warning."""
+    monkeypatch.setattr(photograph, "ARCH", replace(photograph.ARCH, image=(48, 64, 3)))
+    monkeypatch.setattr(cascade, "CLASSIFIER", replace(cascade.CLASSIFIER, image=(32, 32, 3)))
+    models, head = cascade.person_network(None)[0], photograph.detector(None)[1]
+    both = models, photograph.detector(None)[0]
+    spec, about = "jpeg:96x72", {"label": 1, "threshold": 0.4}
+    pictures = [photograph.drawn(96, 72)]
+    pictures += [_plain(value) for value in (0, 90, 255)]
+    scores = [int(cascade.in_python(both, head, spec, each, about | {"at_least": 128}).split()[1]) for each in pictures]
+    assert len(set(scores)) > 2
+    about["at_least"] = sorted(scores)[2]
+    package = photograph.packaged(list(both), spec, "")
+    package = api.cascade(
+        package, head.c_files(quant_of(both[1].graph)), label=1, at_least=about["at_least"], threshold=head.limit(0.4)
+    )
+    for name, text in {**package.files, **package.program}.items():
+        (tmp_path / name).write_text(text)
+    compiler = toolchain.host()
+    strict = [*c99(compiler.name), "-Wno-undef", "-Wno-unused-const-variable", "-c", tmp_path / "main.c"]
+    toolchain.compile_c(compiler, [*strict, "-o", tmp_path / "main.o"])
+    flags = ["-std=c99", "-O0", "-DTW_PLAIN_C", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    toolchain.compile_c(compiler, [*flags, *sorted(tmp_path.glob("*.c")), "-o", tmp_path / "main"])
+    ran = 0
+    for photo, score in zip(pictures, scores, strict=True):
+        (tmp_path / "file").write_bytes(photo)
+        with (tmp_path / "file").open("rb") as stream:
+            done = subprocess.run([tmp_path / "main"], stdin=stream, capture_output=True, check=False, text=True)
+        assert done.returncode == 0, done.stderr[-500:]
+        assert done.stdout == cascade.in_python(both, head, spec, photo, about) + ", stack 0\n"
+        assert ("boxes" in done.stdout) is (score >= about["at_least"])
+        ran += "boxes" in done.stdout
+    assert 0 < ran < len(pictures)
+    (tmp_path / "file").write_bytes(pictures[0][:-100])
+    with (tmp_path / "file").open("rb") as stream:
+        done = subprocess.run([tmp_path / "main"], stdin=stream, capture_output=True, check=False, text=True)
+    assert done.returncode == 2 and done.stdout == "it cannot be read: error -10 of tw_jpeg.h\n"
+
+
+def _plain(value: int) -> bytes:
+    from io import BytesIO
+
+    from PIL import Image
+
+    Image.new("RGB", (96, 72), (value, 255 - value, value // 2)).save(stream := BytesIO(), "JPEG")
+    return stream.getvalue()
+
+
+def test_what_is_no_cascade_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, head = photograph.detector(None)
+    one = photograph.packaged([model], "jpeg:64x48", "")
+    with pytest.raises(tw.CompileError, match="a cascade is of two models that share one arena"):
+        api.cascade(one, {}, label=0, at_least=0, threshold=1)
+    two = photograph.packaged([cascade.person_network(None)[0], model], "jpeg:64x48", "")
+    for program in (lambda: api.looking(two, {}, threshold=1),):
+        with pytest.raises(tw.CompileError, match="of one model"):
+            program()
+    with pytest.raises(tw.CompileError, match="holds no trained network"):
+        cascade.person_network(tmp_path)
+    assert head.classes == 3
