@@ -21,10 +21,12 @@ from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import halving, searching
 from tinyweave.nas.arch import macs, weights
+from tinyweave.nas.budget import Seconds
 from tinyweave.nas.costs import Costs, Target, costs, planned, too_large
 from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
+from tinyweave.nas.int8 import wilson
 from tinyweave.nas.proxies import ranked
-from tinyweave.nas.searching import SearchResult, best_first, drawn, search, wilson
+from tinyweave.nas.searching import SearchResult, best_first, drawn, search
 from tinyweave.nas.space import arch_of, largest, sampled, sensors, small_images, smallest
 from tinyweave.nas.workers import Workers
 from tinyweave.report.schema import faults, kind_of
@@ -233,13 +235,13 @@ def test_search_and_train_from_the_command_line(
 ) -> None:
     from tinyweave.cli import main
 
-    measured, seconds = halving.seconds_per_epoch, list[float]()
+    measured, seconds = searching._measured, list[Seconds]()
 
-    def slow(*about: object) -> float:
-        seconds.append(measured(*about))
-        return 0.6  # so that 6 s are ten epochs, as RUNGS has them, on any machine
+    def slow(*about: object, **more: object) -> Seconds:
+        seconds.append(measured(*about, **more))
+        return Seconds(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as RUNGS has them, on any machine
 
-    monkeypatch.setattr(halving, "seconds_per_epoch", slow)
+    monkeypatch.setattr(searching, "_measured", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
     monkeypatch.setattr(searching, "POOL", 1)
     wave_files(tmp_path / "data")
@@ -247,7 +249,8 @@ def test_search_and_train_from_the_command_line(
     code = main(["search", *given, "--window", "24", "--minutes", "0.1", "--processes", "1", "-o", str(tmp_path / "found")])
     record = json.loads(capsys.readouterr().out)
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
-    assert seconds[0] > 0 and json.loads((tmp_path / "found" / "search.json").read_text())["rungs"] == [[3, 2], [1, 4]]
+    assert seconds[0].found == 6 and all(0 <= value < 300 for value in vars(seconds[0]).values()), "measured"
+    assert json.loads((tmp_path / "found" / "search.json").read_text())["rungs"] == [[3, 2], [1, 4]]
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     page = (tmp_path / "found" / "report.html").read_text()
     (entry,) = json.loads(page.split('id="data">')[1].split("</script>")[0])["entries"]
@@ -268,7 +271,7 @@ def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.Monk
     from tinyweave.nas.prepare import Preparation
 
     monkeypatch.setattr(halving, "RUNGS", ((2, 20),))
-    monkeypatch.setattr(halving, "seconds_per_epoch", lambda *_: 60.0)
+    monkeypatch.setattr(searching, "_measured", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "POOL", 1)
     values, labels = stripes(200, 0)
     for number, (value, label) in enumerate(zip(values, labels, strict=True)):

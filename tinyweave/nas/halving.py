@@ -26,6 +26,7 @@ from .arch import Arch
 from .workers import Workers
 
 RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
+STEPS = 8  # of a training, whose time is measured
 RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
 
 
@@ -98,32 +99,33 @@ def batch_of(data: Dataset) -> int:
     return 128 if data.counts()["train"] >= 5000 else 64
 
 
-def seconds_per_epoch(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> float:
-    """Return the seconds that one epoch of a network takes one worker of several, from a part of an epoch."""
+def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:
+    """Return the seconds of an epoch of a network, and of a training beside its epochs, where all workers are busy."""
     progress("measuring how fast it trains", 0, 1)
-    place = str(folder.resolve())
-    workers.submit(_timed, archs.to_json(arch), place, 1).result()  # imports, and caches
-    return float(workers.submit(_timed, archs.to_json(arch), place, 8).result())
+    call = _timed, archs.to_json(arch), str(folder.resolve())
+    for steps in (1, STEPS):  # the first calls import, and fill caches
+        taken = [job.result() for job in [workers.submit(*call, steps) for _ in range(workers.count)]]
+    epoch, training = (sum(each) / len(each) for each in zip(*taken, strict=True))
+    return epoch, training
 
 
-def _timed(arch: str, folder: str, steps: int) -> float:
+def _timed(arch: str, folder: str, steps: int) -> tuple[float, float]:
     import time
 
     from .learning.module import module_of
-    from .learning.train import Recipe, fit
+    from .learning.train import Recipe, fit, scores
 
-    data = load_data(Path(folder))
-    values, labels = data.part("train")
-    batch = batch_of(data)
-    count = min(len(values), steps * batch)
     begin = time.perf_counter()
-    fit(
-        module_of(archs.from_json(arch)),
-        values[:count],
-        labels[:count],
-        Recipe(1, batch=batch, kind=data.kind, head=head_of(data)),
-    )
-    return (time.perf_counter() - begin) * len(values) / count
+    data, module = load_data(Path(folder)), module_of(archs.from_json(arch))
+    (values, labels), (unseen, _) = data.part("train"), data.part("validation")
+    batch = batch_of(data)
+    count, some = min(len(values), steps * batch), unseen[: steps * batch]
+    recipe, start = Recipe(1, batch=batch, kind=data.kind, head=head_of(data)), time.perf_counter()
+    fit(module, values[:count], labels[:count], recipe)
+    trained = time.perf_counter()
+    scores(module, some)
+    evaluated = (time.perf_counter() - trained) * len(unseen) / len(some)
+    return (trained - start) * len(values) / count, start - begin + evaluated
 
 
 def halve(

@@ -325,5 +325,5 @@ def seconds_of(
     with threads(1):
         one = module_of(arch)
         evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), few) * (calibrated + unseen)
-    rungs = halving.seconds_per_epoch(arch, folder / halving.DATA, workers, progress)
+    rungs, _ = halving.seconds_of_training(arch, folder / halving.DATA, workers, progress)
     return {"warm_up": warm_up * len(values), "epochs": epochs * len(values), "evolution": 1.2 * evaluated, "rungs": rungs}

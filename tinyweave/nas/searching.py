@@ -8,11 +8,12 @@ the run's folder: the same command goes on with a run that was interrupted, and 
 from __future__ import annotations
 
 import json
-import math
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,15 +28,17 @@ from ..progress import Progress, silent
 from ..results import Deployment, Model
 from ..tasks import listening
 from ..tasks.boxes import head_of
-from ..tasks.dataset import SCALE, Dataset
+from ..tasks.dataset import Dataset
 from ..tasks.features import LogMel
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
+from .budget import DEPLOYING, Seconds, chosen_rungs, measure
 from .costs import NAME, Costs, Target, built_costs, costs, planned, too_large
 from .evolution import Ledger
 from .halving import Rung
+from .int8 import quantised, rehearsed
 from .one_shot import OneShot
-from .precision import precision, quant_of
+from .precision import quant_of
 from .proxies import ranked
 from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
 from .trained import FIRMWARE
@@ -56,7 +59,6 @@ VERIFIED = 5  # samples on which every byte is compared
 RUN, BUILT = "search.json", "built.jsonl"
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 2
-DEVIATES = 1.96  # standard deviations either side of a 95 % interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,7 @@ def _search(
     archs: Sequence[Arch],
     progress: Progress,
 ) -> SearchResult:
+    begin = time.perf_counter()
     strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
     strategy = _strategy(strategy, minutes, against, folder, team)
     budget: Any = minutes if rungs is None else list(map(_pair, rungs))
@@ -156,15 +159,20 @@ def _search(
         run = asked | {"networks": networks_in(space), "rest": target.rest, "code": target.code}
         if strategy == "supernet":
             size = team.size if team else 1
-            given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "progress": progress}
+            given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "begin": begin, "progress": progress}
             run |= _numbers(data, space, target, folder, workers, numbers=numbers, **given)
             run["numbers"]["evolution"]["against"] = list(against)
         else:
+            known, classes = dict[Arch, Costs | None](), len(data.classes)
+            find = partial(drawn, space, target, classes, seed=seed, known=known, progress=progress)
             if rungs is None:
-                time = MINUTES if minutes is None else minutes
-                rungs = _rungs(space, target, data, folder, workers, minutes=time, progress=progress)
-            fixed = [(arch, costs(arch, target)) for arch in archs]
-            candidates = fixed or drawn(space, target, len(data.classes), rungs[0].candidates, seed=seed, progress=progress)
+
+                def found(count: int) -> list[Arch]:
+                    return [arch for arch, _ in find(count)]
+
+                seconds = _measured(data, target, folder, workers, find=found, begin=begin, progress=progress)
+                rungs = chosen_rungs(60 * (MINUTES if minutes is None else minutes), seconds, workers.count, found)
+            candidates = [(arch, costs(arch, target)) for arch in archs] or find(rungs[0].candidates)
             told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
             run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
         write_file(folder / RUN, json.dumps(run, indent=2))
@@ -223,9 +231,20 @@ def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def drawn(
-    space: SearchSpace, target: Target, classes: int, count: int, *, seed: int, progress: Progress
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    count: int,
+    *,
+    seed: int,
+    known: dict[Arch, Costs | None] | None = None,
+    progress: Progress,
 ) -> list[tuple[Arch, Costs]]:
-    """Return up to `count` different networks that fit, those that the proxies put first of POOL times as many."""
+    """Return up to `count` different networks that fit, those that the proxies put first of POOL times as many.
+
+    known: what networks cost (None: too much), as an earlier call with the same seed left it.
+    """
+    known = {} if known is None else known
     rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
     near = [smallest(space)]  # where few fit, others that do are likely to be near one that does
     is_feasible = costs(arch_of(space, near[0], classes), target).fit
@@ -235,7 +254,9 @@ def drawn(
         if arch in seen:
             continue
         seen.add(arch)
-        if not too_large(arch, target) and (cost := costs(arch, target)).fit:
+        if arch not in known:
+            known[arch] = None if too_large(arch, target) else costs(arch, target)
+        if (cost := known[arch]) is not None and cost.fit:
             fitting.append((arch, cost))
             near.append(choice)
             progress("drawing networks that fit", len(fitting), POOL * count)
@@ -278,34 +299,6 @@ def _varied(space: SearchSpace) -> Choice:
     return smallest(space)._replace(blocks=blocks)
 
 
-def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
-    """Return a trained network as an int8 model, its accuracy on the test part in float and in int8, and the latter's interval.
-
-    The int8 input is what the data set holds: the values themselves.
-    """
-    import torch
-
-    from ..quantize.calibrate import evenly
-    from ..quantize.ptq import CALIBRATION, fidelity
-    from ..quantize.samples import open_samples
-    from .learning.module import module_of
-    from .learning.train import scores
-
-    module = module_of(arch)
-    module.load_state_dict(torch.load(weights_file, weights_only=True))
-    rows, columns, channels = arch.image
-    loaded = api.load_module(module.eval(), torch.zeros(1, channels, rows, columns), name=NAME)
-    values, _ = data.part("train")
-    done = api.quantize(loaded, values[evenly(CALIBRATION, len(values))], scale=(SCALE,))
-    unseen, labels = data.part("test")
-    if (head := head_of(data)) is not None:
-        return done.model, *precision(scores(module, unseen), done.model, unseen, labels, head)
-    near = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    if near.accuracy is None:
-        raise CompileError("the network tells no classes apart", "give data of two classes or more")
-    return done.model, {"test": near.accuracy[0], "test_int8": near.accuracy[1]}, wilson(near.accuracy[1], len(labels))
-
-
 def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
     """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test."""
     write_file(folder / f"{NAME}.tflite", small.file)
@@ -336,13 +329,6 @@ def c_beside(data: Dataset, model: Model) -> dict[str, str]:
         return head.c_files(quant_of(model.graph))
     features = data.preparation.get("features")
     return LogMel(**features).c_files() | listening.c_files() if features else {}
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of so many trials (Wilson's score interval)."""
-    z = DEVIATES**2 / count
-    middle, half = share + z / 2, math.sqrt(share * (1 - share) * z + z * z / 4)
-    return (middle - half) / (1 + z), (middle + half) / (1 + z)
 
 
 def _strategy(strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
@@ -385,6 +371,7 @@ def _numbers(
     minutes: float | None,
     threads: int,
     size: int,
+    begin: float,
     progress: Progress,
 ) -> dict[str, Any]:
     """Return the width that is searched, and a supernet's numbers: given, the paper's, or what fits into so many minutes."""
@@ -394,17 +381,34 @@ def _numbers(
     elif numbers is None:
         (arch, _), *_ = drawn(narrow, target, len(data.classes), 1, seed=0, progress=progress)
         seconds = one_shot.seconds_of(data, narrow, arch, folder, workers, count=threads, size=size, progress=progress)
-        numbers = one_shot.numbers_for(60 * (MINUTES if minutes is None else minutes), seconds, data.kind, workers.count)
+        start, finishing = time.perf_counter(), rehearsed(arch, data)
+        _built(target, folder)(arch)
+        building = time.perf_counter() - start - finishing
+        left = 60 * (MINUTES if minutes is None else minutes) - (time.perf_counter() - begin)
+        left -= finishing + (one_shot.FINALISTS + DEPLOYING) * max(0.0, building)
+        numbers = one_shot.numbers_for(max(0.0, left), seconds, data.kind, workers.count)
     return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
 
 
-def _rungs(
-    space: SearchSpace, target: Target, data: Dataset, folder: Path, workers: Workers, *, minutes: float, progress: Progress
-) -> tuple[Rung, ...]:
-    """Return what fits into so many minutes, measured on one of the networks that are likely to be trained."""
-    (arch, _), *_ = drawn(space, target, len(data.classes), 1, seed=0, progress=progress)
-    seconds = halving.seconds_per_epoch(arch, folder / halving.DATA, workers, progress)
-    return halving.rungs_for(60 * minutes * workers.count / max(seconds, 1e-3))
+def _measured(
+    data: Dataset,
+    target: Target,
+    folder: Path,
+    workers: Workers,
+    *,
+    find: Callable[[int], Sequence[Arch]],
+    begin: float,
+    progress: Progress,
+) -> Seconds:
+    """Return what the work of a search takes here."""
+    return measure(
+        begin,
+        time.perf_counter,
+        find=find,
+        train=lambda arch: halving.seconds_of_training(arch, folder / halving.DATA, workers, progress),
+        build=_built(target, folder),
+        finish=lambda arch: rehearsed(arch, data),
+    )
 
 
 def _asked(

@@ -1,0 +1,126 @@
+"""Minutes become numbers by a measurement: a search whose clock is played ends when it should, all of its work included."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from tinyweave.nas.arch import Arch, macs
+from tinyweave.nas.budget import SAMPLE, Seconds, chosen_rungs, measure, needed, rungs_within
+from tinyweave.nas.halving import Rung, rungs_for
+from tinyweave.nas.space import arch_of, sampled, small_images
+
+SPACE, WORKERS = small_images(), 2
+
+
+class Clock:
+    """Time that passes where something is done."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Played:
+    """A search whose work takes the seconds that it says, in the order in which a search does it."""
+
+    finding, training, building, converting = 0.8, 1.5, 4.0, 30.0
+
+    def __init__(self, seed: int, speed: float) -> None:
+        self.clock, self.rng, self.speed, self.begin = Clock(), random.Random(seed), speed, Clock.now
+        self.found = list[Arch]()
+
+    def find(self, count: int) -> Sequence[Arch]:
+        while len(self.found) < 4 * count:
+            self.clock.passes(self.finding / 4)
+            self.found.append(arch_of(SPACE, sampled(SPACE, self.rng), 10))
+        return sorted(self.found[: 4 * count], key=macs)[-count:]
+
+    def epoch(self, arch: Arch) -> float:
+        return 0.3 + macs(arch) / self.speed
+
+    def train(self, arch: Arch) -> tuple[float, float]:
+        self.clock.passes(2.0)
+        return self.epoch(arch), self.training
+
+    def build(self, arch: Arch) -> None:
+        self.clock.passes(self.building)
+
+    def finish(self, arch: Arch) -> float:
+        self.clock.passes(self.converting / 3)
+        return self.converting
+
+    def measured(self) -> Seconds:
+        self.clock.passes(8.0)  # what a search does before
+        about = {"find": self.find, "train": self.train, "build": self.build, "finish": self.finish}
+        return measure(self.begin, self.clock, **about)
+
+    def runs(self, rungs: Sequence[Rung]) -> float:
+        """Return the minutes that it has taken when it ends; the larger ones are usually the better ones."""
+        alive = list(self.find(rungs[0].candidates))
+        for number, rung in enumerate(rungs):
+            alive = alive[: rung.candidates]
+            if number == 1:
+                self.clock.passes(self.building * len(alive))
+            free = [self.clock.now] * WORKERS
+            for arch in alive:
+                heapq.heapreplace(free, free[0] + rung.epochs * self.epoch(arch) + self.training)
+            self.clock.now = max(free)
+            alive.sort(key=lambda arch: -macs(arch) * self.rng.uniform(0.4, 1))
+        self.clock.passes(self.converting + 1.5 * self.building)
+        return (self.clock.now - self.begin) / 60
+
+
+@pytest.mark.parametrize("minutes", [10, 20, 60, 300])
+def test_a_search_ends_when_it_should(minutes: float) -> None:
+    taken = list[float]()
+    for seed in range(12):
+        played = Played(seed, speed=10.0 ** random.Random(seed).uniform(6.3, 7.3))
+        rungs = chosen_rungs(60 * minutes, played.measured(), WORKERS, played.find)
+        taken.append(played.runs(rungs) / minutes)
+    assert sum(taken) / len(taken) > 0.84 and max(taken) < 1.05, taken
+
+
+def test_what_each_number_is() -> None:
+    played = Played(0, speed=1e7)
+    seconds = played.measured()
+    assert seconds.finding == pytest.approx(0.8) and seconds.found == SAMPLE
+    assert (seconds.step, seconds.mac) == (pytest.approx(0.3), pytest.approx(1e-7))
+    assert seconds.epoch(2e6) == pytest.approx(0.5)
+    assert (seconds.training, seconds.building, seconds.finishing) == (1.5, 4.0, 30 + 1.5 * 4)
+    assert seconds.spent == played.clock() - 1000 == pytest.approx(8 + 6 * 0.8 + 2 * 2 + 4 + 10)
+
+
+def test_what_a_search_needs_by_hand() -> None:
+    seconds = Seconds(spent=5, finding=2, found=6, step=1, mac=0.1, training=0.5, building=10, finishing=20)
+    first, second, third = 1 + 0.1 * 20, 1 + 0.1 * 30, 1 + 0.1 * 35  # each halfway to the largest, 40
+    three = 4 * (2 * first + 0.5) + 2 * (4 * second + 0.5) + 1 * (10 * third + 0.5)
+    rungs = [Rung(8, 2), Rung(3, 4), Rung(2, 10)]
+    assert needed(rungs, [10, 10, 40], seconds, 2) == 5 + (8 - 6) * 2 + 3 * 10 + 20 + three
+    assert needed([Rung(1, 7)], [0], seconds, 4) == 5 + 10 + 20 + 7.5, "found already"
+
+
+def test_the_most_that_there_is_time_for() -> None:
+    seconds = Seconds(spent=10, finding=1, found=6, step=1, mac=0.1, training=1, building=5, finishing=20)
+    for total in (100, 1200, 7200):
+        rungs = rungs_within(total, [10, 20], seconds, 2)
+        assert 0.97 * total < needed(rungs, [10, 20], seconds, 2) <= total
+    assert rungs_within(0, [10], seconds, 2) == rungs_within(20, [10], seconds, 2) == rungs_for(1)
+
+
+def test_noise_of_a_measurement_is_no_speed() -> None:
+    """The largest one may seem the fastest, and one of the same size say nothing of the rest."""
+    for faster in (0.5, 1.0, 50.0):
+        played = Played(0, speed=1e7)
+        epochs = iter((1.0, faster))
+        played.epoch = lambda arch: next(epochs)  # type: ignore[method-assign] # noqa: B023
+        seconds = played.measured()
+        size = sorted(map(macs, played.find(SAMPLE)))[SAMPLE // 2]
+        assert seconds.step >= 0 and seconds.mac >= 0 and seconds.epoch(size) == pytest.approx(1.0)
