@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...ir import Graph, Op
 from ...kernels.layer_cycles import Extent, cut, layer_cycles
 from ...kernels.table import BY_NAME
-from ..fuse.access import RowGraph, accesses, parts
+from ..fuse.access import RowGraph, parts
 from ..kernels.cycles import lengths
 from ..plan import Tile
 
@@ -81,22 +81,19 @@ class StageCycles:
         """Return per op the kernels that read and write in a stage as the portable one does; none where no stage takes it."""
         row_graph, usable = self.row_graph, list[list[Kernel]]()
         for index, reads in enumerate(row_graph.accesses):
-            op = row_graph.graph.ops[index]
-            last = op.outputs[0] in row_graph.streamed_outputs
-            usable.append(
-                [
-                    kernel
-                    for number, kernel in enumerate(self.kernels[index])
-                    if number == 0
-                    or (
-                        accesses(row_graph.graph, op, kernel.name, last=last) == reads
-                        and BY_NAME[kernel.name].sums(row_graph.graph, op) == row_graph.sums[index]
-                    )
-                ]
-                if reads is not None
-                else []
-            )
+            op, sums = row_graph.graph.ops[index], row_graph.sums[index]
+            alike = [
+                kernel
+                for number, kernel in enumerate(self.kernels[index])
+                if reads is not None and (number == 0 or self._reads_alike(op, kernel, sums))
+            ]
+            usable.append(alike)
         return usable
+
+    def _reads_alike(self, op: Op, kernel: Kernel, sums: int) -> bool:
+        """Whether a kernel takes rows as the portable one does, which sums them up in so many bytes: see `accesses`."""
+        row = BY_NAME[kernel.name]
+        return row.sums(self.row_graph.graph, op) == sums and (sums > 0 or row.has_part)
 
     def by_rows(self, index: int, rows: int | None = None) -> Cycles:
         """Return the cycles of an op that runs row by row. rows: those that are needed, if not all."""
