@@ -2,8 +2,8 @@
 
 In: --count of each, --first seed, --only kernels with these names. Out: a line, or the first trial that differs (exit code 1).
 The kernels are built for this machine with sanitizers, so it is their plain C that runs; then for emulated cores, a Cortex-M4
-for the DSP extension, a Cortex-M7 for its own order and a Cortex-M55 for vectors, so it is their assembly; and on a Cortex-M0+
-the portable ones whose loops are in assembly there.
+for the DSP extension, a Cortex-M7 for its own order and a Cortex-M55 for vectors, so it is their assembly; on RV32IMC those for
+cores without any of these; and on a Cortex-M0+ the portable ones whose loops are in assembly there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tinyweave.simulate import emulated
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 IN_TURN = ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")  # whose twins have loops in assembly on the last core
 # the instruction set of the kernels that run there
-CORES = {"cortex-m4": "dsp", "cortex-m7": "m7", "cortex-m55": "mve", "cortex-m0plus": ""}
+CORES = {"cortex-m4": "dsp", "cortex-m7": "m7", "cortex-m55": "mve", "rv32imc": "scalar", "cortex-m0plus": ""}
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from tinyweave.simulate import compare, emulated, host
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
 AT_A_TIME = 48
 CORE = "cortex-m4"
-CORES = (CORE, "cortex-m55")  # with kernels of their own
+CORES = (CORE, "cortex-m55", "rv32imc")  # with kernels of their own
 SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
 
 

@@ -164,10 +164,12 @@ def test_a_core_gets_its_own_kernels() -> None:
     graph = Graph("g", tensors, (op,), ("x",), ("y",))
     names = {
         core: variant_for(graph, op, core).name
-        for core in ("", "cortex-m3", "cortex-m4", "cortex-m33", "cortex-m7", "cortex-m55", "cortex-m85")
+        for core in ("", "cortex-m3", "rv32imc", "cortex-m4", "cortex-m33", "cortex-m7", "cortex-m55", "cortex-m85")
     }
-    portable, dsp, two_at_once, vectors = (f"tw_conv_2d_s8{suffix}" for suffix in ("", "_dsp", "_m7", "_mve"))
-    assert list(names.values()) == [portable, portable, dsp, dsp, two_at_once, vectors, vectors]
+    portable, scalar, dsp, two_at_once, vectors = (
+        f"tw_conv_2d_s8{suffix}" for suffix in ("", "_scalar", "_dsp", "_m7", "_mve")
+    )
+    assert list(names.values()) == [portable, portable, scalar, dsp, dsp, two_at_once, vectors, vectors]
 
 
 def test_pads_of_wide_elements_take_the_kernel_that_memset_can_serve() -> None:

@@ -20,10 +20,12 @@ from kernels.ring_views import Call, Rng, Span, Trial
 from tinyweave.ir import packed
 from tinyweave.kernels.dsp import dense, dense_w4, depthwise, taps, winograd
 from tinyweave.kernels.mve import weights as mve
+from tinyweave.kernels.scalar import convolution as scalar
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
+SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
 LEAN = (
     "tw_conv_2d_s8_lean_dsp",
     *(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in taps.SIZES for isa in ("dsp", "m7")),
@@ -215,6 +217,30 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     )
 
 
+def scalar_convolution(rng: Rng, kernel: str) -> Twins:
+    """One of those for cores without DSP: sums may wrap, there may be no bias."""
+    is_depthwise, room = "depthwise" in kernel, 9 if rng.integers(4) else 40
+    depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
+    units, chosen = depth if is_depthwise else int(rng.integers(scalar.FILTERS, 28)), dict[str, Any]()
+    if is_depthwise:
+        chosen = {"kernel": (scalar.SIDE,) * 2, "stride": (int(rng.integers(1, 4)), int(rng.choice(scalar.STRIDES)))}
+    elif rng.integers(3) == 0:
+        chosen = {"kernel": (1, 1)}
+    geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, room=room, **chosen)
+    products, most = geometry["kernel"][0] * geometry["kernel"][1], int(rng.choice([0, 1000, 1 << 21, (1 << 31) - 1]))
+    products *= 1 if is_depthwise else depth
+    filters, bias = weights(rng, (units, products)), rng.integers(-most, most + 1, units).astype(np.int32)
+    multiplier, shift = rescales(rng, max(int(products**0.5 * 5000), most), units, 1)
+    tables = {"weights": filters.T.copy() if is_depthwise else filters, "multiplier": multiplier, "shift": shift}
+    tables |= {"bias": bias} if rng.integers(8) else {}
+    shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
+    quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
+    params = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **{"bias": None} | tables)
+    source, names = inputs(rng, ring_views.operand(rng, inside, reads)), (PORTABLE[is_depthwise], kernel)
+    portable, fast = (Trial([Call(n, params, (0,))], [source], shapes["out"], tuple(tables.values())) for n in names)
+    return portable, fast
+
+
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
     int4, per_channel = "_w4_" in kernel, int(rng.integers(2))
@@ -289,6 +315,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in LEAN},
+    **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},
     "tw_conv_2d_s8_w4_dsp": lambda rng: convolution(rng, "tw_conv_2d_s8_w4_dsp"),
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{isa}" for isa in ("dsp", "m7", "mve"))},

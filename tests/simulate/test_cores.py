@@ -16,7 +16,7 @@ from simulate.tiny_c import ARENA, INPUTS, body
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
-from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
+from tinyweave.kernels.table import DSP, MVE, SCALAR, VARIANTS, Variant, sources
 from tinyweave.planning import plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.cores import CORES
@@ -144,13 +144,14 @@ def test_each_compiler_is_given_the_instructions_of_a_core(core: str, tmp_path: 
     assert features[0] == features[-1]
 
 
-@pytest.mark.parametrize("core", [core for core in DSP if core in CORES])
+@pytest.mark.parametrize("core", [core for core in (*DSP, *SCALAR) if core in CORES])
 def test_fast_kernels_are_fast_with_every_compiler(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     graph, counts = NETWORKS["chain"](), {}
-    for compiler in dict.fromkeys([toolchain.arm().name, "zig"]):
-        monkeypatch.setenv("TINYWEAVE_ARM_CC", "" if compiler == "gcc" else compiler)
+    for compiler in dict.fromkeys([COMPILERS[CORES[core].isa]().name, "zig"]):
+        for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
+            monkeypatch.setenv(variable, "" if compiler == "gcc" else compiler)
         for kernels in ("portable", core):
             made = plan(graph, core=kernels)
             for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
@@ -165,7 +166,7 @@ def test_fast_kernels_are_fast_with_every_compiler(core: str, tmp_path: Path, mo
     assert max(fast) < 1.5 * min(fast), counts
 
 
-@pytest.mark.parametrize("row", [row for row in VARIANTS if row.cores], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in VARIANTS if row.isa in ("dsp", "mve")], ids=lambda row: row.name)
 def test_a_kernel_without_its_instructions_does_not_compile(row: Variant, tmp_path: Path) -> None:
     """Unless plain C in its place is asked for."""
     compiler, core = toolchain.arm(), "cortex-m4" if row.cores == MVE else "cortex-m3"

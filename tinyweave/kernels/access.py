@@ -250,6 +250,36 @@ def two_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
     return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + begins + 4).ravel())}
 
 
+def pixels_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
+    """conv_2d: the windows of two neighbours that lie between the left and the right edge of the map, or of one pixel, are read
+    for each four of their outputs, then for the last four."""
+    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
+    if lowest is None:
+        return {}
+    (out_h, out_w), units = _hw(out), out.shape[3]
+    left = np.arange(out_w) * op.attrs["stride"][1] - op.attrs["padding"][1][0]
+    between = (left >= 0) & (left + kernel_size(graph, op)[1] <= x.shape[2])
+    begins = [0]
+    while (at := begins[-1]) < out_w:
+        begins.append(at + (2 if between[at : at + 2].sum() == 2 else 1))
+    reads = np.minimum.reduceat(lowest, begins[:-1], axis=1)[..., None] * x.pixel_bytes + np.zeros(-(-units // 4), np.int64)
+    last = np.arange(out_h)[:, None] * out_w + np.array(begins[1:]) - 1
+    ends = np.array(_in_turns(units, 4, rest_at_once=True))
+    return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * units + ends).ravel())}
+
+
+def runs_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Depthwise convolutions: of sixteen outputs of a row, or its last ones, one channel after the other."""
+    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
+    if lowest is None:
+        return {}
+    c, (out_h, out_w) = x.shape[3], _hw(out)
+    lefts = np.arange(0, out_w, 16)
+    reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + np.arange(c)
+    last = np.arange(out_h)[:, None] * out_w + np.append(lefts[1:], out_w) - 1
+    return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())}
+
+
 # with the vector instructions of Cortex-M55 and M85
 
 LANES, FILTERS, PAIRS = 16, 4, 8  # TW_MVE_LANES, FILTERS and PAIRS of tw_mve_pair.c
@@ -496,6 +526,8 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (channels(4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4")),
     (taps, ("tw_depthwise_conv_2d_s8_mve",)),
     (two_of_a_row, tuple(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in (3, 5, 7) for isa in ("dsp", "m7"))),
+    (pixels_of_a_row, ("tw_conv_2d_s8_scalar",)),
+    (runs_of_a_row, ("tw_depthwise_3x3_s8_scalar",)),
     (strips, ("tw_depthwise_column_s8_dsp", "tw_depthwise_conv_2d_s8_dsp", "tw_depthwise_3x3_s8_m7")),
     (rows(4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8", "tw_fully_connected_s4")),
     (rows(4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),

@@ -29,6 +29,7 @@ from .dsp import dense, dense_w4, depthwise, winograd
 from .dsp import taps as taps_dsp
 from .mve import weights as mve
 from .overlap_distance import Distances
+from .scalar import convolution as scalar
 
 # C files and headers by name; emitted they lie side by side
 FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
@@ -38,10 +39,12 @@ S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any
 VIEWS = ("reshape", "squeeze", "expand_dims")
 RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
 RESCALE_BYTES = 5  # a multiplier and a shift
-Isa = Literal["", "dsp", "m7", "mve"]  # what all cores have; the Arm DSP extension, and for two at a time; MVE, Helium
+# what all cores have; many registers, no DSP; the Arm DSP extension, and for two at a time; MVE, Helium
+Isa = Literal["", "scalar", "dsp", "m7", "mve"]
+SCALAR = ("rv32imc", "rv32imac")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
-CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "dsp": DSP, "m7": ("cortex-m7",), "mve": MVE}
+CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "dsp": DSP, "m7": ("cortex-m7",), "mve": MVE}
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
@@ -311,6 +314,15 @@ VARIANTS: tuple[Variant, ...] = (
         features=pixels,
         timed_as="tw_conv_2d_s8",
     ),
+    Variant(
+        "tw_conv_2d_s8_scalar",
+        ("conv_2d",),
+        "tw_conv",
+        isa="scalar",
+        applies=scalar.is_dense,
+        distance=scalar.by_pixels,
+        features=pixels,
+    ),
     Variant("tw_conv_2d_s8", ("conv_2d",), "tw_conv", distance=distance.by_pixel, features=pixels),
     Variant(
         "tw_depthwise_conv_2d_s8_offset",
@@ -407,6 +419,15 @@ VARIANTS: tuple[Variant, ...] = (
         weights=packed_by_tap,
         features=taps,
         timed_as="tw_depthwise_conv_2d_s8",
+    ),
+    Variant(
+        "tw_depthwise_3x3_s8_scalar",
+        ("depthwise_conv_2d",),
+        "tw_conv",
+        isa="scalar",
+        applies=scalar.is_depthwise,
+        distance=scalar.by_runs,
+        features=taps,
     ),
     Variant("tw_depthwise_conv_2d_s8", ("depthwise_conv_2d",), "tw_conv", distance=distance.by_four_channels, features=taps),
     Variant(

@@ -180,7 +180,7 @@ def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
     assert made.variants[:3] == ("tw_conv_2d_s8_lean_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
 
 
-@pytest.mark.parametrize("core", ["rv32imc", "xtensa-lx7", "cortex-m85"])
+@pytest.mark.parametrize("core", ["rv32imac", "xtensa-lx7", "cortex-m85"])
 def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str) -> None:
-    like = "cortex-m55" if core == "cortex-m85" else "cortex-m3"
+    like = {"cortex-m85": "cortex-m55", "rv32imac": "rv32imc", "xtensa-lx7": "cortex-m3"}[core]
     assert api.plan(model, core=core).offsets == api.plan(model, core=like).offsets
