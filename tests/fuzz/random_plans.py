@@ -37,7 +37,8 @@ from tinyweave.simulate import compare
 
 FLAGS = ("-std=c99", "-DTW_PLAIN_C", "-fPIC", "-O2", "-fno-sanitize=all")
 GUARD = 256
-CORES = ("", "", "cortex-m4", "cortex-m55")  # whose kernels a plan has; here plain C stands for their instructions
+# whose kernels a plan has; here plain C stands for their instructions
+CORES = ("", "", "cortex-m4", "cortex-m7", "cortex-m55", "rv32imc")
 PLANS = 4  # of each network
 SAMPLES = 2
 

@@ -31,7 +31,7 @@ from tinyweave.simulate import compare, emulated, host
 GROUPS = 8  # of rows, which are built together
 TRIALS, SAMPLES = 10, 4  # of a row
 GAP, ALIGN = 64, 8
-CORES = ("cortex-m4", "cortex-m55", "rv32imc")
+CORES = ("cortex-m4", "cortex-m7", "cortex-m55", "rv32imc")
 APART = {  # rows whose outputs may overlap no input
     "tw_gather_nd": "it reads any slice at any time",
     "tw_svdf_s8": "each unit reads the whole input",
