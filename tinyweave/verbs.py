@@ -277,6 +277,7 @@ def search(
     seed: int = 0,
     processes: int = 2,
     ray: bool = False,
+    energy_mj: float | None = None,
     **changes: Any,
 ) -> SearchResult:
     """Find a network for labelled samples that fits a device, train it, make it int8, and write its C into `folder`/firmware.
@@ -284,9 +285,10 @@ def search(
     data: a folder with a folder of files for each class, of detection VOC's or COCO's, or a Dataset with the space to search.
     task: "images", "keywords", "sensors" or "detection". strategy: "halving" trains many networks a little and few for long;
     "supernet" trains all at once and breeds the best; "auto" takes the latter with a GPU or 3 hours. minutes: about how long to
-    train, 20 if not given. against: costs ("ram", "flash", "macs", "ms") that the supernet's search makes small, too. prepared:
-    what is done to the files. ray: train on a Ray cluster, that of RAY_ADDRESS or one that is started here. The same call goes
-    on with a run that was interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
+    train, 20 if not given. against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search makes small, too.
+    prepared: what is done to the files. ray: train on a Ray cluster, that of RAY_ADDRESS or one that is started here.
+    energy_mj: what one inference may take from the supply of a device whose current is known. The same call goes on with a run
+    that was interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
     """
     from .nas import costs, prepare, searching
 
@@ -298,7 +300,7 @@ def search(
     else:
         samples, searched = prepare.task_of(task, Path(data), prepared or prepare.Preparation())
     limits = api.limits_of(target, **chosen.limits)
-    aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead)
+    aim = costs.Target(target, limits, chosen.stream_inputs, chosen.max_mac_overhead, energy_mj=energy_mj)
     return searching.search(
         samples,
         space or searched,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from tinyweave.devices.device import CORES as CORES_ALONE
 from tinyweave.ir import CompileError
 from tinyweave.results import Limits
 from tinyweave.simulate.cores import CORES
-from tinyweave.simulate.instruction_timing import millijoules
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -134,7 +134,9 @@ def test_energy_is_known_where_the_papers_ran():
         assert device.run_ma and device.volts and any("mA" in s or "uA" in s or "mJ" in s for s in device.sources), name
     board = find("nucleo-f767zi")
     # arXiv 1910.05110, table 1: MobileNet takes 728 mJ in 1,316 ms there
-    assert round(millijoules(1316, board.run_ma, board.volts)) == 728
+    assert round(board.energy_mj(1316)) == 728 and replace(board, run_ma=10.0, volts=3.0).energy_mj(1000.0) == 30.0
+    unknown = board.energy_mj(None), replace(board, volts=None).energy_mj(1.0), replace(board, run_ma=None).energy_mj(1.0)
+    assert unknown == (None, None, None)
 
 
 @pytest.mark.parametrize("name", ["STM32F746", "stm32f746ng", "Nucleo_F746ZG", " stm32f746g-disco "])

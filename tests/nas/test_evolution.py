@@ -174,7 +174,7 @@ def test_of_a_front_those_that_lie_apart_are_kept() -> None:
     assert front[0] in kept and front[4] in kept and worse not in kept
     assert front[1] in kept, "its neighbours lie farthest apart"
     assert best_of([*front, worse], 6, ("ram",))[5] == worse and best_of([*front, worse], 2, ()) == [front[4], front[3]]
-    with pytest.raises(CompileError, match="'speed' of a network is not known; compare by ram, flash or macs, or by ms"):
+    with pytest.raises(CompileError, match="'speed' of a network is not known; compare by ram, flash or macs, by ms on"):
         best_of(front, 2, ("speed",))
 
 

@@ -284,3 +284,34 @@ def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.Monk
     )
     assert found.fits and found.deployment.verification.ok and found.arch.image == (8, 8, 1) and len(found.trained) == 2
     assert found.accuracy["test_int8"] > 0.8
+
+
+def test_an_energy_is_a_limit_where_the_current_is_known() -> None:
+    """11.2 mA at 3.3 V: 36.96 mW."""
+    arch = arch_of(SPACE, largest(SPACE), 2)
+    free = costs(arch, Target(BOARD, api.limits_of(BOARD), rest=500, code=9000))
+    assert free.fit and free.ms is not None and free.mj == pytest.approx(free.ms * 36.96e-3)
+    tight = Target(BOARD, api.limits_of(BOARD, latency_ms=1e4), rest=500, code=9000, energy_mj=free.mj / 2)
+    assert tight.all_limits.latency_ms == pytest.approx(free.ms / 2) and tight.limits.latency_ms == 1e4
+    over = costs(arch, tight)
+    assert set(over.excess) == {"energy_mj"} and over.excess["energy_mj"] == pytest.approx(over.mj - free.mj / 2)
+    short = Target(BOARD, api.limits_of(BOARD, latency_ms=free.ms / 4), energy_mj=free.mj)
+    assert short.all_limits.latency_ms == free.ms / 4, "the stricter of the two"
+    enough = Target(BOARD, api.limits_of(BOARD), rest=500, code=9000, energy_mj=2 * free.mj)
+    assert costs(arch, enough).fit and enough.all_limits.cycles is not None
+
+
+@pytest.mark.parametrize(
+    ("board", "energy_mj", "message"),
+    [
+        ("rp2040", 1.0, "--energy-mj: the current of rp2040 is not known; leave it out, or take one of .*stm32f412"),
+        (None, 1.0, "--energy-mj: the current of a core alone is not known"),
+        ("esp32-s3", 1.0, "--energy-mj: the timings of a xtensa-lx7 are not known; leave it out"),
+        ("stm32f412", 0.0, "--energy-mj 0 is no energy; give millijoules above 0"),
+        ("stm32f412", float("nan"), "--energy-mj nan is no energy"),
+    ],
+)
+def test_an_energy_that_nobody_knows_is_said(board: str | None, energy_mj: float, message: str) -> None:
+    device = find(board) if board else None
+    with pytest.raises(CompileError, match=message):
+        Target(device, api.limits_of(device), energy_mj=energy_mj)

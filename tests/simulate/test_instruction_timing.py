@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_timing, millijoules, milliseconds, waiting
+from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_timing, milliseconds, waiting
 
 
 def program(*lines: str) -> list[Instruction]:
@@ -109,6 +109,5 @@ def test_waiting_for_flash():
     assert found == (100 + 2 * 5, 110 + 5 * 5, 120 + 5 * 9)
 
 
-def test_time_and_energy():
+def test_time():
     assert milliseconds(120_000, 120_000_000) == 1.0
-    assert millijoules(1000.0, 10.0, 3.0) == 30.0

@@ -57,6 +57,10 @@ Classes = Annotated[
         "--classes", metavar="A,B", help="Detection: what to find; else all that boxes are. Visual wake words: person."
     ),
 ]
+Energy = Annotated[
+    float | None,
+    typer.Option("--energy-mj", metavar="X", help="What one inference may take from the supply, by the device's current."),
+]
 Window = Annotated[int, typer.Option("--window", min=4, help="Sensors: rows of a window.")]
 
 
@@ -67,6 +71,7 @@ def sample_options(
     out: Folder,
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
+    energy_mj: Energy = None,
     seconds: Seconds = 1.0,
     by_speaker: BySpeaker = False,
     classes: Classes = None,
@@ -85,7 +90,7 @@ def search(
         str, typer.Option("--strategy", metavar="auto|halving|supernet", help="auto: supernet with a GPU or 3 hours.")
     ] = "auto",
     against: Annotated[
-        list[str] | None, typer.Option("--against", metavar="ram|flash|macs|ms", help="Supernet: make this small, too.")
+        list[str] | None, typer.Option("--against", metavar="ram|flash|macs|ms|mj", help="Supernet: make this small, too.")
     ] = None,
     size: Size = "32",
     channels: Channels = 3,
@@ -189,7 +194,7 @@ def _classes(chosen: Options) -> tuple[str, ...]:
 
 def _target(chosen: Options) -> costs.Target:
     board, limits = steps.target_of(chosen)
-    return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"])
+    return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"], energy_mj=chosen["energy_mj"])
 
 
 def _size(given: str) -> tuple[int, int]:

@@ -123,6 +123,12 @@ class Device:
     run_ma: float | None = None
     volts: float | None = None
 
+    def energy_mj(self, latency_ms: float | None) -> float | None:
+        """Return what the chip takes from its supply in that time; None where its current is not known."""
+        if latency_ms is None or self.run_ma is None or self.volts is None:
+            return None
+        return latency_ms * self.run_ma * self.volts / 1e3
+
     @property
     def flash_waits(self) -> int | None:
         """Return cycles that a read of the Flash waits; None when not known."""

@@ -6,13 +6,14 @@ What costs little to know is asked first: weights alone may exceed Flash, and of
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .. import api
-from ..devices import Device
+from ..devices import Device, all_devices
 from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..passes import run_passes
@@ -30,7 +31,8 @@ class Target:
     """A device, what a network may take of it, and how it is planned.
 
     rest: bytes of RAM beside the arena, stack and static data; code: bytes of Flash beside the constants; as measured on one
-    network, see `searching.measured`.
+    network, see `searching.measured`. energy_mj: what one inference may take from the supply, where the device's current is
+    known: CompileError where it is not.
     """
 
     device: Device | None
@@ -39,6 +41,35 @@ class Target:
     max_mac_overhead: float | None = None
     rest: int = 0
     code: int = 0
+    energy_mj: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.energy_mj is None:
+            return
+        if not 0 < self.energy_mj < math.inf:
+            raise CompileError(f"--energy-mj {self.energy_mj:g} is no energy", "give millijoules above 0, for example 5")
+        if self.device is None or self.device.energy_mj(1.0) is None:
+            known = ", ".join(sorted(each.name for each in all_devices() if each.energy_mj(1.0) is not None))
+            name = self.device.name if self.device else "a core alone"
+            raise CompileError(f"--energy-mj: the current of {name} is not known", f"leave it out, or take one of {known}")
+        try:
+            api.limits_of(self.device, latency_ms=self._ms)
+        except CompileError as error:
+            raise CompileError(error.why.replace("--latency-ms", "--energy-mj"), error.what_to_do) from error
+
+    @property
+    def _ms(self) -> float:
+        """Return the time in which the device takes the energy."""
+        per_ms = self.device.energy_mj(1.0) if self.device else None
+        return self.energy_mj / per_ms if self.energy_mj and per_ms else math.inf
+
+    @property
+    def all_limits(self) -> Limits:
+        """Return the limits, an energy as the time in which the device takes it."""
+        if self.energy_mj is None or self.device is None:
+            return self.limits
+        latency_ms = self._ms if self.limits.latency_ms is None else min(self._ms, self.limits.latency_ms)
+        return replace(self.limits, latency_ms=latency_ms, clock_hz=self.device.clock_hz)
 
     @property
     def core(self) -> str:
@@ -54,7 +85,7 @@ class Target:
         """Return the limits with RAM and Flash for what is not in the arena and no constant taken off."""
         ram, flash = self.limits.ram, self.limits.flash
         return replace(
-            self.limits,
+            self.all_limits,
             ram=None if ram is None else max(0, ram - self.rest),
             flash=None if flash is None else max(0, flash - self.code),
         )
@@ -67,7 +98,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Costs:
-    """ram: bytes of arena, stack and static data. flash: bytes of constants and code. ms: estimated; None: not known.
+    """ram: bytes of arena, stack and static data. flash: bytes of constants and code. ms, mj: estimated; None: not known.
 
     excess: which of them are above the limits, and by how much.
     """
@@ -77,6 +108,7 @@ class Costs:
     macs: int
     ms: float | None
     excess: dict[str, float]
+    mj: float | None = None
 
     @property
     def fit(self) -> bool:
@@ -139,4 +171,7 @@ def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
         over["flash"] = constants + target.code - limits.flash
     if limits.latency_ms is not None and ms is not None and ms > limits.latency_ms:
         over["latency_ms"] = ms - limits.latency_ms
-    return Costs(sum(plan.arena.values()) + target.rest, constants + target.code, macs(arch), ms, over)
+    mj = target.device.energy_mj(ms) if target.device else None
+    if target.energy_mj is not None and mj is not None and mj > target.energy_mj:
+        over["energy_mj"] = mj - target.energy_mj
+    return Costs(sum(plan.arena.values()) + target.rest, constants + target.code, macs(arch), ms, over, mj)

@@ -34,7 +34,7 @@ Price = Callable[[Sequence[Arch]], Sequence[Costs | None]]
 class Evolution:
     """How many networks there are at first, how many become parents, and how many children of each kind a generation has.
 
-    rate: of mutations, per gene. against: costs that are made small while accuracy is made large: of ram, flash, macs, ms.
+    rate: of mutations, per gene. against: costs that are made small while accuracy is made large: of ram, flash, macs, ms, mj.
     """
 
     population: int = 100
@@ -204,9 +204,12 @@ def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
     """Return what is to become small: errors, and the costs that are named; raise CompileError for a name that is none."""
     values = [1 - each.accuracy]
     for name in against:
-        value = getattr(each.costs, name, None) if name in ("ram", "flash", "macs", "ms") else None
+        value = getattr(each.costs, name, None) if name in ("ram", "flash", "macs", "ms", "mj") else None
         if value is None:
-            raise CompileError(f"'{name}' of a network is not known", "compare by ram, flash or macs, or by ms on a device")
+            raise CompileError(
+                f"'{name}' of a network is not known",
+                "compare by ram, flash or macs, by ms on a device, by mj where its current is known",
+            )
         values.append(float(value))
     return tuple(values)
 

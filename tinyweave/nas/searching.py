@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 STRATEGIES = ("auto", "halving", "supernet")
-OBJECTIVES = ("ram", "flash", "macs", "ms")
+OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")
 MINUTES = 20  # where nothing else is said
 HOURS = 3  # from which on a supernet pays without a GPU
 DRAWN = 5_000  # networks, at most, of which those that fit are sought
@@ -58,7 +58,7 @@ POOL = 4  # networks that fit, per candidate that is trained
 VERIFIED = 5  # samples on which every byte is compared
 RUN, BUILT = "search.json", "built.jsonl"
 REST = 1024  # bytes of stack and static data where they cannot be measured
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +311,7 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
             model,
             written.scratch,
             device=target.device,
-            limits=target.limits,
+            limits=target.all_limits,
             inputs=inputs,
             count=0,
             planned=api.plan(model, limits=target.arena_limits, core=target.core, **target.planning),
@@ -422,7 +422,7 @@ def _asked(
         "space": space.name,
         "sizes": list(map(list, space.sizes)),
         "device": target.device.name if target.device else None,
-        "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms},
+        "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": target.energy_mj},
         "planning": target.planning,
         "seed": seed,
         "budget": budget,

@@ -18,7 +18,7 @@ from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
 from ..planning import Plan
-from ..simulate.instruction_timing import Cycles, millijoules, milliseconds
+from ..simulate.instruction_timing import Cycles, milliseconds
 from .buffers import buffer_records, stage_records
 from .in_time import stream_record
 from .schema import VERSION
@@ -221,10 +221,8 @@ def _latency_ms(profile: results.Profile | None, device: Device | None) -> float
 
 
 def _energy_mj(profile: results.Profile | None, device: Device | None) -> float | None:
-    latency_ms = _latency_ms(profile, device)
-    if latency_ms is None or device is None or device.run_ma is None or device.volts is None:
-        return None
-    return round(millijoules(latency_ms, device.run_ma, device.volts), 4)
+    energy_mj = device.energy_mj(_latency_ms(profile, device)) if device else None
+    return None if energy_mj is None else round(energy_mj, 4)
 
 
 def foreseen(plan: Plan | None, device: Device | None) -> Record:

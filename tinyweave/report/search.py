@@ -29,7 +29,14 @@ def search_record(found: SearchResult, run: Record) -> Record:
     rungs = [Rung(*pair) for pair in run["rungs"]]
     epochs = total_epochs(rungs) + (supernet["warm_up"] + supernet["epochs"] if supernet else 0)
     candidates = [
-        {"ram": cost.ram, "flash": cost.flash, "macs": cost.macs, "ms": cost.ms, "accuracy": _best(found, number)}
+        {
+            "ram": cost.ram,
+            "flash": cost.flash,
+            "macs": cost.macs,
+            "ms": cost.ms,
+            "mj": cost.mj,
+            "accuracy": _best(found, number),
+        }
         for number, (_, cost) in enumerate(found.candidates[:RECORDED])
     ]
     return {
@@ -57,6 +64,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "stack": profile.stack,
             "flash": profile.flash,
             "latency_ms": profile.latency_ms(done.device),
+            "energy_mj": done.device.energy_mj(profile.latency_ms(done.device)) if done.device else None,
         },
         "excess": found.deployment.excess,
         "fits": found.fits,
@@ -147,6 +155,9 @@ def _facts(record: Record) -> list[str]:
         lines.append(
             f"one inference: **{deployed['latency_ms']:.1f} ms** {limit}on {clean(record['device'] or '', 40)}, estimated"
         )
+    if deployed["energy_mj"] is not None:
+        limit = "" if limits["energy_mj"] is None else f"of {limits['energy_mj']:g} "
+        lines.append(f"energy of one inference: **{deployed['energy_mj']:.3g} mJ** {limit}by the current of the data sheet")
     lines.append(f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights")
     trained = record["trained"]
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"

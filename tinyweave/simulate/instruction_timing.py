@@ -166,11 +166,6 @@ def milliseconds(count: int, clock_hz: int) -> float:
     return count / clock_hz * 1e3
 
 
-def millijoules(latency_ms: float, run_ma: float, volts: float) -> float:
-    """Return what the chip takes from its supply in that time."""
-    return latency_ms * run_ma * volts / 1e3
-
-
 def _registers(instruction: Instruction) -> int:
     """Return how many words an access to several moves."""
     listed = instruction.operands.partition("{")[2].rstrip("}").split(",")
