@@ -53,12 +53,6 @@ static window through(window outer, const step_facts *f)
     return (window){(outer.extent - 1) * f->stride + f->kernel, outer.stride * f->stride, outer.pad * f->stride + f->pad, 1, 0};
 }
 
-static window both(window a, window b)
-{
-    const num pad = most(a.pad, b.pad);
-    return (window){pad + most(a.extent - a.pad, b.extent - b.pad), a.stride, pad, 1, 0};
-}
-
 /* What so many rows of the output of steps that run together read of what others make, their input first; 0 where they cannot
  * run so, else how many reads. */
 static num joined(const step_facts *f, num begin, num end, num rows, num *tensor, window *read)
@@ -73,11 +67,7 @@ static num joined(const step_facts *f, num begin, num end, num rows, num *tensor
             skip_of = k - f[k].back;
         }
         own = through(own, &f[k]);
-        if (k == skip_of) {
-            if (own.stride != skip.stride) return 0;
-            own = both(own, skip);
-            skip_of = -1;
-        }
+        if (k == skip_of) skip_of = -1; /* the way through the block reads all that the skip does */
     }
     /* in the order in which `joined` of access.py meets them */
     const num has_skip = skip_of >= 0;

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from ..plan import Tile
 ByLevel = NDArray[np.int64]
 Cycles = tuple[int, ...]  # of an op, by usable kernel
 Lengths = tuple[tuple[int, int], ...]  # how many rows (or columns) some calls compute, and how many of them there are
+# by graph and core the cycles of a call of an op's kernel for a part of its output: the spaces of a graph ask for the same
+_KNOWN: WeakKeyDictionary[Graph, dict[str, dict[tuple[int, str, Extent], int]]] = WeakKeyDictionary()
 TOO_MANY = 1 << 40  # cycles, where an op has no kernel with so little scratch
 
 
@@ -42,6 +45,7 @@ class StageCycles:
     def __init__(self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str) -> None:
         self.row_graph, self.kernels, self.core = row_graph, kernels, core
         self.levels = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
+        self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault(core, {})
         self._cut: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
         self._once: dict[tuple[int, Extent], Cycles] = {}
         self._lengths: dict[Any, dict[int, Lengths]] = {}
@@ -53,9 +57,13 @@ class StageCycles:
         """Return the cycles of one call of an op's kernel for a part of its output; 0 where they are not known."""
         if not self.core:
             return 0
-        if (index, part) not in self._cut:
-            self._cut[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
-        return round(layer_cycles(*self._cut[index, part], name, self.core) or 0)
+        known = self._known.get((index, name, part))
+        if known is None:
+            if (index, part) not in self._cut:
+                self._cut[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
+            known = round(layer_cycles(*self._cut[index, part], name, self.core) or 0)
+            self._known[index, name, part] = known
+        return known
 
     def _calls(self, index: int, calls: Iterable[tuple[Extent, int]]) -> Cycles:
         """Return the cycles of calls of an op for parts of its output, each so often."""
