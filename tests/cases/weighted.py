@@ -193,6 +193,17 @@ def depthwise_conv_2d(rng: Rng) -> Iterator[Drawn]:
         operands, out = _weighted(rng, x, weights, channels, kernel[0] * kernel[1])
         attrs = {"stride": (stride, stride), "padding": padding, "dilation": (1, 1), "activation": ACTIVATIONS[number % 3]}
         yield f"{kernel[0]}x{kernel[1]}/{stride}-same-on-{size[0]}x{size[1]}-{channels}", operands, out, attrs
+    for number, channels in enumerate((4, 5, 7, 8, 12, 23)):  # of a column to a pixel, as calls have them that add a row
+        height, left = int(rng.integers(1, 16)), number % 3
+        x, weights = activation("input", (1, height + left, 1, channels), rng), _weights(rng, (1, height, 1, channels), 3)
+        operands, out = _weighted(rng, x, weights, channels, height)
+        attrs = {
+            "stride": (left + 1, 1),
+            "padding": ((0, 0), (0, 0)),
+            "dilation": (1, 1),
+            "activation": ACTIVATIONS[number % 3],
+        }
+        yield f"{height}x1-on-{height + left}x1-{channels}", operands, out, attrs
 
 
 def transpose_conv(rng: Rng) -> Iterator[Drawn]:

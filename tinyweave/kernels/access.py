@@ -525,6 +525,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (channels(2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (channels(4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4")),
     (taps, ("tw_depthwise_conv_2d_s8_mve",)),
+    (two_of_a_row, ("tw_depthwise_pixel_s8_dsp",)),
     (two_of_a_row, tuple(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in (3, 5, 7) for isa in ("dsp", "m7"))),
     (pixels_of_a_row, ("tw_conv_2d_s8_scalar",)),
     (runs_of_a_row, ("tw_depthwise_3x3_s8_scalar",)),

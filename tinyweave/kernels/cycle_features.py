@@ -93,6 +93,12 @@ def outputs(graph: Graph, op: Op) -> Features:
     return f", {taps_dsp.function(graph, op)}", (twos * fours, ones * fours, twos + ones, runs, height, 1.0)
 
 
+def pixel(graph: Graph, op: Op) -> Features:
+    """Count for the depthwise kernel from a column to one pixel: four channels at a time, tap by tap."""
+    fours = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS)
+    return "", (fours * kernel_size(graph, op)[0], fours, 1.0)
+
+
 def lines(graph: Graph, op: Op) -> Features:
     """Count for the depthwise kernel: four channels of a block of columns and a strip of rows at a time."""
     shape, channels = depthwise.plane(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)

@@ -374,6 +374,18 @@ VARIANTS: tuple[Variant, ...] = (
         for size in taps_dsp.SIZES
     ),
     Variant(
+        "tw_depthwise_pixel_s8_dsp",
+        ("depthwise_conv_2d",),
+        "tw_conv_dsp",
+        isa="dsp",
+        has_part=False,
+        applies=taps_dsp.is_for_a_pixel,
+        distance=taps_dsp.distances,
+        flash=taps_dsp.flash,
+        stream=taps_dsp.words,
+        features=cycle_features.pixel,
+    ),
+    Variant(
         "tw_depthwise_3x3_s8_m7",
         ("depthwise_conv_2d",),
         "tw_depthwise_dsp",

@@ -27,6 +27,14 @@ def applies(graph: Graph, op: Op, size: int) -> bool:
     return plain and fits and dense.rescales_exactly(dense.filters(graph, op))
 
 
+def is_for_a_pixel(graph: Graph, op: Op) -> bool:
+    """Whether the kernel from a column to one pixel computes the op, and exactly."""
+    x, out = graph.input(op), graph.output(op)
+    plain = tuple(op.attrs["dilation"]) == (1, 1) and x.shape[3] == out.shape[3] >= CHANNELS and weights_zero(graph, op) == 0
+    is_one = depthwise.is_column(graph, op) and (x.shape[0], out.shape[1]) == (1, 1) and not dense.is_padded(graph, op)
+    return plain and is_one and dense.rescales_exactly(dense.filters(graph, op))
+
+
 def function(graph: Graph, op: Op) -> str:
     """The C function that computes outputs of a row."""
     return f"tw_taps_{kernel_size(graph, op)[0]}_{op.attrs['stride'][1]}"
@@ -77,7 +85,7 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def distances(graph: Graph, op: Op) -> distance.Distances:
-    """Of two outputs of a row four channels are read before they are written."""
+    """Of two outputs of a row, or of the one of a pixel, four channels are read before they are written."""
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}

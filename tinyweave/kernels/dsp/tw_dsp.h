@@ -83,6 +83,10 @@ TW_INSTRUCTION(int32_t, tw_smlad, (uint32_t x, uint32_t y, int32_t sum), "smlad 
                tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 0) + (uint32_t)tw_lane_product(x, 1, y, 1)))
 
 /* sum + one lane of x * one lane of y, modulo 2^32: the low or bottom one, b, or the high or top one, t. */
+TW_INSTRUCTION(int32_t, tw_smlabb, (uint32_t x, uint32_t y, int32_t sum), "smlabb %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 0)))
+TW_INSTRUCTION(int32_t, tw_smlatt, (uint32_t x, uint32_t y, int32_t sum), "smlatt %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 1, y, 1)))
 TW_INSTRUCTION(int32_t, tw_smlabt, (uint32_t x, uint32_t y, int32_t sum), "smlabt %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 1)))
 TW_INSTRUCTION(int32_t, tw_smlatb, (uint32_t x, uint32_t y, int32_t sum), "smlatb %0, %1, %2, %3", TW_XY_SUM,
