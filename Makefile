@@ -63,6 +63,7 @@ bench: setup
 	$(BIN)/python bench/quantize.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py
+	$(BIN)/python bench/streaming.py
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache *.egg-info
