@@ -220,3 +220,10 @@ def test_a_recording_is_one_array_of_frames(wake: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "frames.npy", frames[:11])
     with pytest.raises(tw.CompileError, match="holds int8"):
         read_inputs(tmp_path / "frames.npy", model)
+
+
+def test_state_that_begins_with_equal_rows_keeps_one_of_them_in_flash(wake: Path, tmp_path: Path) -> None:
+    tw.compile(wake, tmp_path, stream_time="auto")
+    source, constants = ((tmp_path / name).read_text() for name in ("wake.c", "wake_weights.h"))
+    assert "for (int32_t i = 0; i < 10; ++i) {\n        memcpy(sram + AT_STATE_2 + 12 * i, state_2_initial, 12);" in source
+    assert "state_2_initial[12]" in constants

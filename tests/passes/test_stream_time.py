@@ -75,6 +75,7 @@ def test_padding_is_computed_anew_and_what_lies_between_is_kept() -> None:
     assert last.kept == 21 - (2 + 2 + 1) - (1 + 2 + 1), (
         "of 21 rows padding reaches 4 at the top and 4 at the bottom, one is new"
     )
+    assert layer(stream, "average_pool_2d_5").why is None, "a single window does not step"
     assert first.why == "padding: 4 rows depend on where the window lies"
     assert sum(each.macs for each in stream.layers) < sum(each.macs_window for each in stream.layers)
     assert first_wrong(stream, 26) is None
@@ -150,6 +151,17 @@ def test_two_inputs_are_refused() -> None:
     tensors = {t.name: t for t in net.tensors} | {"more": replace(net.tensors[0], name="more")}
     with pytest.raises(CompileError, match="it has 2 inputs"):
         stream_time(Graph("two", tensors, tuple(net.ops), ("frames", "more"), (joined,)))
+
+
+def test_an_operand_that_is_another_one_for_each_row_holds_rows_in_their_places() -> None:
+    net = Frames(0, (1, 12, 1, 4))
+    early = net.windowed("conv_2d", "frames", (3, 1), channels=4)
+    ramp = net.constant(net.rng.integers(-127, 128, (1, 10, 1, 4)).astype(np.int8), (0.05,))
+    added = net.op("add", (early, ramp), (1, 10, 1, 4), activation="none")
+    stream = stream_time(net.graph(net.dense(added, 3)))
+    assert layer(stream, added).why == "its constant operand is another one for each row"
+    assert layer(stream, early).new == 1
+    assert first_wrong(stream, 15) is None
 
 
 def test_time_may_be_the_axis_of_columns_or_part_of_a_list() -> None:

@@ -236,10 +236,23 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
         lines += ["", *c.comment_lines(f"{labels[name]}: '{name}', {type_text(plan.graph.tensors[name])}")]
         if len(set(raw)) <= 1:
             lines.append(f"memset({at[name]}, {np.frombuffer(raw[:1], np.int8)[0] if raw else 0}, {len(raw)});")
-        else:
-            table = constants.add(f"{labels[name]}_initial", value, CTYPES[plan.graph.tensors[name].dtype])
+            continue
+        part, count = _repeated(value)
+        table = constants.add(f"{labels[name]}_initial", part, CTYPES[plan.graph.tensors[name].dtype])
+        if count == 1:
             lines.append(f"memcpy({at[name]}, {table}, {len(raw)});")
+            continue
+        lines.append(f"for (int32_t i = 0; i < {count}; ++i) {{")
+        lines += [f"    memcpy({at[name]} + {part.nbytes} * i, {table}, {part.nbytes});", "}"]
     return lines
+
+
+def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return a part of a value and how often it follows itself there: a row along the first axis that is longer than 1."""
+    axis = next((axis for axis, extent in enumerate(value.shape) if extent > 1), None)
+    if axis is None or (value != value.take([0], axis)).any():
+        return value, 1
+    return value.take([0], axis), value.shape[axis]
 
 
 def _setup(plan: Plan, name: str, reset: list[str]) -> str:

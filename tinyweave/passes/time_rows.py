@@ -94,9 +94,8 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
             bottom[name] = min(bottom[name], read_rows(found.window, part.new, part.rows, times[name].rows)[0])
     name = graph.inputs[0]
     count = times[name].rows
-    oldest = (
-        0 if top[name] else min(bottom[name], count - net.hop)
-    )  # frames are given once: what the top reads is kept for long
+    # frames come once, so those that the top reads are kept until they are there
+    oldest = 0 if top[name] else min(bottom[name], count - net.hop)
     return rows | {name: CallRows(0, oldest, count - net.hop, count)}
 
 
@@ -106,8 +105,9 @@ def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> C
     newest = time.after - shift
     if not shift or time.steady <= shift or choice == "anew":
         return CallRows(0, 0, 0, time.rows) if top >= bottom else CallRows(top, bottom, bottom, time.rows)
-    if top >= bottom or bottom < time.first or (choice == "long" and top > time.first):
+    if top >= bottom or (choice == "long" and top > time.first):
         return CallRows(time.first, time.first, newest, time.rows)
+    assert bottom >= time.first, "new rows are made of rows that may be kept"
     return CallRows(top, bottom, max(bottom, newest), time.rows)
 
 
