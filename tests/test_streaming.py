@@ -227,3 +227,13 @@ def test_state_that_begins_with_equal_rows_keeps_one_of_them_in_flash(wake: Path
     source, constants = ((tmp_path / name).read_text() for name in ("wake.c", "wake_weights.h"))
     assert "for (int32_t i = 0; i < 10; ++i) {\n        memcpy(sram + AT_STATE_2 + 12 * i, state_2_initial, 12);" in source
     assert "state_2_initial[12]" in constants
+
+
+def test_models_that_keep_state_are_not_told_to_share_an_arena(
+    wake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.tflite"
+    other.write_bytes(wake.read_bytes())
+    for options, says in (([], True), (["--stream-time", "auto"], False)):
+        assert main(["compile", str(wake), str(other), "-o", str(tmp_path / "both"), *options]) == 0
+        assert ("can share one arena" in capsys.readouterr().out) == says

@@ -246,7 +246,8 @@ def compile_model(
     else:
         for record in entries:
             print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
-        print("models that do not run at the same time can share one arena, as large as the largest")
+        if not steps.keeps_state(plans):
+            print("models that do not run at the same time can share one arena, as large as the largest")
     steps.say_row_sources(entries)
     for record in entries:
         if record["fits"] is False:

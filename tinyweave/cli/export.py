@@ -100,7 +100,7 @@ def export(
         print(f"  {file}")
     print(f"  and the C of {', '.join(model.name for model in loaded)}: {len(contents) - len(own)} files")
     steps.say_removed(folder, written)
-    if len(entries) > 1:
+    if len(entries) > 1 and not steps.keeps_state(plans):
         print("the example has an arena for each model; those that do not run at the same time can share one")
     steps.say_row_sources(entries)
     for record in entries:

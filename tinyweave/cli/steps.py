@@ -53,6 +53,11 @@ def make_plan(
     return api.plan(model, limits=limits, core=core, progress=progress, **scheduled(chosen))
 
 
+def keeps_state(plans: Sequence[planning.Plan]) -> bool:
+    """Return whether a model must find in its arena what its last call left there."""
+    return any(tensor.role == "state" for plan in plans for tensor in plan.graph.tensors.values())
+
+
 def source_of(
     model: results.Model,
     plan: planning.Plan,
