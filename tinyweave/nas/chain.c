@@ -83,14 +83,14 @@ typedef struct {
     num *begin, *end;
 } spans;
 
-static void read_by(const step_facts *f, spans of, num count, spans to, int is_more)
+static void read_by(const step_facts *f, spans of, num count, spans to)
 {
     for (num i = 0; i < count; i++) {
         const num first = least(most(of.begin[i] * f->stride - f->pad, 0), f->side);
         num after = most(least((of.end[i] - 1) * f->stride - f->pad + f->kernel, f->side), first);
         if (of.begin[i] >= of.end[i]) after = first;
-        to.begin[i] = is_more ? least(to.begin[i], first) : first;
-        to.end[i] = is_more ? most(to.end[i], after) : after;
+        to.begin[i] = first;
+        to.end[i] = after;
     }
 }
 
@@ -106,9 +106,7 @@ static void parts(const step_facts *f, num begin, num end, num size, spans *by_s
     }
     for (num k = end - 2; k >= begin; k--) {
         const spans own = by_step[k - begin];
-        const num add = k + 1 + f[k + 1].forth;
-        read_by(&f[k + 1], by_step[k + 1 - begin], count, own, 0);
-        if (f[k + 1].forth && add < end) read_by(&f[add], by_step[add - begin], count, own, 1);
+        read_by(&f[k + 1], by_step[k + 1 - begin], count, own); /* a sum over a skip reads no more than its block does */
         num there = own.begin[0], done = 0;
         widest[k - begin] = 0;
         for (num i = 0; i < count; i++) {

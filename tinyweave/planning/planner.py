@@ -206,7 +206,8 @@ def _chosen(
             smallest = placed, found
         over = found.path.cycles + _cycles_of_moves(placed, core) - cycle_limit
         if over > 0 and (without := spaces[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
-            placed, over = without, 0  # moves would take too long
+            # moves would take too long: a plan without them, if none of the next, which leave time for moves, is better
+            best = min((best, (without, found)), key=lambda each: cost(_as_placed(*each))) if best else (without, found)
         if placed.bytes > byte_limit or over > 0:  # the next one, which should need less
             limit = least - 1 if placed.bytes > byte_limit else limit
             allowed = found.path.cycles - over if over > 0 else allowed
