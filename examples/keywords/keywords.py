@@ -23,7 +23,7 @@ from tinyweave import api
 from tinyweave.files import write_below
 from tinyweave.nas.precision import int8_outputs
 from tinyweave.nas.searching import wilson
-from tinyweave.report.recognised import Heard, recognised_svg
+from tinyweave.report.recognised import Heard, confusion, recognised_svg
 from tinyweave.simulate import target
 from tinyweave.tasks import listening
 
@@ -161,8 +161,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
         agrees = played.printed.startswith(text_of(frames, scores, heard) + "stack ")
         print(f"  firmware on QEMU's {BOARD}: {'the same' if agrees else 'NOT the same'} at all {len(frames)} inferences")
         print(f"  its RAM is {played.total:,} B: {parts_of(played.ram)}")
-    counts = np.zeros((DIGITS, DIGITS), np.int64)
-    np.add.at(counts, (labels[known], wanted.argmax(1)[known]), 1)
+    counts = confusion(labels[known], wanted.argmax(1)[known], DIGITS)
     seconds = [((frame - 1) * FEATURES.hop + FEATURES.frame) / RATE for frame in frames]
     names = [str(digit) for digit in range(DIGITS)]
     title = f"{int(known.sum())} held-out recordings, int8"

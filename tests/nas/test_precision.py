@@ -21,6 +21,7 @@ from tinyweave.cli import main
 from tinyweave.nas import arch, halving, searching
 from tinyweave.nas.budget import Seconds
 from tinyweave.nas.precision import int8_outputs, quant_of
+from tinyweave.nas.trained import open_trained
 from tinyweave.report.schema import faults
 from tinyweave.tasks.average_precision import means, voc
 from tinyweave.tasks.boxes import as_rows, head_of
@@ -64,6 +65,38 @@ def command(verb: str, *instead: tuple[str, str]) -> list[str]:
     return shlex.split(line)[1:]
 
 
+def _vision() -> Any:
+    """Return the example."""
+    sys.path.insert(0, str(ROOT / "examples" / "vision"))
+    import vision
+
+    return vision
+
+
+@pytest.mark.emulator
+def test_the_example_of_visual_wake_words_runs_its_classifier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], emulator: None
+) -> None:
+    """Half of the photographs show nobody; the network is smaller than the example's."""
+    folder = photographs(tmp_path / "people", 60)
+    for number in range(0, 60, 2):
+        (folder / "annotations" / f"{number}.xml").write_text("<annotation></annotation>")
+    net = json.loads((ROOT / "examples" / "vision" / "wake_words.json").read_text())
+    groups = [{**net["groups"][0], "stride": 2}]
+    (tmp_path / "net.json").write_text(json.dumps({**net, "image": [16, 16, 3], "stem": 8, "groups": groups, "last": 8}))
+    words = ["--data", str(folder), "--net", str(tmp_path / "net.json"), "--epochs", "1", "-o", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["vision.py", *words])
+    assert _vision().main() == 0
+    printed = capsys.readouterr().out
+    count = int(re.findall(r"on the emulated core \d+ of (\d+) images are recognised", printed)[0])
+    assert f"{count} of {count} outputs are the same bytes" in printed and 5 < count < 30
+    drawn = (tmp_path / "out" / "answers.svg").read_text()
+    assert ">no person<" in drawn and sum(map(int, re.findall(r">(\d+)</text>", drawn))) == count
+    monkeypatch.setattr(sys, "argv", ["vision.py", *words[:2], "--net", str(tmp_path / "none.json")])
+    assert _vision().main() == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.emulator
 def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], emulator: None
@@ -95,11 +128,10 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
     low, high = wanted["interval_95"]
     assert low <= wanted["test_int8"] <= high and voc([as_rows(boxes) for boxes in found], true, 1)[0] == wanted["test_int8"]
 
-    sys.path.insert(0, str(ROOT / "examples" / "detection"))
-    import detect
+    vision = _vision()
 
-    assert detect.draw(Path("found"), "stm32f746", 0.01, 5) == (5, 5)
-    with Image.open(Path("found") / detect.PICTURE) as sheet:
+    assert vision.draw(open_trained(Path("found")), "stm32f746", 0.01, 5).tolist() == [True] * 5
+    with Image.open(Path("found") / vision.PICTURE) as sheet:
         assert sheet.size == (4 * 2 * SIZE, 2 * 2 * SIZE) and {(255, 255, 255), (255, 80, 48)} <= {
             tuple(pixel) for pixel in np.asarray(sheet).reshape(-1, 3).tolist()
         }
@@ -163,6 +195,6 @@ def test_a_network_for_something_else_is_refused(
 
 @pytest.mark.parametrize(("name", "classes", "stride"), [("person", 1, 16), ("face_mask", 3, 8)])
 def test_the_examples_networks_are_detectors(name: str, classes: int, stride: int) -> None:
-    given = arch.from_json((ROOT / "examples" / "detection" / f"{name}.json").read_text())
+    given = arch.from_json((ROOT / "examples" / "vision" / f"{name}.json").read_text())
     assert (given.classes, given.anchors, arch.stride(given)) == (classes, 4, stride)
     assert name != "person" or given == arch.from_json(block("json")), "the page's network"

@@ -110,10 +110,11 @@ def listener(model: tw.Model, *, stream: bool, **changes: int) -> api.Package:
 
 @pytest.fixture(scope="module")
 def sound() -> np.ndarray:
-    """Two seconds of noise and tones, and a piece of a frame."""
+    """A second of noise, in which classes score alike, two of tones, and a piece of a frame."""
     rng, time = np.random.default_rng(3), np.arange(2 * RATE + 77) / RATE
     tones = 6000 * np.sin(2 * np.pi * (300 + 900 * np.floor(4 * time)) * time)
-    return (tones + rng.normal(0, 500, len(time))).astype(np.int16)
+    quiet, loud = rng.normal(0, 300, RATE), tones + rng.normal(0, 500, len(time))
+    return np.concatenate([quiet, loud]).astype(np.int16)
 
 
 def said(model: tw.Model, sound: np.ndarray) -> str:
@@ -121,6 +122,8 @@ def said(model: tw.Model, sound: np.ndarray) -> str:
     windows = listening.windows(FEATURES, sound, 49)[HEARING["every"] - 1 :: HEARING["every"]]
     scores = int8_outputs(model.graph, windows[..., None])
     words = listening.detections(scores, HEARING["steps"], HEARING["threshold"], HEARING["pause"])
+    best = np.sort(scores, axis=1)
+    assert (best[:, -1] == best[:, -2]).any(), "of equal scores the first is the class"
     assert len(set(scores.argmax(axis=1))) > 2 and sum(word >= 0 for word in words) > 2
     lines = zip(scores, words, strict=True)
     return "".join(
@@ -170,6 +173,8 @@ def test_a_firmware_without_a_file_says_so(model: tw.Model, tmp_path: Path) -> N
     package = listener(model, stream=True)
     program, _ = firmware.build(firmware_files(package), tmp_path, "cortex-m7", plain=False)
     assert firmware.run(program, "mps2-an500", 60.0) == "it is no wav file\n"
+    (tmp_path / "of three words").write_bytes(wav(8))
+    assert firmware.run(program, "mps2-an500", 60.0, tmp_path / "of three words").startswith("stack ")
 
 
 def test_what_does_not_go_together_is_refused(model: tw.Model) -> None:

@@ -34,12 +34,19 @@ class Heard:
     words: Sequence[int]
 
 
-def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64], heard: Heard) -> str:
-    """Return both pictures below each other. counts: [classes, answers]."""
-    second = TOP + HEAD + CELL * len(classes) + 2 * HEAD
-    lines = sheet(second + HEAD + WAVE + 2 * HEAD + ROW * len(classes), escape(title))
-    lines += _matrix(classes, counts, TOP + HEAD)
-    return "\n".join([*lines, *_recording(classes, heard, second), "</svg>"]) + "\n"
+def confusion(labels: NDArray[np.int64], answers: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """Return how often each class [classes, answers] got each answer."""
+    counts = np.zeros((classes, classes), np.int64)
+    np.add.at(counts, (labels, answers), 1)
+    return counts
+
+
+def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64], heard: Heard | None = None) -> str:
+    """Return both pictures below each other, or the first alone. counts: [classes, answers]."""
+    second = TOP + HEAD + CELL * len(classes) + HEAD
+    recording = [] if heard is None else _recording(classes, heard, second + HEAD)
+    lines = sheet(second + (4 * HEAD + WAVE + ROW * len(classes) if recording else 0), escape(title))
+    return "\n".join([*lines, *_matrix(classes, counts, TOP + HEAD), *recording, "</svg>"]) + "\n"
 
 
 def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list[str]:

@@ -1,0 +1,127 @@
+"""From a folder of photographs with boxes to a network on an emulated board, and a picture of what it recognises.
+
+In: a VOC or COCO folder, a network of a few numbers: one with anchors is a detector, others say whether there is a person. Out:
+in a folder what `tinyweave train` writes, and boxes.png: images of the test part with the true boxes in white and the found
+ones in colour; or answers.svg: which class is taken for which. Exit code 0 where it fits and every byte is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from tinyweave import cli
+from tinyweave.devices import find
+from tinyweave.ir import CompileError
+from tinyweave.nas.arch import from_json
+from tinyweave.nas.precision import quant_of
+from tinyweave.nas.searching import wilson
+from tinyweave.nas.trained import Trained, open_trained, outputs_on_core
+from tinyweave.report.recognised import confusion, recognised_svg
+from tinyweave.tasks.boxes import as_rows
+from tinyweave.tasks.detection import boxes_of
+
+HERE = Path(__file__).parent
+PICTURE, ANSWERS = "boxes.png", "answers.svg"
+ANSWERED = 200  # images of the test part that a classifier is asked, at most
+COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
+ACROSS, ZOOM = 4, 2  # images of a row of the picture; pixels of the picture for one of an image
+
+
+def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray], classes: tuple[str, ...]) -> Image.Image:
+    """Return the images beside each other, with their boxes [n, 6]: label, edges, and for found ones the score."""
+    count, rows, columns, channels = values.shape
+    sheet = Image.new("RGB", (ACROSS * columns * ZOOM, -(-count // ACROSS) * rows * ZOOM))
+    for index, sample in enumerate(values):
+        pixels = (sample.astype(np.int16) + 128).astype(np.uint8)
+        tile = Image.fromarray(np.repeat(pixels, 3 // channels, axis=2)).resize((columns * ZOOM, rows * ZOOM))
+        draw = ImageDraw.Draw(tile)
+        for box in true[index]:
+            draw.rectangle(corners(box), outline="white")
+        for box in found[index]:
+            colour = COLOURS[int(box[0]) % len(COLOURS)]
+            draw.rectangle(corners(box), outline=colour, width=2)
+            draw.text((corners(box)[0] + 3, corners(box)[1] + 1), f"{classes[int(box[0])]} {100 * box[5]:.0f} %", fill=colour)
+        sheet.paste(tile, (index % ACROSS * columns * ZOOM, index // ACROSS * rows * ZOOM))
+    return sheet
+
+
+def corners(box: NDArray) -> tuple[float, float, float, float]:
+    """Return left, top, right, bottom, as Pillow draws them."""
+    top, left, bottom, right = (ZOOM * float(edge) for edge in box[1:5])
+    return left, top, max(left, right - 1), max(top, bottom - 1)
+
+
+def draw(trained: Trained, device: str, threshold: float, count: int) -> NDArray[np.bool_]:
+    """Draw what a detector finds in the images of the test part with the most boxes, on a core; return where all is right."""
+    head, (unseen, labels) = trained.head, trained.data.part("test")
+    assert head is not None
+    order = np.argsort([-len(boxes_of(each)) for each in labels], kind="stable")
+    chosen = np.sort(order[:count])
+    made, same = outputs_on_core(trained, find(device), unseen[chosen])
+    found = [as_rows(head.detected(each, quant_of(trained.model.graph), threshold)) for each in made]
+    true = [boxes_of(labels[index]) for index in chosen]
+    picture(unseen[chosen], found, true, trained.data.classes).save(trained.folder / PICTURE)
+    return same
+
+
+def answer(trained: Trained, device: str, count: int) -> NDArray[np.bool_]:
+    """Draw what a classifier answers to the first images of the test part, on a core; return where all is right."""
+    unseen, labels = (part[:count] for part in trained.data.part("test"))
+    made, same = outputs_on_core(trained, find(device), unseen)
+    answers, classes = made.reshape(len(made), -1).argmax(axis=1), trained.data.classes
+    right = int((answers == labels).sum())
+    low, high = wilson(right / len(labels), len(labels))
+    title = f"{right} of {len(labels)} images are recognised (95 % of such sets: {100 * low:.0f} to {100 * high:.0f} %)"
+    (trained.folder / ANSWERS).write_text(recognised_svg(title, classes, confusion(labels, answers, len(classes))))
+    print(f"on the emulated core {title}")
+    return same
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="train a network on photographs with boxes, deploy it, and draw what it recognises"
+    )
+    parser.add_argument("--data", required=True, type=Path, help="a VOC or COCO folder")
+    parser.add_argument(
+        "--net",
+        type=Path,
+        default=HERE / "person.json",
+        help="the network: person.json, face_mask.json, wake_words.json, or yours",
+    )
+    parser.add_argument("--classes", help="what to find, as person,dog; else all that boxes are, or a person")
+    parser.add_argument("--epochs", type=int, default=120, help="how often each image is seen")
+    parser.add_argument("--device", default="stm32f746", help="a board of `tinyweave devices`")
+    parser.add_argument("--threshold", type=float, default=0.3, help="least score of a box that is drawn")
+    parser.add_argument(
+        "--images", type=int, default=8, help="images of the test part that are drawn, and run on the emulated core"
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("out/vision"), help="where everything goes")
+    given = parser.parse_args()
+    try:
+        is_detector = from_json(given.net.read_text()).anchors > 0
+    except (CompileError, OSError) as error:
+        print(f"vision.py: {given.net}: {error}", file=sys.stderr)
+        return 2
+    task = "detection" if is_detector else "visual-wake-words"
+    asked = ["--task", task, "--data", str(given.data), "--epochs", str(given.epochs), "--device", given.device]
+    asked += ["--classes", given.classes] if given.classes else []
+    if status := cli.main(["train", str(given.net), *asked, "-o", str(given.output)]):
+        return status
+    trained = open_trained(given.output)
+    if is_detector:
+        same = draw(trained, given.device, given.threshold, given.images)
+    else:
+        same = answer(trained, given.device, max(given.images, ANSWERED))
+    name = given.output / (PICTURE if is_detector else ANSWERS)
+    print(f"{int(same.sum())} of {len(same)} outputs are the same bytes on the emulated core; drew {name}")
+    return 0 if same.all() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
