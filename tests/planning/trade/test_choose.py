@@ -99,6 +99,17 @@ def test_a_looser_limit_never_costs_anything(seed: int) -> None:
     assert size(late) <= ram and cycles(late) <= cycles(plan(graph, core=CORE, aim="speed", ram_limit=ram)) + EVERY_OP
 
 
+@pytest.mark.shared
+def test_moves_that_take_too_long_leave_time_for_others(shared: Path) -> None:
+    """The path with the fewest bytes within the looser limit needs moves that exceed it; another one has time for its moves."""
+    model = api.load(shared / "models" / "SiliconLabs__mltk__fingerprint_signature_generator.tflite", "int8", layout="nhwc")
+    choices = planner.Choices(model.graph, core=CORE, max_mac_overhead=1.1)
+    limits = 46_667_795, 49_294_032
+    tight, loose = (choices.plan("size", cycle_limit=limit, checked=False) for limit in limits)
+    assert cycles(tight) <= limits[0] and cycles(loose) <= limits[1]
+    assert size(loose) <= size(tight)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("core", ["", CORE])
 def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
