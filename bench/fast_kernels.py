@@ -20,8 +20,14 @@ from tinyweave.simulate import emulated
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 IN_TURN = ("tw_conv_2d_s8_dsp", "tw_fully_connected_s8_dsp")  # whose twins have loops in assembly on the last core
-# the instruction set of the kernels that run there
-CORES = {"cortex-m4": "dsp", "cortex-m7": "m7", "cortex-m55": "mve", "rv32imc": "scalar", "cortex-m0plus": ""}
+# the instruction sets of the kernels that run there
+CORES = {
+    "cortex-m4": ("dsp",),
+    "cortex-m7": ("m7",),
+    "cortex-m55": ("mve",),
+    "rv32imc": ("scalar", "rv32m"),
+    "cortex-m0plus": (),
+}
 
 
 def main() -> int:
@@ -47,8 +53,8 @@ def main() -> int:
         print(f"{len(options.only)} kernels, {options.count:,} trials each: the same bytes", flush=True)
         plain = Path(folder) / "plain.so"
         subprocess.run([*common, "-O2", "-o", plain, *sources], check=True)
-        for core, isa in CORES.items():
-            count = sum(BY_NAME[name].isa == isa if isa else name in IN_TURN for name in options.only)
+        for core, isas in CORES.items():
+            count = sum(BY_NAME[name].isa in isas if isas else name in IN_TURN for name in options.only)
             if not count:
                 continue
             if reason := emulated.missing(core):

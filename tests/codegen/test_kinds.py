@@ -57,7 +57,7 @@ KINDS = [(kind, "", "") for kind in (*sorted(set(ops.SPECS) - FOLDED), *(INT4 + 
 KINDS += [
     (kind, core, "") for core in CORES for kind in sorted({k for row in VARIANTS if core in row.cores for k in row.kinds})
 ]
-KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "fully_connected")]
+KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
 KINDS += [(kind, "cortex-m7", "") for kind in sorted({k for row in VARIANTS if row.isa == "m7" for k in row.kinds})]
 KINDS += [(INT4 + "conv_2d", CORE, "")]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]

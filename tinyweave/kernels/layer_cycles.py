@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..ir import Graph, Op, Tensor
 from ..ops import SPECS
-from .table import BY_NAME, DSP, MVE, SCALAR
+from .table import BY_NAME, DSP, MVE, RV32M
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
 Extent = tuple[int, int] | None  # rows and columns of the output; None: all of it
@@ -60,7 +60,7 @@ def cost_model_core(core: str) -> str:
     """Return the core whose cycles plans for `core` are compared by: its own, else one with the same kernels."""
     if core in _constants():
         return core
-    others = ((MVE, "cortex-m55"), (DSP, "cortex-m4"), (SCALAR, "rv32imc"))
+    others = ((MVE, "cortex-m55"), (DSP, "cortex-m4"), (RV32M, "rv32imc"))
     return next((other for cores, other in others if core in cores), "cortex-m3")
 
 

@@ -39,12 +39,15 @@ S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any
 VIEWS = ("reshape", "squeeze", "expand_dims")
 RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
 RESCALE_BYTES = 5  # a multiplier and a shift
-# what all cores have; many registers, no DSP; the Arm DSP extension, and for two at a time; MVE, Helium
-Isa = Literal["", "scalar", "dsp", "m7", "mve"]
-SCALAR = ("rv32imc", "rv32imac")
+# what all cores have; a multiplier and no DSP; that of RISC-V, with many registers; the Arm DSP extension; that in the order which
+# suits a core that starts two instructions at once; MVE, Helium
+Isa = Literal["", "scalar", "rv32m", "dsp", "m7", "mve"]
+RV32M = ("rv32imc", "rv32imac")
+SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
-CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "dsp": DSP, "m7": ("cortex-m7",), "mve": MVE}
+M7 = ("cortex-m7",)
+CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
@@ -318,7 +321,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_conv_2d_s8_scalar",
         ("conv_2d",),
         "tw_conv",
-        isa="scalar",
+        isa="rv32m",
         applies=scalar.is_dense,
         distance=scalar.by_pixels,
         features=pixels,

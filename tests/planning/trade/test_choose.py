@@ -12,7 +12,9 @@ from cases.graphs import Net
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api, results
+from tinyweave.devices import find
 from tinyweave.ir import CompileError, Graph
+from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import macs
 from tinyweave.planning import Plan, front, plan, planner, schedules
 from tinyweave.planning.assemble import PlacedLayout
@@ -191,7 +193,12 @@ def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
     assert made.variants[:3] == ("tw_conv_2d_s8_lean_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
 
 
-@pytest.mark.parametrize("core", ["rv32imac", "xtensa-lx7", "cortex-m85"])
+@pytest.mark.parametrize("core", ["rv32imac", "cortex-m85"])
 def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str) -> None:
-    like = {"cortex-m85": "cortex-m55", "rv32imac": "rv32imc", "xtensa-lx7": "cortex-m3"}[core]
+    like = {"cortex-m85": "cortex-m55", "rv32imac": "rv32imc"}[core]
     assert api.plan(model, core=core).offsets == api.plan(model, core=like).offsets
+
+
+def test_xtensa_has_portable_kernels_and_no_cycles(model: results.Model) -> None:
+    assert not any(BY_NAME[name].cores for name in api.plan(model, core="xtensa-lx7").variants if name)
+    assert api.cycles_needed(api.plan(model, core="xtensa-lx7"), find("esp32-s3")) is None
