@@ -163,8 +163,8 @@ static void add_candidates(const question *q, const step_facts *f, num end, num 
             to[2][*count] = bytes;
             to[3][*count] = macs;
             read->at[(*count)++] = *read_count;
-            const num reads = joined(f, begin, end, q->heights[h], tensor, window_of_read);
-            for (num r = 0; r < reads; r++) add_read(read, read_count, tensor[r], window_of_read[r]);
+            const num made = joined(f, begin, end, q->heights[h], tensor, window_of_read);
+            for (num r = 0; r < made; r++) add_read(read, read_count, tensor[r], window_of_read[r]);
         }
     }
 }

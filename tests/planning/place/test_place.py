@@ -133,7 +133,11 @@ def test_search_in_c_and_in_python_is_the_same() -> None:
     assert kinds == {"found", "impossible", "gave up"}
 
 
-@pytest.mark.parametrize("source", sorted(Path(planning.__file__).parent.rglob("*.c")), ids=lambda source: source.name)
+PLANNER = Path(planning.__file__).parent
+SOURCES = (*sorted(PLANNER.rglob("*.c")), PLANNER.parent / "nas" / "chain.c")
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
 def test_the_planner_in_c_compiles_without_a_warning(source: Path, tmp_path: Path) -> None:
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
     toolchain.compile_c(toolchain.host(), [*toolchain.LIBRARY_FLAGS, *strict, source, "-o", tmp_path / "planner.so"])

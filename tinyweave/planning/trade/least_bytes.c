@@ -120,16 +120,16 @@ static num distance_below(const search *s, num count, num k, const reads *of, nu
 }
 
 /* Bytes of the output of a choice's stage that lie over what dies in it. */
-static num shared(search *s, num choice)
+static num shared(search *s, num c)
 {
     const tables *const t = s->t;
     const stages *const f = &s->found;
-    const num first = f->begin.at[f->span.at[choice]], after = f->end.at[f->span.at[choice]];
-    num tile = f->tiles_at.at[choice], count = 0;
+    const num first = f->begin.at[f->span.at[c]], after = f->end.at[f->span.at[c]];
+    num tile = f->tiles_at.at[c], count = 0;
     for (num x = 0; x < t->tensors; x++) s->node_of[x] = -1;
     for (num step = first; step < after; count++) {
         node *const n = &s->nodes[count];
-        const int is_tile = tile < f->tiles_at.at[choice + 1] && t->candidate_begin[f->tiles.at[tile]] == step;
+        const int is_tile = tile < f->tiles_at.at[c + 1] && t->candidate_begin[f->tiles.at[tile]] == step;
         n->begin = step;
         n->candidate = is_tile ? f->tiles.at[tile++] : -1;
         n->rows = is_tile ? t->candidate_rows[n->candidate] : 1;
