@@ -62,7 +62,7 @@ def test_what_cannot_be_decoded_is_told_in_a_line(
     for words, why in (
         (["progressive.jpg"], "progressive JPEG file"),
         (["none.jpg"], "No such file"),
-        (["--network", "."], "holds no detector"),
+        (["--network", "."], "holds no trained network"),
     ):
         given = [str(tmp_path / word) if word[0] != "-" else word for word in words]
         monkeypatch.setattr(sys, "argv", ["photograph.py", *given, "-o", str(tmp_path / "out")])
