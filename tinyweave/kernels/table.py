@@ -39,8 +39,8 @@ S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any
 VIEWS = ("reshape", "squeeze", "expand_dims")
 RESCALED = ("conv_2d", "depthwise_conv_2d", "fully_connected", "transpose_conv")
 RESCALE_BYTES = 5  # a multiplier and a shift
-# what all cores have; a multiplier and no DSP; that of RISC-V, with many registers; the Arm DSP extension; the same in the order
-# that suits a core which starts two instructions at once; MVE, Helium
+# what all cores have; a multiplier and no DSP; that of RISC-V, with many registers; the Arm DSP extension; the same in an order
+# for cores that start two instructions at once; MVE, Helium
 Isa = Literal["", "scalar", "rv32m", "dsp", "m7", "mve"]
 RV32M = ("rv32imc", "rv32imac")
 SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
