@@ -269,12 +269,12 @@ def pixels_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def runs_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Depthwise convolutions: of sixteen outputs of a row, or its last ones, one channel after the other."""
+    """Depthwise convolutions: of 24 outputs of a row, or its last ones, one channel after the other."""
     x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
     if lowest is None:
         return {}
     c, (out_h, out_w) = x.shape[3], _hw(out)
-    lefts = np.arange(0, out_w, 16)
+    lefts = np.arange(0, out_w, 24)
     reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + np.arange(c)
     last = np.arange(out_h)[:, None] * out_w + np.append(lefts[1:], out_w) - 1
     return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())}

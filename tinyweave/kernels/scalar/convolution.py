@@ -14,7 +14,7 @@ from ...ops.conv import groups, kernel_size, requant, weights_zero
 from .. import overlap_distance as distance
 
 FILTERS = 4  # at a time
-RUN = 16  # TW_DEPTHWISE_RUN
+RUN = 24  # TW_DEPTHWISE_RUN
 SIDE = 3  # of the windows of the depthwise kernel
 STRIDES = (1, 2)  # across, of the depthwise kernel
 

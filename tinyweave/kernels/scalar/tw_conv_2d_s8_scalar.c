@@ -135,10 +135,14 @@ void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
         at.ring = window.ring;
         for (int32_t x = range.col_begin; x < range.col_end;) {
             const int two = x >= within.begin && x + 1 < within.end;
-            tw_window_cols(p, &window, x);
-            at.offset = window.offset;
-            at.run = window.cols * p->in.c;
-            at.taps = p->weights + window.tap * p->in.c;
+            if (two && x >= within.begin + 2) { /* so were those before */
+                at.offset += 2 * at.next;
+            } else {
+                tw_window_cols(p, &window, x);
+                at.offset = window.offset;
+                at.run = window.cols * p->in.c;
+                at.taps = p->weights + window.tap * p->in.c;
+            }
             outputs(p, &at, two, to);
             x += 1 + two;
             to += two ? 2 * p->out.c : p->out.c;

@@ -13,7 +13,7 @@
 void tw_conv_2d_s8_scalar(const tw_conv *p, const void *in, void *out);
 void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
-#define TW_DEPTHWISE_RUN 16  /* outputs of a row at most that are computed before they are written */
+#define TW_DEPTHWISE_RUN 24  /* outputs of a row at most that are computed before they are written */
 
 /* int8 depthwise convolution of 3x3 taps, as many outputs as inputs, stride.w 1 or 2. Of TW_DEPTHWISE_RUN outputs of a row, from
  * the range's first column on, the windows are read channel by channel. */
