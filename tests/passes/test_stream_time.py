@@ -13,6 +13,7 @@ from cases.frames import Frames, keywords, random_network, wake_word
 from tinyweave import ops
 from tinyweave.ir import CompileError, Graph, array_type
 from tinyweave.ops import macs
+from tinyweave.passes import time_rows
 from tinyweave.passes.stream_time import StreamedLayer, TimeStream, stream_time
 
 
@@ -79,6 +80,17 @@ def test_padding_is_computed_anew_and_what_lies_between_is_kept() -> None:
     assert first.why == "padding: 4 rows depend on where the window lies"
     assert sum(each.macs for each in stream.layers) < sum(each.macs_window for each in stream.layers)
     assert first_wrong(stream, 26) is None
+
+
+def test_of_a_network_of_very_many_layers_few_choices_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, tried, rows_of = keywords(), list[time_rows.Choices](), time_rows.rows_of
+    net = time_rows.follow(graph, time_rows.InTime(1, 1, 41, 1, 0, 41), 2)
+    monkeypatch.setattr(time_rows, "rows_of", lambda net, chosen: tried.append(chosen) or rows_of(net, chosen))
+    for looks, count in ((1 << 16, 1 + 2 * 3 * 6), (2 * len(graph.ops), 1 + 2 * 3 * 2), (0, 1)):
+        monkeypatch.setattr(time_rows, "MOST_LOOKS", looks)
+        tried.clear()
+        time_rows.choose(net)
+        assert len(tried) == count
 
 
 def test_before_the_window_is_full_zero_points_stand_for_frames() -> None:

@@ -16,6 +16,7 @@ from ..ops import macs_per_op
 from ..ops.window import Window
 from .in_time import InTime, Reading, reading
 
+MOST_LOOKS = 1 << 16  # maps whose choice is tried, times ops: a file may hold very many
 Choices = Mapping[str, str]
 """Tensor -> "long", all its steady rows are kept, those that the top reads too, or "anew", none are; else as few as do."""
 
@@ -133,8 +134,8 @@ def choose(net: Followed) -> dict[str, str]:
         return effort * (largest + sum(graph.tensors[name].bytes * part.state // part.rows for name, part in rows.items()))
 
     chosen: dict[str, str] = {}
-    best = cost(chosen)
-    for name in [name for op in graph.ops for name in op.outputs if name in net.times] * 2:
+    best, maps = cost(chosen), [name for op in graph.ops for name in op.outputs if name in net.times]
+    for name in maps[: MOST_LOOKS // len(graph.ops)] * 2:
         for choice in ("long", "anew", ""):
             changed = {**chosen, name: choice}
             if (now := cost(changed)) < best:
