@@ -108,7 +108,7 @@ def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> C
         return CallRows(0, 0, 0, time.rows) if top >= bottom else CallRows(top, bottom, bottom, time.rows)
     if top >= bottom or (choice == "long" and top > time.first):
         return CallRows(time.first, time.first, newest, time.rows)
-    assert bottom >= time.first, "new rows are made of rows that may be kept"
+    # `bottom` is no less than `first`: rows that are new in a later map read none that depend on the window's top
     return CallRows(top, bottom, max(bottom, newest), time.rows)
 
 
