@@ -21,8 +21,8 @@ from sounds import BANDS, DIGITS, FEATURES, FRAMES, HERE, RATE, RECORDINGS, feat
 import tinyweave as tw
 from tinyweave import api
 from tinyweave.files import write_below
+from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import int8_outputs
-from tinyweave.nas.searching import wilson
 from tinyweave.report.recognised import Heard, confusion, recognised_svg
 from tinyweave.simulate import target
 from tinyweave.tasks import listening

@@ -19,8 +19,8 @@ from tinyweave import cli
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import from_json
+from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import quant_of
-from tinyweave.nas.searching import wilson
 from tinyweave.nas.trained import Trained, open_trained, outputs_on_core
 from tinyweave.report.recognised import confusion, recognised_svg
 from tinyweave.tasks.boxes import as_rows

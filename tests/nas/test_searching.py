@@ -262,7 +262,7 @@ def test_search_and_train_from_the_command_line(
     assert faults(record, "search") == "" and faults(trained, "search") == "" and kind_of(record) == "search"
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
-    assert "--task speech is unknown; it is one of images, keywords, sensors" in capsys.readouterr().err
+    assert "--task speech is unknown; it is one of images, visual-wake-words, keywords" in capsys.readouterr().err
 
 
 @pytest.mark.emulator

@@ -137,7 +137,8 @@ def run(made: Plan, graph: Graph, folder: Path, seed: int, cores: tuple[str, ...
     def reference(cases: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
         return [list(ops.run(graph, dict(zip(graph.inputs, case, strict=True))).values()) for case in cases]
 
-    result = compare.verify(made, folder, "m", samples, cores=cores, reference=reference)
+    right = compare.truth(made.graph, samples, reference)
+    result = compare.verify(made, folder, "m", samples, cores=cores, right=right)
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
     assert all(touched == dict(made.arena) for touched in result.touched.values())
 

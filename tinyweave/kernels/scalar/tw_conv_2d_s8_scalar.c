@@ -62,7 +62,7 @@ typedef struct {
 } windows;
 
 /* The outputs of one pixel or two: of its own function, so that the compiler has all registers for it. */
-NO_INLINE static void outputs(const tw_conv *p, const windows *at, int two, int8_t *to)
+static NO_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8_t *to)
 {
     const int32_t depth = p->in.c, units = p->out.c, row_taps = p->kernel.w * depth, filter = p->kernel.h * row_taps;
     const int32_t zero = p->in_zero, out_zero = p->out_zero, low = p->out_min - out_zero, high = p->out_max - out_zero;

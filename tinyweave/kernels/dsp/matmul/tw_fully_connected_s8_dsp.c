@@ -21,6 +21,7 @@
 
 #include "tw_fully_connected_s8_sums.h"
 
+#define STEP_WORDS 4 /* of the stream, for two inputs */
 #include "tw_fully_connected_dsp_loop.h"
 
 void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)

@@ -5,8 +5,6 @@
 #include "tw_dsp.h"
 #include "tw_fully_connected_dsp.h"
 
-#define STEP_WORDS 4 /* of the stream, for two inputs */
-
 #if !TW_HAS_DSP
 
 static inline void add(uint32_t x, const uint32_t *stream, int32_t *sums)

@@ -76,6 +76,7 @@
 
 #include "tw_fully_connected_s8_sums.h"
 
+#define STEP_WORDS 4 /* of the stream, for two inputs */
 #include "tw_fully_connected_dsp_loop.h"
 
 void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)
