@@ -41,7 +41,7 @@ def test_a_random_network_computes_what_torch_does(offset: int, request: pytest.
 def test_every_op_is_there_often(litert: ModuleType) -> None:
     seen: Counter[str] = Counter()
     for seed in range(IN_SWEEPS):
-        seen += ops_where_close(seed, litert)
+        seen += ops_where_close(seed, litert if seed % 3 == 0 else None)
     # see test_quantised, test_attention and test_torch
     elsewhere = {*QUANTISED, "elu", "bmm", "matmul", "scaled_dot_product_attention"}
     rare = {op: seen[op] for op in OPS if op not in elsewhere and seen[op] < OF_EACH}

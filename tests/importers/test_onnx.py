@@ -437,14 +437,16 @@ def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
-def test_the_architectures_come_through_onnx_as_from_torch() -> None:
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.sweep) for first in (1, 2))])
+def test_architectures_come_through_onnx_as_from_torch(first: int) -> None:
+    """Every third one, so that a part is in the usual tests."""
     torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
     from cases.architectures import BUILDERS, network
     from cases.from_torch import trained
 
     from tinyweave.importers.torch import from_module
 
-    for name in BUILDERS:
+    for name in list(BUILDERS)[first::3]:
         module, example = network(name)
         module, file = trained(module), io.BytesIO()
         torch.onnx.export(module, (example,), file, dynamo=False, opset_version=17)

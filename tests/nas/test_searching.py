@@ -265,6 +265,7 @@ def test_search_and_train_from_the_command_line(
     assert "--task speech is unknown; it is one of images, visual-wake-words, keywords" in capsys.readouterr().err
 
 
+@pytest.mark.sweep
 @pytest.mark.emulator
 def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'tinyweave[images]'")
