@@ -36,7 +36,7 @@ def timed(arch: Arch, streamed_inputs: bool, overhead: float | None = None) -> t
 
 
 def changed(arch: Arch, rng: random.Random) -> Arch:
-    """The same network with another kernel in one block."""
+    """Return the same network with another kernel in one block."""
     number = rng.randrange(len(arch.groups))
     group = arch.groups[number]
     index = rng.randrange(len(group.kernels))
@@ -50,7 +50,7 @@ def changed(arch: Arch, rng: random.Random) -> Arch:
 
 
 def compared(kind: str, seeds: range) -> tuple[int, int]:
-    """How many figures differ from the planner's, and how many arenas are above them."""
+    """Return how many figures differ from the planner's, and how many arenas are above them."""
     wrong = above = 0
     for seed in seeds:
         rng = random.Random(seed)

@@ -47,6 +47,7 @@ SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
 M7 = ("cortex-m7",)
+DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel that has both, the one that is looked at first
 CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
 
 
@@ -283,29 +284,20 @@ VARIANTS: tuple[Variant, ...] = (
         features=cycle_features.windows,
         lean=True,
     ),
-    Variant(
-        "tw_conv_2d_s8_m7",
-        ("conv_2d",),
-        "tw_conv_dsp",
-        isa="m7",
-        applies=_pairs_up,
-        scratch=dense.scratch,
-        distance=distance.by_two_pixels,
-        flash=dense.flash,
-        stream=dense.words,
-        features=pairs,
-    ),
-    Variant(
-        "tw_conv_2d_s8_dsp",
-        ("conv_2d",),
-        "tw_conv_dsp",
-        isa="dsp",
-        applies=_pairs_up,
-        scratch=dense.scratch,
-        distance=distance.by_two_pixels,
-        flash=dense.flash,
-        stream=dense.words,
-        features=pairs,
+    *(
+        Variant(
+            f"tw_conv_2d_s8_{isa}",
+            ("conv_2d",),
+            "tw_conv_dsp",
+            isa=isa,
+            applies=_pairs_up,
+            scratch=dense.scratch,
+            distance=distance.by_two_pixels,
+            flash=dense.flash,
+            stream=dense.words,
+            features=pairs,
+        )
+        for isa in DSP_FORMS
     ),
     Variant(
         "tw_conv_2d_s8_w4",
@@ -348,10 +340,10 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     *(
         Variant(
-            f"tw_depthwise_{size}x{size}_s8_lean_m7",
+            f"tw_depthwise_{size}x{size}_s8_lean_{isa}",
             ("depthwise_conv_2d",),
             "tw_depthwise_lean_dsp",
-            isa="m7",
+            isa=isa,
             applies=partial(taps_dsp.applies, size=size),
             distance=taps_dsp.distances,
             flash=taps_dsp.flash,
@@ -359,21 +351,7 @@ VARIANTS: tuple[Variant, ...] = (
             features=cycle_features.outputs,
             lean=True,
         )
-        for size in taps_dsp.SIZES
-    ),
-    *(
-        Variant(
-            f"tw_depthwise_{size}x{size}_s8_lean_dsp",
-            ("depthwise_conv_2d",),
-            "tw_depthwise_lean_dsp",
-            isa="dsp",
-            applies=partial(taps_dsp.applies, size=size),
-            distance=taps_dsp.distances,
-            flash=taps_dsp.flash,
-            stream=taps_dsp.words,
-            features=cycle_features.outputs,
-            lean=True,
-        )
+        for isa in DSP_FORMS
         for size in taps_dsp.SIZES
     ),
     Variant(
@@ -471,25 +449,18 @@ VARIANTS: tuple[Variant, ...] = (
         stream=dense_w4.words_of_eights,
         timed_as="tw_fully_connected_s8_dsp",
     ),
-    Variant(
-        "tw_fully_connected_s8_m7",
-        ("fully_connected",),
-        "tw_fully_connected_dsp",
-        isa="m7",
-        applies=_eights,
-        distance=distance.by_row_of_eights,
-        flash=dense.flash_of_eights,
-        stream=dense.words_of_eights,
-    ),
-    Variant(
-        "tw_fully_connected_s8_dsp",
-        ("fully_connected",),
-        "tw_fully_connected_dsp",
-        isa="dsp",
-        applies=_eights,
-        distance=distance.by_row_of_eights,
-        flash=dense.flash_of_eights,
-        stream=dense.words_of_eights,
+    *(
+        Variant(
+            f"tw_fully_connected_s8_{isa}",
+            ("fully_connected",),
+            "tw_fully_connected_dsp",
+            isa=isa,
+            applies=_eights,
+            distance=distance.by_row_of_eights,
+            flash=dense.flash_of_eights,
+            stream=dense.words_of_eights,
+        )
+        for isa in DSP_FORMS
     ),
     Variant(
         "tw_fully_connected_s8_w4",
