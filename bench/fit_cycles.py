@@ -1,9 +1,10 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
-In: a folder of .tflite files (--models). Each runs layer by layer on the emulated cores; its cycles are the estimates of
-simulate/instruction_timing.py, or its instructions on a core for which there are none: they serve to compare plans. Out: the
-constants (--write), and per core how far off the sum over a network is, when the constants are fitted without that network and
-others much like it: exit code 1 when that is more than 15 % for more than one in ten.
+In: a folder of .tflite files (--models), and `shapes`, depthwise layers that these lack. Each runs layer by layer on emulated
+cores; its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which there are none:
+they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is, when the
+constants are fitted without that network and others much like it: exit code 1 when that is more than 15 % for more than one in
+ten.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import sys
 import tempfile
 from collections import defaultdict
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 from tinyweave import api
-from tinyweave.ir import CompileError, Graph, Op, Tensor
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
+from tinyweave.kernels.dsp import depthwise
 from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS, macs
@@ -34,6 +38,8 @@ from tinyweave.simulate.instruction_timing import TIMINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 6
+KERNELS = ((1, 3), (2, 3), (5, 3), (1, 9), (3, 12), (3, 1), (5, 1))  # of `shapes`
+MAPS = ((1, 24), (1, 61), (6, 32))
 GOAL = 0.15
 Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
@@ -72,6 +78,34 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[
                         (path.stem, *counts(plan.graph, op, variant), count, what if part.graph is model.graph else "rows")
                     )
     return rows
+
+
+def shapes() -> Graph:
+    """Return depthwise layers side by side that public models lack: of one row or column, as sensors have, and wide ones."""
+    tensors: dict[str, Tensor] = {}
+    ops = list[Op]()
+    for number, (kernel, stride, (h, w), channels) in enumerate(product(KERNELS, (1, 2), MAPS, (4, 20, 64))):
+        (rows, cols), rng = kernel, np.random.default_rng(number)
+        if stride == 2 and max(kernel) > depthwise.ITS_OWN[-1]:
+            continue
+        along = (stride, 1) if cols == 1 else (1, stride)
+        size = (w, 1) if cols == 1 else (h, w)
+        out = tuple(-(-extent // step) for extent, step in zip(size, along, strict=True))
+        pads = [max((n - 1) * s + k - x, 0) for n, s, k, x in zip(out, along, kernel, size, strict=True)]
+        attrs = {"stride": along, "dilation": (1, 1), "activation": "none", "depth_multiplier": 1}
+        weights, scales = rng.integers(-127, 128, (1, rows, cols, channels)), (2.0**-7,) * channels
+        bias, bias_quant = rng.integers(-99, 99, channels).astype(np.int32), Quant((2.0**-12,) * channels, (0,) * channels, 0)
+        made = (
+            Tensor(f"x{number}", (1, *size, channels), "int8", Quant((2.0**-5,), (3,))),
+            Tensor(f"w{number}", weights.shape, "int8", Quant(scales, (0,) * channels, 3), weights.astype(np.int8), "constant"),
+            Tensor(f"b{number}", (channels,), "int32", bias_quant, bias, "constant"),
+            Tensor(f"y{number}", (1, *out, channels), "int8", Quant((2.0**-4,), (-5,))),
+        )
+        tensors |= {tensor.name: tensor for tensor in made}
+        *inputs, output = (tensor.name for tensor in made)
+        padding = tuple((pad // 2, pad - pad // 2) for pad in pads)
+        ops.append(Op(f"op{number}", "depthwise_conv_2d", tuple(inputs), (output,), {**attrs, "padding": padding}))
+    return Graph("shapes", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
 
 
 def drawn(tensor: Tensor) -> np.ndarray:
@@ -146,10 +180,11 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write these cores' to tinyweave/kernels/layer_cycles.json")
     options = parser.parse_args()
     constants: dict[str, dict[str, list[float]]] = {}
-    failed = False
+    failed, made = False, Path(tempfile.mkdtemp()) / "shapes.tflite"
+    made.write_bytes(to_tflite(shapes()))
     for core in options.cores.split(","):
         rows: list[Row] = []
-        for path in sorted(options.models.glob("*.tflite")):
+        for path in (*sorted(options.models.glob("*.tflite")), made):
             if options.names and not any(part in path.stem for part in options.names):
                 continue
             try:

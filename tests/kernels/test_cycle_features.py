@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 from cases.tiny import activation
@@ -10,6 +13,8 @@ from cases.tiny import graph as tiny
 from tinyweave.ir import Graph, Op, Quant, Tensor
 from tinyweave.kernels import cycle_features
 from tinyweave.kernels.dsp import depthwise, winograd
+from tinyweave.kernels.layer_cycles import layer_cycles
+from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
 
 SHAPES = [  # height, width, channels, filters, kernel, stride, padding of each axis
@@ -128,3 +133,22 @@ def test_lines_of_the_depthwise_kernel(shape: tuple) -> None:
                     sums += computed * depthwise.PLANES
                     products += computed * depthwise.PLANES * rows * ((depthwise.taps(cols) + 1) // 2)
     assert cycle_features.lines(graph, op)[1] == (products, sums, gathered, lines, strips, planes, 1.0)
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33"])
+def test_lines_of_every_size_have_cycles(core: str) -> None:
+    """Windows of one row or column, as networks of sensors have them, too."""
+    sizes = [(rows, cols) for rows in (1, 2, 3, 5) for cols in range(1, depthwise.WIDEST + 1)]
+    sizes += [(rows, 1) for rows in range(1, depthwise.WIDEST + 1)]
+    tried = 0
+    for (rows, cols), stride in product(sizes, (1, 2)):
+        shape = (20, 1) if cols == 1 else (6, 20)
+        along = (stride, 1) if cols == 1 else (1, stride)
+        padding = tuple((0, max(n - 1, 0)) for n in (rows, cols))
+        graph, op = layer((*shape, 8, 8, (rows, cols), along, padding), "depthwise_conv_2d")
+        weights = replace(graph.tensors["w"], quant=Quant((2.0**-9,), (0,)))  # as small as the fast kernels take them
+        graph = replace(graph, tensors=graph.tensors | {"w": weights})
+        row = variant_for(graph, op, core)
+        assert layer_cycles(graph, op, row.name, core) is not None, (row.name, rows, cols, stride)
+        tried += row.isa != ""
+    assert tried > 80
