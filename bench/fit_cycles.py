@@ -180,29 +180,35 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write these cores' to tinyweave/kernels/layer_cycles.json")
     options = parser.parse_args()
     constants: dict[str, dict[str, list[float]]] = {}
-    failed, made = False, Path(tempfile.mkdtemp()) / "shapes.tflite"
-    made.write_bytes(to_tflite(shapes()))
-    for core in options.cores.split(","):
-        rows: list[Row] = []
-        for path in (*sorted(options.models.glob("*.tflite")), made):
-            if options.names and not any(part in path.stem for part in options.names):
-                continue
-            try:
-                if macs(api.load(path).graph) <= options.largest:
-                    rows += measured(path, core, frozenset(options.only))
-            except CompileError:
-                continue
-        constants[core] = fitted(rows)
-        networks = foreseen(rows)
-        off = {name: guess / took - 1 for name, (guess, took, seen) in networks.items() if seen > 0.99}
-        print(f"{core}: {len(rows)} layers of {len(networks)} networks, {len(networks) - len(off)} with kernels of their own")
-        far = sorted(((name, part) for name, part in off.items() if abs(part) > GOAL), key=lambda item: -abs(item[1]))
-        median = float(np.median([abs(part) for part in off.values()] or [0.0]))
-        print(f"  off by {median:.1%} in the median; {len(off) - len(far)} of {len(off)} by at most {GOAL:.0%}, the others:")
-        for name, part in far:
-            print(f"    {part:+.1%} {name}, {networks[name][1]:,} cycles")
-        sys.stdout.flush()
-        failed |= len(far) > len(off) / 10
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "shapes.tflite"
+        made.write_bytes(to_tflite(shapes()))
+        for core in options.cores.split(","):
+            rows: list[Row] = []
+            for path in (*sorted(options.models.glob("*.tflite")), made):
+                if options.names and not any(part in path.stem for part in options.names):
+                    continue
+                try:
+                    if macs(api.load(path).graph) <= options.largest:
+                        rows += measured(path, core, frozenset(options.only))
+                except CompileError:
+                    continue
+            constants[core] = fitted(rows)
+            networks = foreseen(rows)
+            off = {name: guess / took - 1 for name, (guess, took, seen) in networks.items() if seen > 0.99}
+            print(
+                f"{core}: {len(rows)} layers of {len(networks)} networks, {len(networks) - len(off)} with kernels of their own"
+            )
+            far = sorted(((name, part) for name, part in off.items() if abs(part) > GOAL), key=lambda item: -abs(item[1]))
+            median = float(np.median([abs(part) for part in off.values()] or [0.0]))
+            print(
+                f"  off by {median:.1%} in the median; {len(off) - len(far)} of {len(off)} by at most {GOAL:.0%}, the others:"
+            )
+            for name, part in far:
+                print(f"    {part:+.1%} {name}, {networks[name][1]:,} cycles")
+            sys.stdout.flush()
+            failed |= len(far) > len(off) / 10
     if options.write:
         known = json.loads(CONSTANTS.read_text())  # those of kernels that no plan took stay
         found = {core: dict(sorted((known.get(core, {}) | new).items())) for core, new in constants.items()}
