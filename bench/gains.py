@@ -142,7 +142,7 @@ TECHNIQUES = {
         [(schedules, "kernels_of", lambda *arguments: _kernels(*arguments)[-1:])], [space.Space._work_out, choose]
     ),
     "kernels that keep more constants": Technique(
-        [(schedules, "kernels_within_flash", lambda graph, core, flash: [flash_budget.within_flash(graph, core, flash)])],
+        [(schedules, "kernels_within_flash", lambda graph, wanted, flash: [flash_budget.within_flash(graph, wanted, flash)])],
         [flash_budget.worth_flash, flash_budget.trades_flash, flash_budget.code_to_add],
     ),
 }

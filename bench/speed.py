@@ -22,6 +22,7 @@ from models import lcg_samples, number, per_mac
 from tinyweave import api, planning
 from tinyweave.devices import find
 from tinyweave.ops import macs_original
+from tinyweave.results import Limits
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import milliseconds
 
@@ -72,7 +73,8 @@ def rows(path: Path, optimize: str, cores: Sequence[str]) -> list[list[object]]:
     others = list(zip_longest(CORES, theirs, MEASURED_MS.get(path.stem, ())))
     for core, other, record in (row for row in others if row[0] in cores and emulated.missing(row[0]) is None):
         board = find(BOARDS[core]) if core in BOARDS else None
-        plan = api.plan(model, optimize=optimize, core=core)
+        limits = Limits(None, None, reads=api.flash_reads(board) if board else None)
+        plan = api.plan(model, limits=limits, optimize=optimize, core=core)
         equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
         profile = api.profile(model, plan, core, sample[0], device=board)
         measured, cycles = profile.instructions, profile.cycles

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .devices import Device
 from .ir import Graph
+from .kernels.layer_cycles import FlashReads
 from .notebook import table
 from .passes import TensorMap
 from .passes.stream_time import TimeStream
@@ -124,13 +125,14 @@ class Profile:
 class Limits:
     """Bytes that may be used; None where nothing limits them. maps: ways to use the RAM as memories (name -> bytes, the fastest
     first), to be tried in this order; none where there is one memory, of `ram` bytes. latency_ms: what one inference may take,
-    at `clock_hz`."""
+    at `clock_hz`. reads: how constants are read from Flash; None: at once."""
 
     ram: int | None
     flash: int | None
     maps: tuple[Mapping[str, int], ...] = ()
     latency_ms: float | None = None
     clock_hz: float | None = None
+    reads: FlashReads | None = None
 
     @property
     def cycles(self) -> int | None:

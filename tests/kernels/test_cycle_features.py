@@ -68,7 +68,8 @@ def test_two_pixels_times_four_filters(shape: tuple) -> None:
     for row, col in places:
         pixels += 1
         padded += words if sees_padding(shape, row, col) else 0
-    case, counted = cycle_features.pairs(graph, op)
+    case, counted, passes = cycle_features.pairs(graph, op)
+    assert passes == -(-len(places) // 2)
     assert counted == (inner, blocks, streamed_inputs, gathered_rows, pixels, padded, 1.0)
     wanted = (
         "pixels"
@@ -87,15 +88,13 @@ def test_pixel_by_pixel_and_tap_by_tap(shape: tuple) -> None:
     graph, op = layer(shape, "conv_2d")
     _, height, width, filters = graph.output(op).shape
     macs, count = SPECS["conv_2d"].macs(graph, op, True), height * width
-    assert cycle_features.pixels(graph, op) == (
-        "",
-        (macs, count * filters * shape[4][0], count * filters, count * shape[4][0], count, 1.0),
-    )
+    counted = (macs, count * filters * shape[4][0], count * filters, count * shape[4][0], count, 1.0)
+    assert cycle_features.pixels(graph, op) == ("", counted, count)
     graph, op = layer(shape, "depthwise_conv_2d")
     macs = SPECS["depthwise_conv_2d"].macs(graph, op, True)
     channels = shape[2]
     counted = (macs, macs // channels, count * channels, count * shape[4][0], count, 1.0)
-    assert cycle_features.taps(graph, op) == ("", counted)
+    assert cycle_features.taps(graph, op) == ("", counted, count)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -108,7 +107,8 @@ def test_tiles_of_winograd(shape: tuple) -> None:
         for _ in range(0, filters, 4):
             groups += 1
             inner += words
-    assert cycle_features.tiles(graph, op) == ("", (inner, groups, len(corners) * words, len(corners), 1.0))
+    passes = -(-len(corners) // 2)
+    assert cycle_features.tiles(graph, op) == ("", (inner, groups, len(corners) * words, len(corners), 1.0), passes)
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape[4] in ((3, 3), (5, 5))])
@@ -132,7 +132,9 @@ def test_lines_of_the_depthwise_kernel(shape: tuple) -> None:
                     lines += 1
                     sums += computed * depthwise.PLANES
                     products += computed * depthwise.PLANES * rows * ((depthwise.taps(cols) + 1) // 2)
-    assert cycle_features.lines(graph, op)[1] == (products, sums, gathered, lines, strips, planes, 1.0)
+    features = cycle_features.lines(graph, op)
+    assert features.counts == (products, sums, gathered, lines, strips, planes, 1.0)
+    assert features.passes * planes == strips
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33"])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .plans import device_limits as device_limits
     from .plans import explain as explain
     from .plans import flash_need as flash_need
+    from .plans import flash_reads as flash_reads
     from .plans import front as front
     from .plans import latency_excess as latency_excess
     from .plans import latency_ms as latency_ms
@@ -66,8 +67,8 @@ __getattr__ = attributes(
         "advice": "advise",
         "exports": "check_format export_files package",
         "models": "load load_module look_at read streamed with_edges",
-        "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need front "
-        "latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
+        "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need "
+        "flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "programs": "cascade listening looking play",
         "quantisation": "accuracies convert_qat prepare_qat quantize",
         "row_sources": "row_source_bytes",

@@ -18,6 +18,7 @@ from ..devices import Device, parse_size
 from ..exporters import tflite as tflite_exporter
 from ..files import read_file
 from ..ir import CompileError, shortened
+from ..kernels.layer_cycles import FlashReads
 from ..kernels.table import foreign
 from ..ops import macs
 from ..papers import counts
@@ -95,8 +96,8 @@ def choices(
     core: str,
     other_flash: int | None = None,
 ) -> planning.Choices:
-    """Return what `plan` chooses from with these options; of the limits it depends on that of Flash, and whether time is
-    limited."""
+    """Return what `plan` chooses from with these options; of the limits it depends on that of Flash, how that is read, and
+    whether time is limited."""
     check_kernels(model)
     aim = aim_of(optimize, limits)
     return planning.Choices(
@@ -108,6 +109,7 @@ def choices(
         core=core_with_kernels(aim, core, limits),
         flash=_flash(model, aim, limits),
         other_flash=other_flash,
+        reads=limits.reads,
     )
 
 
@@ -171,7 +173,8 @@ def standing(
 
     Options as for `front`; one that a schedule has no use for is left out.
     """
-    flash, plans = Limits(None, limits.flash if limits else None), dict[str, Plan | CompileError]()
+    flash = Limits(None, limits.flash, reads=limits.reads) if limits else None
+    plans = dict[str, Plan | CompileError]()
     for number, schedule in enumerate(OTHER_SCHEDULES):
         if progress:
             progress(f"schedule {schedule}", number, len(OTHER_SCHEDULES))
@@ -251,19 +254,28 @@ def _bytes(size: int | str) -> int:
 def device_limits(device: Device) -> Limits:
     """Return what a device has: nothing is limited where it is a core alone."""
     maps = device.memory_maps
-    return Limits(sum(maps[0].values()) if maps else None, device.flash, maps)
+    return Limits(sum(maps[0].values()) if maps else None, device.flash, maps, reads=flash_reads(device))
+
+
+def flash_reads(device: Device) -> FlashReads | None:
+    """Return how a device reads its Flash; None where its file does not say how long that waits, or lacks one of its caches."""
+    caches = {cache.kind: cache for cache in device.caches}
+    data, code = (caches.get(kind, caches.get("unified")) for kind in ("data", "code"))
+    if not device.flash_waits or data is None or code is None:
+        return None
+    return FlashReads(device.flash_waits, data.line, data.bytes, code.line, code.bytes)
 
 
 def cycles_needed(plan: Plan, device: Device | None) -> CycleEstimate | None:
     """Return the cycles that a plan takes on a device, by its layers' shapes; None where the core's timings are not known."""
-    return plan_cycles(plan, device.core) if device is not None and device.core in TIMINGS else None
+    return plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in TIMINGS else None
 
 
 def layer_cycles_needed(plan: Plan, device: Device | None) -> dict[str, int]:
     """Return layer -> the cycles that it takes on a device by its shapes, of those layers whose kernels have timings."""
     if device is None or device.core not in TIMINGS:
         return {}
-    cycles = cycles_per_op(plan, device.core)
+    cycles = cycles_per_op(plan, device.core, flash_reads(device))
     return {plan.graph.ops[index].name: round(count) for index, count in cycles.items() if count is not None}
 
 

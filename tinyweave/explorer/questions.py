@@ -129,7 +129,8 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
     given: the path of the model, of one that is no network of ours.
     """
-    model, board, limits = _model(asked, given), find(asked.device), Limits(asked.ram, None)
+    model, board = _model(asked, given), find(asked.device)
+    limits = Limits(asked.ram, None, reads=api.flash_reads(board))
     plan = api.plan(model, limits=limits, core=board.core, **_options(asked))
     entry = Entry(record(model, plan=plan, device=board, limits=limits))
     least, alone = _whatever_the_budget(replace(asked, ram=0), given)
@@ -156,8 +157,9 @@ def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
     """Return the plans worth having, whatever the budget, as `plan --pareto` does; with its sentences."""
     model, board = _model(asked, given), find(asked.device)
     options = {"max_mac_overhead": asked.overhead, "stream_inputs": asked.stream}
-    plans = api.front(model, Limits(None, None), core=board.core, **options)
-    found = front_record(model, plans, Limits(None, None), board.core, board)
+    limits = Limits(None, None, reads=api.flash_reads(board))
+    plans = api.front(model, limits, core=board.core, **options)
+    found = front_record(model, plans, limits, board.core, board)
     return {"front": found, "says": {"front": proved_lines(found)}}
 
 

@@ -1,12 +1,13 @@
 """Count what the cycles of a layer depend on: how often its kernel runs each part of its loops.
 
-In: a graph and one of its ops. Out: Features: the case of the kernel that has constants of its own, "" for all, and the counts.
-layer_cycles.py multiplies them with the constants; the table of kernels says which function fits which kernel.
+In: a graph and one of its ops. Out: Features. layer_cycles.py multiplies the counts with constants; the table of kernels says
+which function fits which kernel.
 """
 
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 from ..ir import Graph, Op
 from ..ops import SPECS
@@ -14,26 +15,36 @@ from ..ops.conv import kernel_size
 from .dsp import depthwise, winograd
 from .dsp import taps as taps_dsp
 
-Features = tuple[str, tuple[float, ...]]
+
+class Features(NamedTuple):
+    """case: of the kernel, where it has constants of its own, "" for all. counts: how often each part of its loops runs.
+    passes: how often a call reads the op's weights from beginning to end, and what their sums are rescaled by."""
+
+    case: str
+    counts: tuple[float, ...]
+    passes: int = 1
 
 
 def plain(graph: Graph, op: Op) -> Features:
     """Count what any kernel does: products, outputs, inputs, pixels."""
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
-    return "", (macs or out.elements * window, out.elements, x.elements, out.elements // prod(out.shape[-1:]), 1.0)
+    weights = sum(t.elements for t in graph.inputs_of(op)[1:2] if t is not None and t.data is not None)
+    passes = max(1, macs // weights) if weights else 1
+    did = (macs or out.elements * window, out.elements, x.elements, out.elements // prod(out.shape[-1:]), 1.0)
+    return Features("", did, passes)
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
     """Count as `plain` does; operands of two shapes are a case of their own."""
-    return "" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast", plain(graph, op)[1]
+    return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")
 
 
 def pixels(graph: Graph, op: Op) -> Features:
     """Count for convolutions that compute their outputs one by one."""
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
-    return "", (macs, out.elements * rows, out.elements, count * rows, count, 1.0)
+    return Features("", (macs, out.elements * rows, out.elements, count * rows, count, 1.0), count)
 
 
 def pairs(graph: Graph, op: Op) -> Features:
@@ -45,14 +56,15 @@ def pairs(graph: Graph, op: Op) -> Features:
     gathered = "nines" if rows == cols == depth == 3 else gathered
     outside = count - prod(_inside(*axis) for axis in zip(*_axes(graph, op), strict=True))
     did = (twos * fours * words, twos * fours, twos * words, twos * rows, count, outside * words, 1.0)
-    return f", {gathered}", did
+    return Features(f", {gathered}", did, twos)
 
 
 def windows(graph: Graph, op: Op) -> Features:
     """Count for the dense kernel without scratch: a pixel times four filters at a time, row by row of its window."""
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     fours, count = -(-out.shape[3] // 4), prod(out.shape[:3])
-    return "", (count * fours * rows * cols * depth // 4, count * fours * rows, count * fours, count * rows, count, 1.0)
+    did = (count * fours * rows * cols * depth // 4, count * fours * rows, count * fours, count * rows, count, 1.0)
+    return Features("", did, count)
 
 
 def tiles(graph: Graph, op: Op) -> Features:
@@ -60,7 +72,7 @@ def tiles(graph: Graph, op: Op) -> Features:
     (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
     count, words = -(-h // winograd.TILE) * -(-w // winograd.TILE), depth // 2
     groups = -(-count // 2) * -(-filters // 4)
-    return "", (groups * words, groups, count * words, count, 1.0)
+    return Features("", (groups * words, groups, count * words, count, 1.0), -(-count // 2))
 
 
 def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
@@ -79,7 +91,7 @@ def taps(graph: Graph, op: Op) -> Features:
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
-    return several, (macs, macs // out.shape[3], out.elements, count * rows, count, 1.0)
+    return Features(several, (macs, macs // out.shape[3], out.elements, count * rows, count, 1.0), count)
 
 
 def outputs(graph: Graph, op: Op) -> Features:
@@ -90,13 +102,14 @@ def outputs(graph: Graph, op: Op) -> Features:
     for rows, is_inside in ((inside, True), (height - inside, False)):
         runs += rows * taps_dsp.runs(size[1], width, kernel[1], stride[1], pad[1], is_inside=is_inside) if rows else 0
     twos, ones = height * (width // taps_dsp.OUTPUTS), height * (width % taps_dsp.OUTPUTS)
-    return f", {taps_dsp.function(graph, op)}", (twos * fours, ones * fours, twos + ones, runs, height, 1.0)
+    did = (twos * fours, ones * fours, twos + ones, runs, height, 1.0)
+    return Features(f", {taps_dsp.function(graph, op)}", did, twos + ones)
 
 
 def pixel(graph: Graph, op: Op) -> Features:
     """Count for the depthwise kernel from a column to one pixel: four channels at a time, tap by tap."""
     fours = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS)
-    return "", (fours * kernel_size(graph, op)[0], fours, 1.0)
+    return Features("", (fours * kernel_size(graph, op)[0], fours, 1.0))
 
 
 def lines(graph: Graph, op: Op) -> Features:
@@ -111,4 +124,4 @@ def lines(graph: Graph, op: Op) -> Features:
     gathered = words * sum((count - 1) * shape.stride[0] + rows for count in strips)
     products, blocks = (depthwise.taps(cols) + 1) // 2, len(each)
     did = (sums * rows * products, sums, gathered, height * channels * blocks, len(strips) * channels * blocks, channels, 1.0)
-    return f", {depthwise.function(rows, cols, shape.stride[1])}", did
+    return Features(f", {depthwise.function(rows, cols, shape.stride[1])}", did, len(strips) * blocks)

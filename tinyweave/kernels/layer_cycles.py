@@ -2,9 +2,9 @@
 
 In: a graph, one of its ops, the kernel that runs it, a core, and which part of the output one call computes. Out: cycles,
 estimated: the sum of what the kernel does, each so often as its loops say, times constants that bench/fit_cycles.py has fitted
-to what emulated runs of real networks took (layer_cycles.json, by core and kernel). Flash answers at once. bench/fit_cycles.py
-also says how far off they are. Nothing was fitted for int4 values: their kernels count as those of int8 (`timed_as`), whose
-cycles are up to a third fewer, see bench/int4.py.
+to what emulated runs of real networks took (layer_cycles.json, by core and kernel), where Flash answers at once.
+bench/fit_cycles.py also says how far off they are. FlashReads adds how long the Flash of a device waits. Nothing was fitted for
+int4 values: their kernels count as those of int8 (`timed_as`), whose cycles are up to a third fewer, see bench/int4.py.
 """
 
 from __future__ import annotations
@@ -12,23 +12,65 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ..ir import Graph, Op, Tensor
 from ..ops import SPECS
 from .table import BY_NAME, DSP, MVE, RV32M
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
+# of code, measured on emulated cores with the caches of real boards, see bench/flash_reads.py
+LOOP_BYTES = 256  # a cache of fewer has no loop of a kernel whole
+BYTES_PER_CYCLE = 2
+SMALL_CACHE = 1024  # holds about one kernel
+RUN_BYTES = 800  # that a call of a kernel has to fetch anew, and so does each pass of a fast one through its weights
 Extent = tuple[int, int] | None  # rows and columns of the output; None: all of it
 
 
-def layer_cycles(graph: Graph, op: Op, variant: str, core: str, part: Extent = None) -> float | None:
-    """Of one call of the kernel called `variant`, "" for none; None where that has no constants for `core`."""
+class FlashReads(NamedTuple):
+    """How a device reads its Flash: each line waits so many cycles unless its cache has it, of constants and of code apart."""
+
+    waits: int
+    line: int
+    cache: int
+    code_line: int
+    code_cache: int
+
+    def of_constants(self, count: int, passes: int, *, alone: bool) -> float:
+        """Return cycles that a call waits for so many bytes, which it reads so often from beginning to end.
+
+        A cache that is too small for them has lost each line when its turn comes again. One that is large enough has them from
+        the call before, if the call is not `alone`.
+        """
+        times = passes if count > self.cache else int(alone)
+        return times * count / self.line * self.waits
+
+    def of_code(self, cycles: float, runs: int) -> float:
+        """Return cycles that a call waits for code: one that takes `cycles` otherwise and `runs` through as much code as a
+        small cache holds."""
+        if self.code_cache < LOOP_BYTES:
+            return cycles * BYTES_PER_CYCLE / self.code_line * self.waits
+        return runs * RUN_BYTES / self.code_line * self.waits if self.code_cache <= SMALL_CACHE else 0.0
+
+
+def layer_cycles(
+    graph: Graph, op: Op, variant: str, core: str, part: Extent = None, *, reads: FlashReads | None = None
+) -> float | None:
+    """Of one call of the kernel called `variant`, "" for none; None where that has no constants for `core`. reads: how Flash is
+    read; None: it answers at once."""
     if not variant:
         return 0.0
     row = BY_NAME[variant]
-    case, counted = row.features(*cut(graph, op, part))
+    graph, op = cut(graph, op, part)
+    case, counted, passes = row.features(graph, op)
     constants = _constants().get(core, {}).get((row.timed_as or row.name) + case)
-    return None if constants is None else sum(a * b for a, b in zip(constants, counted, strict=True))
+    if constants is None:
+        return None
+    cycles = sum(a * b for a, b in zip(constants, counted, strict=True))
+    if reads is None:
+        return cycles
+    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1)
+    return cycles + code + reads.of_constants(row.flash(graph, op), passes, alone=part is None)
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
@@ -71,5 +113,5 @@ def _constants() -> dict[str, dict[str, list[float]]]:
 
 def counts(graph: Graph, op: Op, variant: str) -> tuple[str, tuple[float, ...]]:
     """Return under which name the constants of a kernel stand for an op, and how often what each of them stands for is done."""
-    case, counted = BY_NAME[variant].features(graph, op)
+    case, counted, _ = BY_NAME[variant].features(graph, op)
     return variant + case, counted

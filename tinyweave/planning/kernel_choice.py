@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..ir import Graph, Op
+from ..kernels.layer_cycles import FlashReads
 from ..kernels.table import BY_NAME, variant_for
 from ..ops import SPECS
 from .alias.subtensors import Aliases
@@ -19,13 +20,15 @@ class Kernels(NamedTuple):
     """The kernels of `core` besides the portable ones.
 
     portable_ops: names of ops that take a portable kernel all the same. flash_heavy: names of ops that may take a kernel that
-    keeps many more constants to be faster. lean: names of ops that may take a kernel of `core` without scratch.
+    keeps many more constants to be faster. lean: names of ops that may take a kernel of `core` without scratch. reads: how the
+    device reads constants, which is part of what kernels are compared by; None: at once.
     """
 
     core: str = ""
     portable_ops: frozenset[str] = frozenset()
     flash_heavy: frozenset[str] = frozenset()
     lean: frozenset[str] = frozenset()
+    reads: FlashReads | None = None
 
     def name(self, graph: Graph, op: Op) -> str:
         """Return the kernel of an op."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
 from ..ir import CompileError, Graph
-from ..kernels.layer_cycles import layer_cycles
+from ..kernels.layer_cycles import FlashReads, layer_cycles
 from ..progress import Progress
 from .alias.subtensors import ALIGN
 from .assemble import PlacedLayout, finish
@@ -19,6 +19,7 @@ from .place.relocation_ops import is_move
 from .plan import Plan
 from .schedules import PlanSpace, kernels_of, least_bytes, plan_spaces, streamed_io, trade_of, work
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
+from .trade.stage_cycles import StageCycles
 
 MOST_POINTS = 24  # of a front: more are hard to read
 SLACK = 0.01  # of the bytes of a path, that its placement may need besides without a look at other paths
@@ -41,6 +42,7 @@ def plan(
     cycle_limit: int | None = None,
     flash: int | None = None,
     other_flash: int | None = None,
+    reads: FlashReads | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Return the checked plan of `graph` by a schedule.
@@ -63,7 +65,8 @@ def plan(
     product with a core, else the arena. The cycles are estimates from shapes. cycle_limit: the most that it may take. Where
     no plan is within the limits, the fastest within `ram_limit`; where that does not fit either, the smallest.
     flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
-    constants to be faster share what is left. progress: called for each plan that is laid out.
+    constants to be faster share what is left. reads: how the device reads constants, which takes cycles; None: at once.
+    progress: called for each plan that is laid out.
 
     Raise CompileError where the schedule is unknown or cannot stream what it is asked to.
     """
@@ -78,6 +81,7 @@ def plan(
         core=core,
         flash=flash,
         other_flash=other_flash,
+        reads=reads,
     )
     aim = aim or ("balanced" if core else "size")
     return choices.plan(aim, maps=maps, ram_limit=ram_limit, cycle_limit=cycle_limit, progress=progress)
@@ -99,9 +103,10 @@ class Choices:
         core: str = "",
         flash: int | None = None,
         other_flash: int | None = None,
+        reads: FlashReads | None = None,
     ) -> None:
         streams = streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-        kernels = kernels_of(graph, core, flash, other_flash)
+        kernels = kernels_of(graph, core, flash, other_flash, reads)
         self.graph, self.schedule, self.overhead = graph, schedule, max_mac_overhead
         self.spaces = plan_spaces(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast)
 
@@ -146,7 +151,8 @@ class Choices:
         found = trade.front()
         if not found:
             raise not_by_rows(self.spaces[-1].space.row_graph, self.spaces[-1].space.order)
-        plans, core = list[Plan](), self.spaces[0].space.cycles_of.core
+        plans, by = list[Plan](), self.spaces[0].space.cycles_of
+        cycles = partial(cycles_to_compare, core=by.core, reads=by.reads)
         for number, each in enumerate(most_distinct(found, MOST_POINTS)):
             if progress:
                 progress("plans of the front", number, len(found))
@@ -156,7 +162,7 @@ class Choices:
             made = finish(placed, self.spaces[each.space].channels_once)
             if not _works_too_much(self.graph, made, self.overhead) and (not plans or _bytes(made) < _bytes(plans[-1])):
                 # the search takes the cycles of each call as a whole number, so that plans may differ in its eyes alone
-                while core and plans and round(cycles_to_compare(made, core)) <= round(cycles_to_compare(plans[-1], core)):
+                while by.core and plans and round(cycles(made)) <= round(cycles(plans[-1])):
                     plans.pop()
                 plans.append(made)
         if not plans:
@@ -189,7 +195,7 @@ def _chosen(
     progress: Progress | None = None,
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
-    trade, core = trade_of(spaces), spaces[0].space.cycles_of.core
+    trade, by = trade_of(spaces), spaces[0].space.cycles_of
     whole_words = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # paths count these
     cost, best, limit, allowed = COSTS[aim], None, whole_words, cycle_limit
     smallest: tuple[PlacedLayout, Found] | None = None
@@ -204,7 +210,7 @@ def _chosen(
             placed, found = _placed_better(spaces, trade, placed, found)
         if smallest is None or placed.bytes < smallest[0].bytes:
             smallest = placed, found
-        over = found.path.cycles + _cycles_of_moves(placed, core) - cycle_limit
+        over = found.path.cycles + _cycles_of_moves(placed, by) - cycle_limit
         if over > 0 and (without := spaces[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
             # moves would take too long: a plan without them, if none of the next, which leave time for moves, is better
             best = min((best, (without, found)), key=lambda each: cost(_as_placed(*each))) if best else (without, found)
@@ -250,11 +256,11 @@ def _as_placed(placed: PlacedLayout, found: Found) -> Found:
     return found._replace(path=found.path._replace(bytes=placed.bytes))
 
 
-def _cycles_of_moves(placed: PlacedLayout, core: str) -> int:
+def _cycles_of_moves(placed: PlacedLayout, by: StageCycles) -> int:
     """Return the cycles of the moves that placement adds."""
     graph, variants = placed.layout.row_graph.graph, placed.layout.row_graph.variants
     moves = [(op, name) for op, name in zip(graph.ops, variants, strict=True) if is_move(op)]
-    return sum(round(layer_cycles(graph, op, name, core) or 0) for op, name in moves)
+    return sum(round(layer_cycles(graph, op, name, by.core, reads=by.reads) or 0) for op, name in moves)
 
 
 def _bytes(plan: Plan) -> int:
@@ -281,6 +287,7 @@ def front(
     max_mac_overhead: float | None = None,
     flash: int | None = None,
     other_flash: int | None = None,
+    reads: FlashReads | None = None,
     progress: Progress | None = None,
 ) -> list[Plan]:
     """Return the plans of schedule `best` of which none needs as little memory and as few cycles as another, the fewest cycles
@@ -299,5 +306,6 @@ def front(
         core=core,
         flash=flash,
         other_flash=other_flash,
+        reads=reads,
     )
     return choices.front(progress)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
+from ..kernels.layer_cycles import FlashReads
 from ..kernels.table import BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
@@ -71,13 +72,15 @@ def _plain_rows(graph: Graph) -> RowGraph:
     return RowGraph(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
 
 
-def kernels_of(graph: Graph, core: str, flash: int | None, other_flash: int | None) -> list[Kernels]:
-    """Return the kernels that ops may have, the portable ones first; without a core no others. flash, other_flash: as of
+def kernels_of(
+    graph: Graph, core: str, flash: int | None, other_flash: int | None, reads: FlashReads | None = None
+) -> list[Kernels]:
+    """Return the kernels that ops may have, the portable ones first; without a core no others. flash, other_flash, reads: as of
     `plan`."""
     if not core:
         return [FOR_ALL]
     room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
-    return [FOR_ALL, *kernels_within_flash(graph, core, room)]
+    return [FOR_ALL, *kernels_within_flash(graph, Kernels(core, reads=reads), room)]
 
 
 class PlanSpace(NamedTuple):
@@ -134,7 +137,7 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
             lean.add(op.name)
         else:
             flash_heavy.add(op.name)
-    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean))
+    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean), fast.reads)
 
 
 def plan_spaces(

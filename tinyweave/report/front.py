@@ -41,12 +41,12 @@ def front_record(
     """Return RAM over cycles, those of a core like `core`, over work where no cycles are known; with the plans of other
     schedules, by name, or why there is none, and what others have published of the same network."""
     like, network_macs = cost_model_core(core), macs(model.graph)
-    costs = [cycles_to_compare(plan, like) for plan in plans]
+    costs = [cycles_to_compare(plan, like, reads=limits.reads) for plan in plans]
     by_work = not all(costs)
     unit = min(map(_work, plans)) if by_work else min(costs)
 
     def point(plan: Plan) -> Record:
-        cost, executed = _work(plan) if by_work else cycles_to_compare(plan, like), sum(plan_macs(plan))
+        cost, executed = _work(plan) if by_work else cycles_to_compare(plan, like, reads=limits.reads), sum(plan_macs(plan))
         known = foreseen(plan, device)
         over = [limits.ram_excess(plan.arena), limits.latency_excess(known["cycles_at_least"])]
         return {

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tinyweave import api, results
-from tinyweave.kernels.layer_cycles import layer_cycles
+from tinyweave.devices import find
+from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, RUN_BYTES, FlashReads, layer_cycles
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernels.cycles import plan_cycles
@@ -31,6 +32,41 @@ def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: resu
     foreseen = plan_cycles(plan, core).cycles
     assert found is not None and foreseen is not None
     assert foreseen == pytest.approx(found.likely, rel=0.15)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("schedule", ["unfused", "best"])
+@pytest.mark.parametrize("name", ["stm32l4r5", "stm32f103"])
+def test_what_the_flash_of_a_board_waits_is_foreseen(model: results.Model, name: str, schedule: str, emulator):
+    board = find(name)
+    limits = replace(api.limits_of(board), ram=None, maps=())
+    plan = api.plan(model, schedule, limits, optimize="speed", core=board.core)
+    found = api.profile(model, plan, board.core, device=board).cycles
+    foreseen, at_once = api.cycles_needed(plan, board), plan_cycles(plan, board.core).cycles
+    assert found is not None and foreseen is not None and foreseen.cycles is not None and at_once is not None
+    assert at_once < 0.9 * found.likely, "on these boards Flash weighs"
+    assert foreseen.cycles == pytest.approx(found.likely, rel=0.15)
+
+
+def test_a_cache_that_is_too_small_waits_for_each_line_again():
+    reads = FlashReads(waits=5, line=16, cache=256, code_line=8, code_cache=1024)
+    assert reads.of_constants(256, 10, alone=True) == 256 / 16 * 5
+    assert reads.of_constants(256, 10, alone=False) == 0, "from the call before"
+    assert reads.of_constants(272, 10, alone=False) == 10 * 272 / 16 * 5
+    assert reads.of_code(1e6, 3) == 3 * RUN_BYTES / 8 * 5
+    assert reads._replace(code_cache=2048).of_code(1e6, 3) == 0
+    assert reads._replace(code_cache=64).of_code(1e6, 3) == 1e6 * BYTES_PER_CYCLE / 8 * 5
+
+
+def test_what_flash_waits_is_part_of_what_plans_are_compared_by(model: results.Model):
+    board = find("stm32l4r5")
+    free = replace(api.limits_of(board), ram=None, maps=())
+    slow = replace(free, reads=FlashReads(waits=100, line=16, cache=0, code_line=16, code_cache=1 << 20))
+    plans = [api.plan(model, "unfused", limits, optimize="speed", core=board.core) for limits in (free, slow)]
+    at_once, waiting = ([plan_cycles(plan, board.core, reads).cycles for plan in plans] for reads in (None, slow.reads))
+    assert waiting[1] < waiting[0] and at_once[1] > at_once[0], "it has other kernels, which read fewer constants"
+    assert api.cycles_needed(plans[0], board) == plan_cycles(plans[0], board.core, api.flash_reads(board))
+    assert api.flash_reads(find("nrf52840")) is None, "its file says nothing of waits"
 
 
 @pytest.mark.emulator

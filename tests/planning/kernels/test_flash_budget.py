@@ -96,7 +96,7 @@ def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: 
 
 def lean_names(graph: Graph, core: str, flash: int) -> set[str]:
     """The ops that may do without scratch where so many bytes are left for constants."""
-    return {name for kernels in kernels_within_flash(graph, core, flash) for name in kernels.lean}
+    return {name for kernels in kernels_within_flash(graph, Kernels(core), flash) for name in kernels.lean}
 
 
 def test_lean_kernels_need_room_for_all_constants_and_for_their_code(graph: Graph):

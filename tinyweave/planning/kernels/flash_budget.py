@@ -84,12 +84,12 @@ def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
     return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
 
 
-def kernels_within_flash(graph: Graph, core: str, flash: int) -> list[Kernels]:
-    """Return the kernels for `core` whose constants fit into so many bytes, and after them, where there are such, those with
+def kernels_within_flash(graph: Graph, wanted: Kernels, flash: int) -> list[Kernels]:
+    """Return the kernels of a core whose constants fit into so many bytes, and after them, where there are such, those with
     which some ops keep more constants, and those with which some need no scratch."""
-    kernels = within_flash(graph, core, flash)
+    kernels = within_flash(graph, wanted, flash)
     names = one_by_one(graph, kernels)
-    heavy = worth_flash(graph, names, [(index, None, 1) for index, name in enumerate(names) if name], core, flash)
+    heavy = worth_flash(graph, names, [(index, None, 1) for index, name in enumerate(names) if name], kernels, flash)
     found = [kernels, kernels._replace(flash_heavy=heavy)] if heavy else [kernels]
     lean = lean_within_flash(graph, kernels, flash)
     return [*found, kernels._replace(lean=lean)] if lean else found
@@ -111,10 +111,9 @@ def lean_within_flash(graph: Graph, kernels: Kernels, flash: int) -> frozenset[s
     return frozenset(lean if most <= flash else ())
 
 
-def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
-    """Return the kernels for `core`, but where their constants are too many: there those for all cores, where that costs
+def within_flash(graph: Graph, kernels: Kernels, flash: int) -> Kernels:
+    """Return these kernels of a core, but where their constants are too many: there those for all cores, where that costs
     least."""
-    kernels, model_core = Kernels(core), cost_model_core(core)
     variants = one_by_one(graph, kernels)
     over = constant_bytes(graph, variants) - flash
     if over <= 0:
@@ -123,7 +122,7 @@ def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
     for op, name, other in zip(graph.ops, variants, one_by_one(graph, Kernels()), strict=True):
         saved = BY_NAME[name].flash(graph, op) - BY_NAME[other].flash(graph, op) if name else 0
         if saved > 0:
-            rates.append((_gain(graph, op, (other, name), model_core) / saved, saved, op.name))
+            rates.append((_gain(graph, op, (other, name), kernels) / saved, saved, op.name))
     for _, saved, name in sorted(rates):
         if over > 0:
             portable_ops.add(name)
@@ -131,19 +130,19 @@ def within_flash(graph: Graph, core: str, flash: int) -> Kernels:
     return kernels._replace(portable_ops=frozenset(portable_ops))
 
 
-def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], core: str, flash: int) -> frozenset[str]:
+def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], kernels: Kernels, flash: int) -> frozenset[str]:
     """Return the names of the ops that get kernels with more constants, of which there may be `flash` bytes, instead of these,
     which make these calls."""
-    model_core, spare = cost_model_core(core), flash - constant_bytes(graph, variants)
+    spare = flash - constant_bytes(graph, variants)
     others: dict[int, str] = {}
     for index, (op, name) in enumerate(zip(graph.ops, variants, strict=True)):
-        other = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
+        other = variant_for(graph, op, kernels.core, flash_heavy=True) if name and BY_NAME[name].cores else None
         if other is not None and other.flash_heavy and other.name != name:
             others[index] = other.name
     gains: dict[int, float] = defaultdict(float)
     for index, part, count in calls:
         if index in others:
-            gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), model_core, part)
+            gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), kernels, part)
     rates, chosen = list[tuple[float, int, str]](), set[str]()
     for index, gain in gains.items():
         op = graph.ops[index]
@@ -156,7 +155,8 @@ def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], co
     return frozenset(chosen)
 
 
-def _gain(graph: Graph, op: Op, names: tuple[str, str], core: str, part: Extent = None) -> float:
+def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: Kernels, part: Extent = None) -> float:
     """Return cycles that the second of two kernels saves; 0 where those of one are not known."""
-    slow, fast = (layer_cycles(graph, op, name, core, part) for name in names)
+    core = cost_model_core(kernels.core)
+    slow, fast = (layer_cycles(graph, op, name, core, part, reads=kernels.reads) for name in names)
     return 0.0 if slow is None or fast is None else slow - fast

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ...kernels.layer_cycles import FlashReads
 from ...ops import macs_per_op
 from ..fuse.access import RowGraph, joined, recomputed_macs, tile_words
 from ..fuse.possible import Question, Span, Stages, as_arrays, possible_stages
@@ -101,6 +102,7 @@ class Space:
         kernels: Sequence[Sequence[Kernel]],
         core: str,
         *,
+        reads: FlashReads | None = None,
         budget: int,
         fuses: bool = True,
         blocks: bool = False,
@@ -108,7 +110,7 @@ class Space:
     ) -> None:
         self.row_graph, self.order, self.owner, self.kernels = row_graph, tuple(order), owner, kernels
         self.widens = partition is None
-        self.cycles_of = StageCycles(row_graph, kernels, core)
+        self.cycles_of = StageCycles(row_graph, kernels, core, reads)
         self.lives = lifetimes(row_graph.graph, [(index,) for index in order], owner, by_rows=row_graph.streamed_outputs)
         self._words: dict[Tile, int] = {}
         self.trades: dict[int, list[_Trade]] = {}  # of stages that are worked out: what more bytes than their least give

@@ -62,8 +62,19 @@ def space_of(
     row_graph = RowGraph(
         graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
     )
-    core = cost_model_core(kernels[-1].core) if has_cycles else ""
-    return Space(row_graph, order, shared.owner, per_op, core, budget=budget, fuses=fuses, blocks=blocks, partition=partition)
+    fastest = kernels[-1]
+    return Space(
+        row_graph,
+        order,
+        shared.owner,
+        per_op,
+        cost_model_core(fastest.core) if has_cycles else "",
+        reads=fastest.reads,
+        budget=budget,
+        fuses=fuses,
+        blocks=blocks,
+        partition=partition,
+    )
 
 
 def orders_of(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...kernels.layer_cycles import Extent, cut, layer_cycles
+from ...kernels.layer_cycles import Extent, FlashReads, cut, layer_cycles
 from ...kernels.table import BY_NAME
 from ..fuse.access import RowGraph, parts
 from ..kernels.cycles import lengths
@@ -25,8 +25,8 @@ from ..plan import Tile
 ByLevel = NDArray[np.int64]
 Cycles = tuple[int, ...]  # of an op, by usable kernel
 Lengths = tuple[tuple[int, int], ...]  # how many rows (or columns) some calls compute, and how many of them there are
-# by graph and core the cycles of a call of an op's kernel for a part of its output: the spaces of a graph ask for the same
-_KNOWN: WeakKeyDictionary[Graph, dict[str, dict[tuple[int, str, Extent], int]]] = WeakKeyDictionary()
+# by graph, core and Flash the cycles of a call of an op's kernel for a part of its output: a graph's spaces ask for the same
+_KNOWN: WeakKeyDictionary[Graph, dict[tuple[str, FlashReads | None], dict[tuple[int, str, Extent], int]]] = WeakKeyDictionary()
 TOO_MANY = 1 << 40  # cycles, where an op has no kernel with so little scratch
 
 
@@ -40,12 +40,14 @@ class Kernel(NamedTuple):
 
 class StageCycles:
     """Cycles, whole numbers, of the ops of a graph; what was worked out is kept. kernels: per op, the portable one first. core:
-    the one whose cycles are counted; "" for none, where all take 0."""
+    the one whose cycles are counted; "" for none, where all take 0. reads: how its device reads constants; None: at once."""
 
-    def __init__(self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str) -> None:
-        self.row_graph, self.kernels, self.core = row_graph, kernels, core
+    def __init__(
+        self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str, reads: FlashReads | None = None
+    ) -> None:
+        self.row_graph, self.kernels, self.core, self.reads = row_graph, kernels, core, reads
         self.levels = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
-        self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault(core, {})
+        self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault((core, reads), {})
         self._cut: dict[tuple[int, Extent], tuple[Graph, Op]] = {}
         self._once: dict[tuple[int, Extent], Cycles] = {}
         self._lengths: dict[Any, dict[int, Lengths]] = {}
@@ -61,7 +63,7 @@ class StageCycles:
         if known is None:
             if (index, part) not in self._cut:
                 self._cut[index, part] = cut(self.row_graph.graph, self.row_graph.graph.ops[index], part)
-            known = round(layer_cycles(*self._cut[index, part], name, self.core) or 0)
+            known = round(layer_cycles(*self._cut[index, part], name, self.core, reads=self.reads) or 0)
             self._known[index, name, part] = known
         return known
 
