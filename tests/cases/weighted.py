@@ -296,3 +296,13 @@ def lstm(rng: Rng) -> Iterator[Drawn]:
         clip = float(rng.choice([0.0, 0.25, 10.0]))
         about = f"{batch}x{time}x{depth}to{cells}-clip{clip}{'-time-major' if time_major else ''}"
         yield about, operands, out, {"activation": "tanh", "cell_clip": clip, "time_major": time_major}
+
+
+GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
+    "batch_matmul": batch_matmul,
+    "conv_2d": conv_2d,
+    "depthwise_conv_2d": depthwise_conv_2d,
+    "fully_connected": fully_connected,
+    "transpose_conv": transpose_conv,
+    "unidirectional_sequence_lstm": lstm,
+}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.ops import through_state
+from cases.states import through_state
 from cases.strict import CPP
 from cases.tiny import NETWORKS, activation, constant
 from cases.tiny import graph as tiny_graph

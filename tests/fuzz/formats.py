@@ -13,12 +13,11 @@ from cases.ops import fitted
 
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 
-from .generate import (
+from .growers import (
     ACTIVATIONS,
     GROWERS,
     Grower,
     Growers,
-    Growth,
     anything,
     conv_2d,
     depthwise_conv_2d,
@@ -29,6 +28,7 @@ from .generate import (
     spatial,
     window_attrs,
 )
+from .growth import Growth
 
 FROM = {"int8": ("uint8", "float32"), "uint8": ("uint8", "int8", "float32"), "float32": ("int16", "uint8")}
 TYPES = ("int8", "uint8", "int16", "int32", "int64", "float32", "bool")  # to which int8 is cast

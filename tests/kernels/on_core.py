@@ -20,8 +20,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from kernels import ring_views, variant_pairs
-from kernels.ring_views import Call, Rng, Trial
+from kernels import ring_calls, variant_pairs
+from kernels.ring_calls import Call, Rng, Trial
 
 from tinyweave.kernels.table import BY_NAME, sources
 from tinyweave.simulate import emulated
@@ -66,7 +66,7 @@ int32_t trials_invoke(void *const *memory, const void *io)
 """
 
 
-STRUCTS = {struct: name for name, struct in ring_views.TYPES.items()}
+STRUCTS = {struct: name for name, struct in ring_calls.TYPES.items()}
 
 
 class Image:
@@ -128,7 +128,7 @@ def run(trials: Sequence[Trial], core: str, folder: Path, rng: Rng) -> list[np.n
             written += [(params, 4 * len(words))] if call.functions else []
             own = [views[5 * i : 5 * i + 5] for i in (*call.inputs, len(sizes))]
             places = image.words([word for view in own for word in view])
-            for (top, bottom), (left, right) in product(ring_views.pieces(h, rng), ring_views.pieces(w, rng)):
+            for (top, bottom), (left, right) in product(ring_calls.pieces(h, rng), ring_calls.pieces(w, rng)):
                 span = image.words([(edge, False) for edge in (top, bottom, left, right)])
                 scratch = image.add(rng.bytes(call.scratch), 4 * int(rng.integers(4))) if call.scratch else 0
                 written.append((scratch, call.scratch))

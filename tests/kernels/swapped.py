@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from kernels import ring_views
-from kernels.ring_views import Rng, Trial
+from kernels import ring_calls, ring_views
+from kernels.ring_calls import Rng, Trial
 from kernels.variant_pairs import RINGS_EVERY, whole
 
 COUNT = 120  # trials of each kernel
@@ -50,7 +50,7 @@ def main(portable: str, swapped: str, seed: int, largest_shift: int) -> None:
             expected, found = (whole(library, trial) for library in libraries)
             assert np.array_equal(expected, found), about
             if number % RINGS_EVERY == 0:
-                ring_views.check(libraries[1], trial, rng, about)
+                ring_calls.check(libraries[1], trial, rng, about)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import pytest
 from cases.draw import constant, single_op
 from cases.ops import cases
 from cases.strict import CPP, INCLUDE, WARNINGS, c99
-from kernels import on_core, ring_views, swapped, variant_pairs
+from kernels import on_core, ring_calls, ring_views, swapped, variant_pairs
 
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, itemsize
 from tinyweave.kernels.dsp import dense, winograd
@@ -105,8 +105,8 @@ def sanitized(folder: Path, files: Sequence[Path] = C_FILES, flags: Sequence[str
 
 def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -> None:
     library, environment = sanitized(tmp_path, flags=UNOPTIMISED)
-    run([sys.executable, Path(ring_views.__file__), library, str(SEED)], env=os.environ | environment)
     tests = Path(ring_views.__file__).parents[1]
+    run([sys.executable, "-m", "kernels.ring_views", library, str(SEED)], env=os.environ | environment, cwd=tests)
     own = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa != "m7"]
     of_m7 = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa == "m7"]  # whose plain C is that of others
     for count, names in ((TWINS, own), (TWINS_OF_M7, of_m7)):
@@ -261,7 +261,7 @@ def test_the_end_of_scratch_is_written(name: str, library: ctypes.CDLL) -> None:
             scratch = np.full(call.scratch + 64, fill, np.uint8)
             views = whole(source.data.ravel(), 0, source.shape), whole(out.ravel(), 0, (h, w, pixel))
             place = ctypes.c_void_p(scratch.ctypes.data)
-            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, ring_views.Range(0, h, 0, w), place)
+            getattr(library, f"{name}_part")(ctypes.byref(call.params), *views, ring_calls.Range(0, h, 0, w), place)
             ends.add(int(scratch[call.scratch - 1]))
         assert len(ends) == 1, number
         used += 1
@@ -281,19 +281,19 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
     common = {**shapes, "groups": 1, "in_zero": 0, "out_zero": 5, "out_min": -128, "out_max": 127}
     words, out = winograd.stream(given), []
     tables = {"weights": weights, "bias": bias, "multiplier": multiplier, "shift": shift}
-    plain = ring_views.build("tw_conv", **common, **tables)
-    bare = ring_views.build("tw_conv", **common, **dict.fromkeys(tables))
-    source = ring_views.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
+    plain = ring_calls.build("tw_conv", **common, **tables)
+    bare = ring_calls.build("tw_conv", **common, **dict.fromkeys(tables))
+    source = ring_calls.Operand((4, 4, depth), np.full((4, 4, depth), 127, np.uint8), lambda span: span)
     for call in (
-        ring_views.Call("tw_conv_2d_s8", plain, (0,)),
-        ring_views.Call(
+        ring_calls.Call("tw_conv_2d_s8", plain, (0,)),
+        ring_calls.Call(
             "tw_conv_2d_s8_winograd_dsp",
-            ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-1),
+            ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-1),
             (0,),
             winograd.scratch_of(depth, 1),
         ),
     ):
-        out.append(variant_pairs.whole(library, ring_views.Trial([call], [source], (4, 4, 1))).view(np.int8))
+        out.append(variant_pairs.whole(library, ring_calls.Trial([call], [source], (4, 4, 1))).view(np.int8))
     assert np.array_equal(*out) and abs(out[0].astype(int)).max() < 127
 
 
@@ -341,8 +341,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
-def whole(memory: np.ndarray, offset: int, shape: ring_views.Shape) -> ctypes.Structure:
-    return ring_views.View(memory.ctypes.data + offset, shape[1] * shape[2], shape[0], 0, 0)
+def whole(memory: np.ndarray, offset: int, shape: ring_calls.Shape) -> ctypes.Structure:
+    return ring_calls.View(memory.ctypes.data + offset, shape[1] * shape[2], shape[0], 0, 0)
 
 
 ROWS = {row.name: row for row in VARIANTS}
@@ -366,14 +366,14 @@ def test_output_may_begin_a_lag_below_the_input(name: str, library: ctypes.CDLL)
     assert broken or not any(distances)
 
 
-def overlapped(library: ctypes.CDLL, trial: ring_views.Trial, source: ring_views.Operand, distance: int) -> np.ndarray:
+def overlapped(library: ctypes.CDLL, trial: ring_calls.Trial, source: ring_calls.Operand, distance: int) -> np.ndarray:
     """The output of a run whose output begins `distance` bytes below the input."""
     memory, begin = np.zeros(16384, np.uint8), 8192
     start = begin - distance
     memory[begin : begin + source.data.size] = source.data.reshape(-1)
     h, w, _ = trial.out
-    ring_views.run(
-        library, trial, [whole(memory, begin, source.shape)], whole(memory, start, trial.out), ring_views.Span(0, h, 0, w)
+    ring_calls.run(
+        library, trial, [whole(memory, begin, source.shape)], whole(memory, start, trial.out), ring_calls.Span(0, h, 0, w)
     )
     return memory[start : start + int(np.prod(trial.out))].copy()
 
@@ -393,12 +393,12 @@ def test_binary_output_may_lie_over_an_operand(name: str, over: int, library: ct
             for row, source in enumerate(trial.inputs):
                 memory[row] = source.data.reshape(-1)
             views = [whole(memory, row * size, trial.out) for row in (0, 1)]
-            ring_views.run(
+            ring_calls.run(
                 library,
                 trial,
                 views,
                 whole(memory, target * size, trial.out),
-                ring_views.Span(0, trial.out[0], 0, trial.out[1]),
+                ring_calls.Span(0, trial.out[0], 0, trial.out[1]),
             )
             results.append(memory[target].copy())
         assert np.array_equal(*results), number
@@ -416,7 +416,7 @@ def test_quantize_edges(name: str, dtype: type, library: ctypes.CDLL) -> None:
     info, zero = np.iinfo(dtype), 3
     x = np.array([*edges, np.nan], np.float32)
     expected = [int(np.clip(value + zero, info.min, info.max)) for value in edges.values()] + [info.min]
-    params = ring_views.build("tw_quantization", shape=(1, 1, len(x)), scale=1.0, zero=zero)
+    params = ring_calls.build("tw_quantization", shape=(1, 1, len(x)), scale=1.0, zero=zero)
     out = np.zeros(len(x), dtype)
     getattr(library, name)(ctypes.byref(params), *(ctypes.c_void_p(array.ctypes.data) for array in (x, out)))
     assert out.tolist() == expected
@@ -435,7 +435,7 @@ def test_gather_nd_never_leaves_its_input(library: ctypes.CDLL) -> None:
     """Indices that a network computed may be anything; those outside count as the nearest inside."""
     data, out = np.arange(24, dtype=np.uint8).reshape(2, 3, 4), np.zeros((4, 4), np.uint8)
     indices = np.array([[-1, 5], [2**31 - 1, -(2**31)], [0, 1], [7, 2]], np.int32)
-    params = ring_views.build("tw_slices", count=4, depth=2, extent=(2, 3), step=(12, 4), run=4)
+    params = ring_calls.build("tw_slices", count=4, depth=2, extent=(2, 3), step=(12, 4), run=4)
     library.tw_gather_nd(ctypes.byref(params), *(ctypes.c_void_p(array.ctypes.data) for array in (data, indices, out)))
     assert np.array_equal(out, data[[0, 1, 0, 1], [2, 0, 1, 2]])
 

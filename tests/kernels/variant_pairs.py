@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from kernels import ring_views
-from kernels.ring_views import Call, Rng, Span, Trial
+from kernels import ring_calls, ring_views
+from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
 from tinyweave.kernels.dsp import dense, dense_w4, depthwise, taps, winograd
@@ -44,7 +44,7 @@ def weights(rng: Rng, shape: tuple[int, ...], *, int4: bool = False) -> np.ndarr
     return rng.integers(-128 if kind == 2 else -127, 128, shape).astype(np.int8)
 
 
-def inputs(rng: Rng, operand: ring_views.Operand) -> ring_views.Operand:
+def inputs(rng: Rng, operand: ring_calls.Operand) -> ring_calls.Operand:
     """Any, or of the largest magnitude."""
     if rng.integers(4) == 0:
         operand.data[...] = rng.choice(np.array([-128, 127], np.int8), operand.data.shape).view(np.uint8)
@@ -113,13 +113,13 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **tables)
-    bare = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
+    portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     if is_depthwise:
         words = taps.stream(given) if lean else depthwise.stream(given, rows, stride)
     else:
         words = winograd.stream(given) if tiled else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
-    fast = ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
+    fast = ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(quantised["out_min"] < quantised["out_zero"]))
     scratch, functions = dense.scratch_of(rows, cols, depth, padded=padded), ()
     scratch = winograd.scratch_of(depth, units) if tiled else scratch
     padding: tuple[np.ndarray, ...] = ()
@@ -127,11 +127,11 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         padding = (np.full((1 if is_depthwise else cols) * depth, quantised["in_zero"], np.int8),)
         own = {"taps": None} if is_depthwise else {}
         name, scratch = "tw_depthwise_lean_dsp" if is_depthwise else "tw_conv_lean_dsp", 0
-        fast = ring_views.build(name, base=fast, **own, padding=padding[0] if padded else None)
+        fast = ring_calls.build(name, base=fast, **own, padding=padding[0] if padded else None)
         functions = (("taps", f"tw_taps_{rows}_{stride}{of_core}"),) if is_depthwise else ()
     elif is_depthwise:
         at_once = {"block": depthwise.block(outside[1], cols, stride), "rows": int(rng.integers(1, 8))}
-        fast = ring_views.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
+        fast = ring_calls.build("tw_depthwise_dsp", base=fast, line=None, **at_once)
         scratch = depthwise.scratch_of(geometry["kernel"], geometry["stride"], at_once["block"], at_once["rows"])
         functions = (("line", depthwise.function(rows, cols, stride) + of_core),)
     source, plain = (
@@ -163,10 +163,10 @@ def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": 1, "dilation": (1, 1)}
     tables = {"weights": packed(filters), "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **tables)
-    bare = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
+    portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     words = dense_w4.stream(given)
-    fast = ring_views.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
+    fast = ring_calls.build("tw_conv_dsp", conv=bare, stream=words, sign=-int(low < zero))
     source, out = inputs(rng, ring_views.operand(rng, (*inside[:2], depth // 2), reads)), (*outside[:2], -(-units // 2))
     return (
         Trial([Call(kernel.removesuffix("_dsp"), portable, (0,))], [source], out, tuple(tables.values())),
@@ -199,15 +199,15 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     common = {**shapes, **geometry, **quantised}
     tables = {"weights": filters.T.copy() if is_depthwise else filters, "bias": bias, "multiplier": multiplier, "shift": shift}
-    portable = ring_views.build("tw_conv", **common, **tables)
-    bare = ring_views.build("tw_conv", **common, **dict.fromkeys(tables))
+    portable = ring_calls.build("tw_conv", **common, **tables)
+    bare = ring_calls.build("tw_conv", **common, **dict.fromkeys(tables))
     sign = -int(quantised["out_min"] < quantised["out_zero"])
     if is_depthwise:
         words, scratch = mve.taps_stream(given, stride), mve.taps_scratch_of(rows, cols, depth)
-        fast = ring_views.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
+        fast = ring_calls.build("tw_depthwise_mve", conv=bare, stream=words, sign=sign)
     else:
         words, scratch = mve.stream(given), mve.scratch_of(rows, cols, depth)
-        fast = ring_views.build(
+        fast = ring_calls.build(
             "tw_conv_mve", conv=bare, stream=words, sign=sign, windows=mve.windows_at_once(rows, cols, depth)
         )
     source = inputs(rng, ring_views.operand(rng, inside, reads))
@@ -235,7 +235,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     tables |= {"bias": bias} if rng.integers(8) else {}
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    params = ring_views.build("tw_conv", **geometry, **shapes, **quantised, **{"bias": None} | tables)
+    params = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **{"bias": None} | tables)
     source, names = inputs(rng, ring_views.operand(rng, inside, reads)), (PORTABLE[is_depthwise], kernel)
     portable, fast = (Trial([Call(n, params, (0,))], [source], shapes["out"], tuple(tables.values())) for n in names)
     return portable, fast
@@ -257,11 +257,11 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
-    portable = ring_views.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
+    portable = ring_calls.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
     words = mve.wrapped(given.bias) if vectors else (dense_w4 if int4 else dense).eight_at_a_time(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
-    fast = ring_views.build("tw_fully_connected", **{**common, **quantised, **own})
-    fast = fast if vectors else ring_views.build("tw_fully_connected_dsp", dense=fast, stream=words)
+    fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})
+    fast = fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
     calls = Call(re.sub("_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
@@ -280,14 +280,14 @@ def add(rng: Rng, kernel: str) -> Twins:
     sides = (other, half) if swapped else (half, other)
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
-    portable = ring_views.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
+    portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
     if kernel.endswith("_mve"):
-        fast = ring_views.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
+        fast = ring_calls.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
     else:
         own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
-        fast = ring_views.build("tw_add_dsp", shape=shape, **own, **out)
+        fast = ring_calls.build("tw_add_dsp", shape=shape, **own, **out)
     sources = [inputs(rng, ring_views.operand(rng, shape)) for _ in range(2)]
     return (
         Trial([Call("tw_add_s8", portable, (0, 1))], sources, shape),
@@ -301,9 +301,9 @@ def mul(rng: Rng, kernel: str) -> Twins:
     (multiplier,), (shift,) = rescales(rng, 1 << int(rng.integers(8, 17)), 1)
     given = {name: getattr(call.params, name) for name, _ in call.params._fields_}
     given |= {"multiplier": max(int(multiplier), 1 << 30), "shift": int(shift), **clamp(rng)}
-    portable = ring_views.build("tw_mul", **given)
+    portable = ring_calls.build("tw_mul", **given)
     own = {"power": 1 << (32 + int(shift)), "sign": -int(given["out_min"] < given["out_zero"])}
-    fast = ring_views.build("tw_mul_dsp", mul=portable, **own)
+    fast = ring_calls.build("tw_mul_dsp", mul=portable, **own)
     return (
         Trial([Call("tw_mul_s8", portable, (0, 1))], sources, trial.out),
         Trial([Call(kernel, fast, (0, 1))], sources, trial.out),
@@ -329,8 +329,8 @@ def whole(library: ctypes.CDLL, trial: Trial) -> np.ndarray:
     """The output of a run over whole maps."""
     h, w, pixel = trial.out
     out = np.zeros((h, w, pixel), np.uint8)
-    views = [ring_views.View(x.data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0) for x in trial.inputs]
-    ring_views.run(library, trial, views, ring_views.View(out.ctypes.data, w * pixel, h, 0, 0), Span(0, h, 0, w))
+    views = [ring_calls.View(x.data.ctypes.data, x.shape[1] * x.shape[2], x.shape[0], 0, 0) for x in trial.inputs]
+    ring_calls.run(library, trial, views, ring_calls.View(out.ctypes.data, w * pixel, h, 0, 0), Span(0, h, 0, w))
     return out
 
 
@@ -349,7 +349,7 @@ def main(path: str, seed: int, count: int, only: Sequence[str] = ()) -> None:
             expected, found = (whole(library, trial) for trial in twins)
             assert np.array_equal(expected, found), about
             if tried % RINGS_EVERY == 0:
-                ring_views.check(library, twins[1], rng, about)
+                ring_calls.check(library, twins[1], rng, about)
 
 
 if __name__ == "__main__":

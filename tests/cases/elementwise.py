@@ -1,0 +1,262 @@
+"""Generators of cases of ops that compute element by element, of pools and of reductions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from tinyweave.ir import Quant, Tensor
+
+from .copies import resize
+from .draw import ACTIVATIONS, Drawn, Rng, activation, constant, integers, rescaled, text
+from .weighted import windowed
+
+SHAPE_PAIRS = (
+    ((1, 4, 5, 3), (1, 4, 5, 3)),
+    ((1, 4, 5, 3), (1, 1, 1, 3)),
+    ((1, 1, 1, 3), (1, 4, 5, 3)),
+    ((1, 4, 5, 3), (1, 4, 1, 3)),
+    ((1, 4, 1, 3), (1, 1, 5, 1)),
+    ((1, 4, 5, 3), (3,)),
+    ((5, 1), (1, 4, 5, 3)),
+    ((7, 6), (7, 6)),
+    ((300,), (300,)),
+    ((4, 5), (1,)),
+    ((2, 1, 3, 1, 2), (2, 4, 1, 3, 2)),
+)
+
+FOUR_AXES = (2, 1, 5, 1), (1, 4, 1, 3)  # none of them can be joined with the next one
+
+
+def _add(rng: Rng) -> Iterator[Drawn]:
+    for number in range(88):
+        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
+        a, b, out = activation("a", first, rng), activation("b", second, rng), activation("output", (), rng)
+        if number % 3 == 0:
+            out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
+        if number % 3 == 1:  # the results fall in the middle between two values
+            a, b, out = rescaled(a, 0.25), rescaled(b, 0.125), rescaled(out, 0.5)
+        if number % 5 == 1:
+            assert b.quant is not None
+            b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
+        if number % 11 == 7:
+            b = a
+        yield f"{text(a.shape)}-{text(b.shape)}", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
+def _sum(rng: Rng) -> Iterator[Drawn]:
+    yield from _add(rng)
+    for first, second in (*SHAPE_PAIRS, FOUR_AXES, FOUR_AXES[::-1]) * 3:
+        a, b, out = (
+            activation(name, shape, rng, dtype="int16") for name, shape in (("a", first), ("b", second), ("output", ()))
+        )
+        if rng.integers(2):
+            out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
+        yield f"{text(first)}-{text(second)}-int16", [a, b], out, {"activation": str(rng.choice(ACTIVATIONS))}
+
+
+def _mul(rng: Rng) -> Iterator[Drawn]:
+    for about, (a, b), out, attrs in _add(rng):
+        assert a is not None and b is not None
+        factor = 2.0 ** rng.integers(0, 7) if rng.integers(3) == 0 else np.exp(rng.uniform(-1, 6))
+        yield about, [a, b], rescaled(out, a.scale * b.scale * factor), attrs
+
+
+def _pool(rng: Rng) -> Iterator[Drawn]:
+    for number in range(100):
+        size, attrs, about = windowed(rng, dilated=False)
+        attrs.pop("_kernel")
+        x = activation("input", (2 if number % 8 == 5 else 1, *size, int(rng.choice([1, 2, 3, 8, 17]))), rng)
+        yield about, [x], activation("output", (), rng, quant=x.quant), attrs
+
+
+def _mean(rng: Rng) -> Iterator[Drawn]:
+    chosen = [((1, 7, 7, 12), a) for a in ((1, 2), (2, 1), (1,), (2,), (3,), (1, 2, 3), (-1,), (-3, -2), (0,), (1, 1, 2))]
+    chosen += [
+        ((1, 3, 5, 4), (1, 2)),
+        ((1, 16, 16, 3), (1, 2)),
+        ((6, 9), (1,)),
+        ((6, 9), (0,)),
+        ((5, 4, 3), (0, 2)),
+        ((50,), (0,)),
+    ]
+    chosen += [((1, 1, 1, 8), (1, 2)), ((2, 3, 4, 5, 2), (1, 3))]
+    for (shape, axes), keep, factor in itertools.product(chosen, (False, True), (1.0, None, None)):
+        x, out = activation("input", shape, rng), activation("output", (), rng)
+        out = replace(out, quant=x.quant) if factor else rescaled(out, x.scale * np.exp(rng.uniform(-2, 2)))
+        about = f"{text(shape)}-over-{'.'.join(map(str, axes))}{'-kept' if keep else ''}"
+        yield about, [x, integers("axes", *axes)], out, {"keep_dims": keep}
+
+
+def _softmax(rng: Rng) -> Iterator[Drawn]:
+    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
+    for shape, beta, in_scale in itertools.product(shapes, (1.0, 0.3, 2.0), (None, 1e-3, 1.5, 0.25)):
+        x = activation("input", shape, rng)
+        x = x if in_scale is None else rescaled(x, in_scale)
+        out = activation("output", (), rng, quant=Quant((1 / 256,), (-128,)))
+        yield f"{text(shape)}-beta{beta}-scale{x.scale:.3g}", [x], out, {"beta": float(np.float32(beta))}
+    for shape in shapes:
+        out = activation("output", (), rng, dtype="int16", quant=Quant((2.0**-16,), (-32768,)))
+        yield f"{text(shape)}-to-int16", [activation("input", shape, rng)], out, {"beta": 1.0}
+
+
+def _log_softmax(rng: Rng) -> Iterator[Drawn]:
+    shapes = ((1, 2), (1, 10), (3, 7), (1, 1), (1, 4, 5, 3), (2, 3, 4), (12,), (1, 400), (1, 300))
+    for shape, in_scale in itertools.product(shapes, (None, None, None, 1e-3, 0.05, 0.1, 1.5, 0.25)):
+        x = activation("input", shape, rng)
+        x = x if in_scale is None else rescaled(x, in_scale)
+        yield f"{text(shape)}-scale{x.scale:.3g}", [x], activation("output", (), rng, quant=Quant((1 / 16,), (127,))), {}
+
+
+def _relu(rng: Rng) -> Iterator[Drawn]:
+    for number in range(40):
+        x, out = activation("input", (1, 4, 5, 13), rng), activation("output", (), rng)
+        if number % 2:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
+        yield f"{x.scale:.3g}to{out.scale:.3g}", [x], out, {}
+
+
+def _table(rng: Rng, out_quant: Quant | None = None) -> Iterator[Drawn]:
+    for _ in range(60):
+        x = activation("input", (1, 16, 32), rng)
+        out = activation("output", (), rng, quant=out_quant)
+        yield f"scale{x.scale:.3g}", [x], out, {}
+
+
+def _gelu(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, operands, out, _) in enumerate(_table(rng)):
+        yield f"{about}-{number % 2}", operands, out, {"approximate": bool(number % 2)}
+
+
+def _quantize(rng: Rng) -> Iterator[Drawn]:
+    pairs = [("float32", "int8"), ("float32", "uint8"), ("float32", "int16"), ("int8", "uint8"), ("uint8", "int8")]
+    pairs += [("int8", "int8"), ("uint8", "uint8"), ("int16", "int8"), ("int16", "int16")]
+    for source, target in pairs:
+        for number in range(12):
+            x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)
+            if number == 0 and {source, target} == {"int8", "uint8"}:  # the usual change of sign
+                x = replace(x, quant=Quant((0.5,), (-128 if source == "int8" else 0,)))
+                out = replace(out, quant=Quant((0.5,), (-128 if target == "int8" else 0,)))
+            yield f"{source}to{target}", [x], out, {}
+    for source, target in (("int32", "int16"), ("int32", "int8"), ("int16", "int32")):
+        for _ in range(8):
+            x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)
+            # wide to narrow by less than 1, since 32 bits may not overflow; narrow to wide by more
+            ratio = np.exp2(rng.uniform(-20, -1) if source == "int32" else rng.uniform(0, 14))
+            yield f"{source}to{target}", [x], rescaled(out, x.scale / ratio), {}
+
+
+def _cast(rng: Rng) -> Iterator[Drawn]:
+    types = ("int8", "uint8", "int16", "int32", "int64", "float32")
+    for source, target in itertools.product(types, (*types, "bool")):
+        yield f"{source}to{target}", [Tensor("input", (1, 5, 7, 3), source)], Tensor("output", (), target), {}
+
+
+def _dequantize(rng: Rng) -> Iterator[Drawn]:
+    for source, _ in itertools.product(("int8", "uint8", "int16"), range(10)):
+        yield source, [activation("input", (1, 8, 9, 3), rng, dtype=source)], Tensor("output", (), "float32"), {}
+
+
+def _resize_bilinear(rng: Rng) -> Iterator[Drawn]:
+    for _ in range(3):
+        quant = activation("x", (), rng).quant
+        yield from resize(rng, iter([lambda name, shape, quant=quant: Tensor(name, shape, "int8", quant)]))  # type: ignore[misc]
+
+
+def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
+    for number in range(64):
+        dtype = "int16" if number % 4 == 3 else "int8"
+        x, out = activation("input", (1, 4, 5, 13), rng, dtype=dtype), activation("output", (), rng, dtype=dtype)
+        if number % 2:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
+        alpha = float(np.float32(rng.choice([0.1, 0.3, 0.01, 0.5, 1.0, 0.0, 2.0, -0.2])))
+        yield f"{dtype}-{x.scale:.3g}to{out.scale:.3g}-alpha{alpha:.3g}", [x], out, {"alpha": alpha}
+
+
+def _prelu(rng: Rng) -> Iterator[Drawn]:
+    pairs = [((1, 4, 5, 3), (1, 1, 3)), ((1, 4, 5, 3), (1, 1, 1, 3)), ((1, 4, 5, 3), (1,)), ((1, 4, 5, 3), (4, 5, 3))]
+    pairs += [((1, 4, 5, 3), (1, 5, 1)), ((7, 6), (6,)), ((2, 3, 4), (1, 4)), ((30,), (30,))]
+    for number in range(48):
+        shape, slopes = pairs[number % len(pairs)]
+        x, alpha, out = activation("input", shape, rng), activation("alpha", slopes, rng), activation("output", (), rng)
+        if number % 3:
+            out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 3 == 1 else rng.uniform(0.3, 1.5)))
+        if number % 5:
+            alpha = constant("alpha", rng.integers(-128, 128, slopes).astype(np.int8), alpha.quant)
+        yield f"{text(shape)}-{text(slopes)}", [x, alpha], out, {}
+
+
+def _hard_swish(rng: Rng) -> Iterator[Drawn]:
+    for number in range(80):
+        x, out = activation("input", (1, 16, 32), rng), activation("output", (), rng)
+        if number % 2:
+            out = rescaled(out, x.scale * rng.uniform(0.3, 1.5))
+        out = rescaled(out, max(out.scale, x.scale / 100))
+        yield f"{x.scale:.3g}to{out.scale:.3g}", [x], out, {}
+
+
+def _extremum(rng: Rng) -> Iterator[Drawn]:
+    for number in range(66):
+        first, second = SHAPE_PAIRS[number % len(SHAPE_PAIRS)]
+        a, out = activation("a", first, rng), activation("output", (), rng)
+        b = replace(a, name="b", shape=second)
+        if number % 3:
+            b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)
+        if number % 11 == 7:
+            b = a
+        yield f"{text(a.shape)}-{text(b.shape)}", [a, b], replace(out, quant=a.quant), {}
+
+
+def _reduce(rng: Rng) -> Iterator[Drawn]:
+    for about, operands, out, attrs in _mean(rng):
+        assert operands[0] is not None
+        yield about, operands, replace(out, quant=operands[0].quant), attrs
+
+
+def _arg_max(rng: Rng) -> Iterator[Drawn]:
+    chosen = [
+        ((1, 4, 5, 3), (3, -1, 1, 2, 0)),
+        ((1, 70), (1, 0)),
+        ((33,), (0,)),
+        ((1, 12, 10, 60), (-1, 2)),
+        ((2, 90, 4), (1, -1)),
+    ]
+    for dtype in ("int32", "int64"):
+        for shape, places in chosen:
+            for axis in places:
+                operands = [activation("input", shape, rng), constant("axis", np.array(axis, np.int32))]
+                yield f"{text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
+
+
+GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
+    "add": _sum,
+    "arg_max": _arg_max,
+    "average_pool_2d": _pool,
+    "cast": _cast,
+    "dequantize": _dequantize,
+    "elu": _table,
+    "gelu": _gelu,
+    "hard_swish": _hard_swish,
+    "leaky_relu": _leaky_relu,
+    "log_softmax": _log_softmax,
+    "logistic": lambda rng: _table(rng, Quant((1 / 256,), (-128,))),
+    "max_pool_2d": _pool,
+    "maximum": _extremum,
+    "mean": _mean,
+    "minimum": _extremum,
+    "mul": _mul,
+    "prelu": _prelu,
+    "quantize": _quantize,
+    "reduce_max": _reduce,
+    "reduce_min": _reduce,
+    "relu": _relu,
+    "relu6": _relu,
+    "relu_n1_to_1": _relu,
+    "resize_bilinear": _resize_bilinear,
+    "softmax": _softmax,
+    "sub": _sum,
+    "tanh": _table,
+}

@@ -1,0 +1,177 @@
+"""Bad input: one line, exit code 2, nothing half-written, no control codes from a file."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from cases import tiny
+from cli.running import bad, run, sample_files
+
+from tinyweave import api
+from tinyweave.cli.samples import read_inputs
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import CompileError, Graph
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--frob",), "No such option"),
+        (("frobnicate",), "No such command 'frobnicate'"),
+        (("plan",), "Missing argument 'MODEL'"),
+        (("plan", "{chain}", "--frob"), "No such option"),
+        (("plan", "{chain}", "--ram", "64q"), "'64q' is not a size"),
+        (("plan", "{chain}", "--ram", "0"), "'0' is not a size"),
+        (("plan", "{chain}", "--device", "stm32f74"), "did you mean stm32f746"),
+        (("plan", "{chain}", "--device", "{folder}/none.toml"), "No such file"),
+        (("plan", "{chain}", "--schedule", "magic"), "unknown schedule 'magic'"),
+        (("plan", "{chain}", "--optimize", "magic"), "--optimize magic is unknown"),
+        (("plan", "{chain}", "--explain", "conv_2d_00"), "no tensor 'conv_2d_00' in the plan; did you mean conv_2d_0"),
+        (("plan", "{chain}", "--explain", "fc.weights"), "is a constant of 12 B"),
+        (("inspect", "{chain}", "--io", "float"), "--io float"),
+        (("inspect", "{folder}/none.tflite"), "No such file"),
+        (("inspect", "{folder}"), "Is a directory"),
+        (("inspect", "{folder}/empty.tflite"), "empty.tflite: not a readable"),
+        (("inspect", "{folder}/noise.tflite"), "noise.tflite: not a readable"),
+        (("inspect", "{folder}/cut.tflite"), "cut.tflite: "),
+        (("verify", "{chain}", "--samples", "0"), "--samples"),
+        (("verify", "{chain}", "--inputs", "{folder}/none.npy"), "No such file"),
+        (("compile", "{chain}", "-o", "{folder}/a_file"), "is not a folder"),
+        (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
+        (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
+        (("devices", "toaster"), "unknown device 'toaster'"),
+        (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
+        (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--flash", "1k", "--pareto"), "--flash is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize is of one plan, not of --pareto"),
+        (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws what --pareto finds"),
+        (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer computes nothing twice"),
+        (
+            ("compile", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"),
+            "--schedule unfused computes nothing twice",
+        ),
+        (
+            ("compare", "{chain}", "--schedule", "stream2d", "--max-mac-overhead", "2"),
+            "--schedule stream2d computes nothing twice",
+        ),
+        (("profile", "{chain}", "--compare", "{chain}", "--json"), "--compare shows what changed to people, not in --json"),
+        (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
+        (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
+        (("reorder", "{chain}", "-o", "{folder}/new.tflite", "--csv", "{folder}/a_file/a.csv"), "cannot write"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(capsys, chain, tmp_path, arguments, message: str):
+    (tmp_path / "empty.tflite").write_bytes(b"")
+    (tmp_path / "noise.tflite").write_bytes(np.random.default_rng(1).bytes(5000))
+    (tmp_path / "cut.tflite").write_bytes(chain.read_bytes()[: chain.stat().st_size // 2])
+    (tmp_path / "a_file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    line = bad(capsys, *(str(a).format(chain=chain, folder=tmp_path) for a in arguments))
+    assert message in line
+    assert sorted(tmp_path.rglob("*")) == before, "nothing may be left behind"
+    assert (tmp_path / "a_file").read_text() == "mine"
+
+
+def test_every_cut_of_a_file_is_one_line(capsys, chain, tmp_path):
+    raw = chain.read_bytes()
+    target = tmp_path / "cut.tflite"
+    for length in range(0, len(raw) - 1, max(1, len(raw) // 60)):
+        target.write_bytes(raw[:length])
+        code = run("inspect", target)
+        printed = capsys.readouterr()
+        assert code in (0, 2) and printed.err.count("\n") == (code == 2), (length, printed.err)
+
+
+def test_a_file_name_cannot_write_control_codes(capsys, tmp_path):
+    assert "\x1b" not in bad(capsys, "inspect", tmp_path / "\x1b[31mred.tflite")
+
+
+def renamed(graph: Graph, names: dict[str, str]) -> Graph:
+    """The graph with some of its tensors called otherwise."""
+
+    def new(old: tuple[str | None, ...]) -> tuple:
+        return tuple(names.get(name, name) for name in old)
+
+    tensors = {names.get(n, n): replace(t, name=names.get(n, n)) for n, t in graph.tensors.items()}
+    ops = tuple(replace(op, inputs=new(op.inputs), outputs=new(op.outputs)) for op in graph.ops)
+    return replace(graph, tensors=tensors, ops=ops, inputs=new(graph.inputs), outputs=new(graph.outputs))
+
+
+def test_names_of_tensors_and_files_cannot_write_control_codes(capsys, tmp_path):
+    evil = "\x1b[2Jgone\0\a\u202eback\u2066\x7f|`<b>\n# title"
+    model = tmp_path / "\x1b[31mred*.tflite"
+    model.write_bytes(to_tflite(renamed(tiny.chain(), {"image": evil, "conv": f"{evil}2", "scores": f"{evil}3"})))
+    files = {f"--{option}": tmp_path / f"a.{end}" for option, end in (("csv", "csv"), ("figure", "svg"))}
+    for words in (
+        ("inspect", model),
+        ("plan", model, "--explain", f"{evil}2"),
+        ("plan", model),
+        ("reorder", model, *(word for pair in files.items() for word in pair)),
+        ("compile", model, "-o", tmp_path / "c", "--device", "stm32f746"),
+    ):
+        assert run(*words) == 0
+        printed = capsys.readouterr()
+        assert printed.err == "" and all(line.isprintable() for line in printed.out.splitlines()), words
+    ElementTree.fromstring(files["--figure"].read_text())
+    for path in [files["--csv"], *(tmp_path / "c").iterdir()]:
+        assert all(line.isprintable() for line in path.read_text(encoding="utf-8").replace("\t", " ").split("\n")), path.name
+
+
+def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("tinyweave.api.models.with_edges", broken)  # what every verb calls that reads a model
+    assert run("inspect", chain) == 70
+    assert "mistake of tinyweave" in capsys.readouterr().err
+
+
+def test_inputs_from_files(chain, tmp_path):
+    model = api.load(chain)
+    wanted = np.arange(3 * 64, dtype=np.uint8).view(np.int8).reshape(3, 8, 8, 1)
+    for path in sample_files(tmp_path, wanted).values():
+        found = read_inputs(path, model)
+        assert len(found) == 3
+        for sample, expected in zip(found, wanted, strict=True):
+            assert sample[0].dtype == np.int8 and sample[0].tobytes() == expected.tobytes()
+    np.save(tmp_path / "one.npy", wanted[0])
+    assert read_inputs(tmp_path / "one.npy", model)[0][0].tobytes() == wanted[0].tobytes()
+    assert read_inputs(None, model) == []
+
+
+def bomb(path: Path, size: int) -> None:
+    """An archive of few bytes that says of its member that it has `size` of them."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", bytes(1000))
+        archive.filelist[0].file_size = size
+
+
+def sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def test_wrong_inputs(chain, tmp_path):
+    model = api.load(chain)
+    cases = {
+        "holds 65 bytes, one sample has 64": ("a.bin", lambda p: p.write_bytes(b"x" * 65)),
+        "holds 0 bytes": ("b.bin", lambda p: p.write_bytes(b"")),
+        "the input is int8": ("c.npy", lambda p: np.save(p, np.zeros((3, 7), np.int8))),
+        "is not a NumPy file": ("d.npy", lambda p: p.write_bytes(b"not numpy")),
+        "is not a NumPy": ("e.npz", lambda p: p.write_bytes(b"PK not a zip")),
+        "holds 2 arrays, the model has 1": ("f.npz", lambda p: np.savez(p, a=np.zeros(64, np.int8), b=np.zeros(64, np.int8))),
+        "unpacked it has 1,": ("h.npz", lambda p: bomb(p, 1 << 30)),
+        "has more than 536,870,912 bytes": ("i.bin", lambda p: sparse(p, 6 << 30)),
+        "allow_pickle": ("g.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
+    }
+    for message, (name, make) in cases.items():
+        make(tmp_path / name)
+        with pytest.raises(CompileError, match=message):
+            read_inputs(tmp_path / name, model)

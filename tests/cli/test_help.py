@@ -1,0 +1,71 @@
+"""Help, version and boards, and that what people read fits their terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli.running import run
+
+
+@pytest.mark.parametrize(
+    "verb", ["inspect", "plan", "compile", "export", "verify", "profile", "deploy", "compare", "reorder", "devices", "quantize"]
+)
+def test_every_verb_has_help_with_an_example(capsys, verb: str):
+    assert run(verb, "--help") == 0
+    printed = capsys.readouterr().out
+    assert f"Example: tinyweave {verb}" in printed and "--json" in printed
+
+
+def test_no_arguments_show_the_help(capsys):
+    assert run() == 0
+    assert "deploy" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith("tinyweave ")
+
+
+def test_devices(capsys):
+    assert run("devices") == 0
+    assert "stm32h743" in capsys.readouterr().out
+    assert run("devices", "rp2040", "--json") == 0
+    (board,) = json.loads(capsys.readouterr().out)
+    assert board["ram"] == 264 * 1024 and board["flash"] == 2048 * 1024 and board["sources"]
+    assert [memory["name"] for memory in board["memories"] if memory["external"]] == ["flash"]
+
+
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("inspect", DIGITS),
+        ("plan", DIGITS, "--device", "nrf52840"),
+        ("plan", DIGITS, "--explain", "conv_2d_5"),
+        ("plan", DIGITS, "--pareto"),
+        ("reorder", DIGITS),
+        ("devices",),
+        ("devices", "stm32h743"),
+    ],
+)
+@pytest.mark.parametrize("columns", [80, 100])
+def test_what_people_read_fits_the_columns_and_has_separators(capsys, monkeypatch, arguments, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(*arguments) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= columns
+    assert not re.findall(r"(?<![\w.,-])[1-9]\d{3,}(?![\w.-])", printed), "thousands without separator"
+    assert not re.findall(r"\de[+-]\d", printed), "powers of ten"
+
+
+def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert run("plan", "examples/keywords/digits.tflite", "--device", "nrf52840") == 0
+    assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,98 @@
+"""`inspect`: layers, the peak, and what no kernel runs."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+
+import numpy as np
+import tflite
+from cases import tiny
+from cli.running import PROMISED, bad, lookup, run
+
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.ir import Graph
+
+
+def test_inspect_shows_every_layer_and_the_peak(capsys, chain):
+    assert run("inspect", chain) == 0
+    printed = capsys.readouterr().out
+    for name in ("conv_2d_0", "depthwise_conv_2d_1", "mean_2", "fully_connected_3", "softmax_4", "peak: "):
+        assert name in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert "\x1b" not in printed
+
+
+def test_inspect_json_has_all_keys_and_null_for_what_is_not_known(capsys, chain):
+    assert run("inspect", chain, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    values = {key: lookup(record, key) for key in PROMISED}
+    assert values["macs"] and values["macs_original"] >= values["macs"]
+    assert all(value is None for key, value in values.items() if not key.startswith("macs"))
+    assert next(layer["name"] for layer in record["layers"]) == "conv_2d_0"
+
+
+def other_kinds(file: bytes, **kinds: str) -> bytes:
+    """The file with ops of some kinds said to be of others."""
+    changed, model = bytearray(file), tflite.Model.GetRootAs(file, 0)
+    for code in (model.OperatorCodes(index) for index in range(model.OperatorCodesLength())):
+        for old, new in kinds.items():
+            if code.BuiltinCode() == getattr(tflite.BuiltinOperator, old):
+                number = getattr(tflite.BuiltinOperator, new)
+                changed[code._tab.Pos + code._tab.Offset(4)] = min(number, 127)
+                struct.pack_into("<i", changed, code._tab.Pos + code._tab.Offset(10), number)
+    return bytes(changed)
+
+
+def test_all_ops_that_are_not_supported_are_named(capsys, chain, tmp_path):
+    """`inspect` shows the rest and a table, the others say one line."""
+    model = tmp_path / "odd.tflite"
+    model.write_bytes(other_kinds(chain.read_bytes(), MEAN="SUM", SOFTMAX="COS"))
+    assert run("inspect", model) == 2
+    printed = capsys.readouterr()
+    assert printed.err == "" and max(map(len, printed.out.splitlines())) <= 100
+    lines = [line.split() for line in printed.out.splitlines()]
+    assert [line[:3] for line in lines if line[:1] in (["sum"], ["cos"])] == [["sum", "1", "sum_2"], ["cos", "1", "cos_4"]]
+    assert "2 ops cannot be compiled" in printed.out and "supported: add" not in printed.out
+    assert "conv_2d_0" in printed.out and "peak: " in printed.out
+
+    assert run("inspect", model, "--json") == 2
+    record = json.loads(capsys.readouterr().out)
+    assert [(entry["op"], entry["kind"], entry["tensor"]) for entry in record["unsupported"]] == [
+        ("sum_2", "sum", None),
+        ("cos_4", "cos", None),
+    ]
+    assert all("not supported" in entry["reason"] for entry in record["unsupported"])
+    assert run("inspect", chain, "--json") == 0
+    right = json.loads(capsys.readouterr().out)
+    assert right["unsupported"] == [] and [layer["live"] for layer in right["layers"]] == [
+        layer["live"] for layer in record["layers"]
+    ]
+    macs = {layer["name"]: layer["macs"] for layer in record["layers"]}
+    assert all(layer["macs"] == macs[layer["name"]] for layer in right["layers"] if layer["name"] in macs)
+    for verb in ("plan", "compile", "verify", "profile", "deploy", "compare"):
+        line = bad(capsys, verb, model)
+        assert (
+            "2 ops cannot be compiled: sum (1), cos (1); op sum_2" in line and f"'tinyweave inspect {model}' lists all" in line
+        )
+
+
+def test_a_float_network_is_shown_with_what_it_lacks(capsys, tmp_path):
+    model = tmp_path / "float.tflite"
+    model.write_bytes(to_tflite(floats(tiny.residual())))
+    assert run("inspect", model, "--json") == 2
+    record = json.loads(capsys.readouterr().out)
+    assert {entry["kind"] for entry in record["unsupported"]} == {"conv_2d", "add", "max_pool_2d", "average_pool_2d"}
+    assert all("no kernel runs it on float32" in entry["reason"] for entry in record["unsupported"])
+    assert "a float model: 4 ops compute on float32; make it int8" in bad(capsys, "plan", model) and record["macs"] > 0
+
+
+def floats(graph: Graph) -> Graph:
+    """The network with all int8 tensors as float32."""
+
+    def real(tensor):
+        data = None if tensor.data is None else tensor.data.astype(np.float32)
+        return tensor if tensor.dtype != "int8" else replace(tensor, dtype="float32", quant=None, data=data)
+
+    return replace(graph, tensors={name: real(tensor) for name, tensor in graph.tensors.items()})

@@ -1,0 +1,243 @@
+"""`plan`: whether a model fits, its limits, what it explains, papers' counts, the front, and `reorder`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from cases import maps, tiny
+from cli.running import bad, run
+
+from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.nas.arch import Arch, Group, blocks
+from tinyweave.nas.network import to_graph
+
+
+def test_plan_fits_and_does_not_fit(capsys, chain):
+    size = ("--optimize", "size")  # what fits no more with the fastest kernels is planned with these
+    assert run("plan", chain, "--json", "--optimize", "speed") == 0
+    fast = json.loads(capsys.readouterr().out)["ram"]["arena"]
+    assert run("plan", chain, "--ram", fast - 1, "--optimize", "speed") == 0
+    capsys.readouterr()
+    assert run("plan", chain, "--ram", "64k", "--json", *size) == 0
+    fits = json.loads(capsys.readouterr().out)
+    assert fits["fits"] is True and fits["excess"]["ram"] == 0 and fits["plan"]["steps"] == 6
+    arena = fits["ram"]["arena"]
+    assert arena < fast
+    assert list(fits["plan"]["ablation"]) == [
+        *("file order", "best order", "+ views", "+ in-place", "+ overlap", "+ moves", "+ fusion")
+    ]
+    assert sum(b["bytes"] for b in fits["peak"]["buffers"]) > fits["peak"]["bytes"] == arena  # input and output share bytes
+    assert fits["plan"]["lower_bound"] <= arena == sum(fits["ram"]["memories"].values())
+    assert run("plan", chain, "--ram", arena - 1, "--json", *size) == 1
+    tight = json.loads(capsys.readouterr().out)
+    assert tight["fits"] is False and tight["excess"] == {"ram": 1, "flash": None, "latency_ms": None}
+    assert run("plan", chain, "--ram", arena, *size) == 0
+    printed = capsys.readouterr().out
+    assert "fits" in printed and "0 B left" in printed and "offset" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+def test_plan_writes_a_plan_that_can_be_read_back(chain, tmp_path):
+    from tinyweave.planning import from_json, to_json
+
+    target = tmp_path / "sub" / "plan.json"
+    assert run("plan", chain, "-o", target) == 0
+    model = api.load(chain)
+    assert to_json(from_json(target.read_text(), model.graph)) == target.read_text()
+    assert [path.name for path in target.parent.iterdir()] == ["plan.json"]
+
+
+def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, chain):
+    for name in ("conv", "conv_2d_0"):
+        assert run("plan", chain, "--explain", name, "--optimize", "size") == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith("conv_2d_0: ") and "tensor 'conv'" in printed
+        assert "read last by move_1 in step 2" in printed
+        assert "writes" in printed and "behind its reads" in printed
+        assert max(map(len, printed.splitlines())) <= 100
+    assert run("plan", chain, "--explain", "scores", "--json", "--ram", "1") == 1
+    record = json.loads(capsys.readouterr().out)
+    explained = record["explain"]
+    assert explained["tensor"] == "scores" and explained["persistent"] == explained["kept"] == ["network output"]
+    assert explained["writers"] == [{"step": 5, "op": "softmax_4"}] and explained["readers"] == []
+    assert record["plan"]["ablation"] is None
+    assert run("plan", chain, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["explain"] is None
+
+
+def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
+    path = tmp_path / "heads.tflite"
+    path.write_bytes(to_tflite(maps.heads()))
+    assert run("plan", path, "--stream-outputs", "--json", "-o", tmp_path / "plan.json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ram"]["streamed_outputs"] == found["ram"]["handed"] == ["wide"]
+    assert found["ram"]["streamed_inputs"] == found["ram"]["streamed"] == []
+    assert json.loads((tmp_path / "plan.json").read_text())["streamed_outputs"] == ["wide"]
+    assert run("plan", path, "--stream-outputs") == 0
+    assert "(ring of 1 row) (output, handed out by rows)" in " ".join(capsys.readouterr().out.split())
+    assert run("plan", path, "--stream-outputs", "--explain", "wide") == 0
+    assert "a network output, handed out by rows" in capsys.readouterr().out
+    assert run("plan", path, "--stream-outputs", "--stream-inputs", "--pareto") == 0
+    assert "what RAM costs in time, inputs and outputs by rows" in capsys.readouterr().out
+    assert run("compile", path, "--stream-outputs", "-o", tmp_path / "c", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ram"]["streamed_outputs"] == ["wide"]
+    assert "--stream-outputs" in (tmp_path / "c" / "heads.h").read_text()
+    assert "cannot hand out a network output row by row" in bad(capsys, "plan", chain, "--stream-outputs")
+    assert "cannot stream outputs" in bad(capsys, "plan", path, "--stream-outputs", "--schedule", "layer")
+
+
+def test_constants_alone_decide_that_a_plan_does_not_fit_its_flash_and_an_estimate_that_it_may_not(capsys, chain):
+    least_constants = ("--optimize", "size")  # no others fit where these do not
+    assert run("plan", chain, *least_constants, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    flash, (least, most) = record["flash"], record["flash"]["estimate"]
+    assert 0 < flash["constants"] < least < most and flash["total"] is record["excess"]["flash"] is record["fits"] is None
+    for limit, code, fits, over, said in (
+        (flash["constants"] - 1, 1, False, 1, "1 B too many"),
+        (flash["constants"], 0, None, None, "may not fit"),
+        (least, 0, None, None, "which is perhaps too many"),
+        (most - 1, 0, None, None, "may not fit"),
+        (most, 0, True, 0, "at least 0 B left"),
+    ):
+        assert run("plan", chain, *least_constants, "--flash", limit, "--json") == code
+        record = json.loads(capsys.readouterr().out)
+        assert (record["fits"], record["excess"]["flash"]) == (fits, over), limit
+        assert run("plan", chain, *least_constants, "--flash", limit) == code
+        printed = capsys.readouterr().out
+        assert said in printed and f"{flash['constants']:,}" in printed
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "rv32imc"])
+def test_what_a_build_adds_to_the_constants_lies_in_the_range_that_plan_prints(capsys, chain, core, emulator):
+    assert run("plan", chain, "--device", core, "--json") == 0
+    foreseen = json.loads(capsys.readouterr().out)["flash"]
+    assert run("profile", chain, "--device", core, "--json") == 0
+    measured = json.loads(capsys.readouterr().out)["flash"]
+    assert foreseen["constants"] == measured["constants"] <= measured["weights"] + measured["tables"]
+    least, most = foreseen["estimate"]
+    assert least <= measured["total"] <= most and measured["estimate"] is None
+
+
+def test_a_board_has_no_room_for_more_flash_than_lies_beside_its_chip():
+    measured = SimpleNamespace(arena={"sram": 1}, static=0, stack=0, flash=2_600_000)
+    boards = {board.name for board in api.boards_that_fit(measured)}
+    assert "rp2040" not in boards and {"rp2350", "esp32-s3"} <= boards
+
+
+def test_limits_of_a_device_and_their_overrides(capsys, chain):
+    assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--flash", "10k", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["device"]["name"] == "stm32f746"
+    memories = {"dtcm": 64 * 1024, "sram": 256 * 1024}
+    assert record["limits"] == {"ram": 320 * 1024, "memories": memories, "flash": 10 * 1024, "latency_ms": None}
+    assert record["ram"]["memories"] == {"dtcm": record["ram"]["arena"]}
+    assert run("plan", chain, "--device", "NUCLEO-F746ZG", "--ram", "100k", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["limits"] == {"ram": 100 * 1024, "memories": None, "flash": 1024 * 1024, "latency_ms": None}
+    assert record["ram"]["memories"] == {"sram": record["ram"]["arena"]}
+
+
+def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_them(capsys, tmp_path):
+    path = tmp_path / "edges.tflite"
+    path.write_bytes(to_tflite(tiny.edges()))  # float edges, whose conversions have no constants
+    assert run("plan", path, "--device", "cortex-m4", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["plan"]
+    assert found["cycles"] is None and found["latency_ms"] is None and found["cycles_at_least"] > 0
+    assert found["cycles_missing"] == ["quantize", "dequantize"]
+    assert run("plan", path, "--io", "int8", "--device", "cortex-m4", "--json") == 0
+    whole = json.loads(capsys.readouterr().out)["plan"]
+    assert whole["cycles"] == whole["cycles_at_least"] and whole["cycles_missing"] == []
+    assert run("plan", path, "--device", "cortex-m4") == 0
+    assert "without quantize and dequantize" in " ".join(capsys.readouterr().out.split())
+    assert run("plan", path, "--device", "stm32f412", "--pareto") == 0
+    printed = capsys.readouterr().out
+    assert "at least ms" in printed and "without quantize and dequantize" in " ".join(printed.split())
+
+
+def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(capsys, chain):
+    assert run("plan", chain, "--device", "cortex-m4", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["device"] == {"name": "cortex-m4", "core": "cortex-m4", "clock_hz": None, "ram": None, "flash": None}
+    assert record["limits"] == {"ram": None, "memories": None, "flash": None, "latency_ms": None} and record["fits"] is None
+    assert record["plan"]["cycles"] > 0 and record["plan"]["latency_ms"] is None
+    assert run("plan", chain, "--device", "cortex-m4", "--ram", "64k") == 0
+    printed = capsys.readouterr().out
+    assert "fits cortex-m4" in printed and "MHz" not in printed and " ms" not in printed
+    assert run("devices", "cortex-m85") == 0
+    assert "a core without a board" in capsys.readouterr().out
+
+
+def test_reorder_writes_a_file_a_table_and_a_picture(capsys, chain, tmp_path):
+    out, table, picture = tmp_path / "new" / "chain.tflite", tmp_path / "chain.csv", tmp_path / "chain.svg"
+    assert run("reorder", chain, "-o", out, "--csv", table, "--figure", picture) == 0
+    printed = capsys.readouterr().out
+    assert "file order: 128 B" in printed and "no order needs less" in printed and "saved: 0 B (live)" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert out.read_bytes() == chain.read_bytes(), "a chain has one order"
+    assert len(table.read_text().splitlines()) == 11 and picture.read_text().startswith("<svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chain.csv", "chain.svg", "new"]
+
+
+def test_reorder_as_json(capsys, chain):
+    assert run("reorder", chain, "--count", "working_set", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["optimal"] is True and record["count"] == "working_set" and record["out"] is None
+    assert set(record["orders"]) == {"file", "best"}
+    best = record["orders"]["best"]
+    assert best["peak"] == max(step["bytes"] for step in best["steps"]) == record["lower_bound"]
+
+
+@pytest.mark.parametrize("count", ["fusion_paper", "patch_paper"])
+def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> None:
+    model = tmp_path / "mobilenet.tflite"
+    arch = Arch((48, 48, 3), 8, (Group(8, 2, (3, 3), (1, 4)),))
+    model.write_bytes(to_tflite(to_graph("mobilenet", blocks(arch), classes=10)))
+    assert run("plan", model, "--count", count, "--ram", "30k", "--max-mac-overhead", 1.2, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    found = record["count"]
+    assert found["name"] == count and len(found["left_out"]) == 3, "a skip, the mean, the classifier"
+    plan, whole, least, any_work, least_work = (
+        found[key] for key in ("plan", "layer_by_layer", "least_ram", "least_ram_any_work", "least_work")
+    )
+    assert plan["mac_overhead"] is None and plan["exact_mac_overhead"] == pytest.approx(record["mac_overhead"], abs=1e-4)
+    assert plan["ram"] <= record["ram"]["arena"]
+    assert whole["mac_overhead"] == 1 and whole["ram"] >= least["ram"] >= any_work["ram"]
+    assert least["mac_overhead"] <= 1.2 and least_work["ram"] <= 30 * 1024
+    assert run("plan", model, "--count", count, "--explain", record["layers"][-1]["name"]) == 0
+    printed = capsys.readouterr().out
+    assert f"{count}, for comparison" in printed and "left out of all rows but the plan's: 1 add, 1 mean" in printed
+    assert run("plan", model, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["count"] is None
+
+
+def test_what_a_paper_does_not_count_is_refused(capsys, chain: Path, tmp_path: Path) -> None:
+    two = tmp_path / "edges.tflite"
+    two.write_bytes(to_tflite(tiny.edges()))
+    assert "--count fusion_paper: the network has no convolution" in bad(capsys, "plan", two, "--count", "fusion_paper")
+    assert run("plan", chain, "--device", "stm32h743", "--count", "fusion_paper") == 0, "one memory of several is enough"
+    assert "least F in" in capsys.readouterr().out
+
+
+def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys) -> None:
+    picture = tmp_path / "front.svg"
+    assert run("plan", chain, "--pareto", "--json", "--figure", picture) == 0
+    found = json.loads(capsys.readouterr().out)
+    points = found["points"]
+    assert points[0]["mac_overhead"] == 1 and all(point["fits"] is None for point in points)
+    assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")
+    assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{point['arena']:,}" in printed for point in points) and "fits in" in printed
+    assert all(f"  {each['schedule']} " in printed for each in found["schedules"]) and "proved: no plan" in printed
+    assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"] - 1) == 1
+    assert "does not fit" in capsys.readouterr().out
+    assert "leave out --schedule" in bad(capsys, "plan", chain, "--pareto", "--schedule", "layer")
+    assert "1.0 or more" in bad(capsys, "plan", chain, "--max-mac-overhead", "0.5")
+    assert run("plan", chain, "--max-mac-overhead", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["mac_overhead"] >= 1

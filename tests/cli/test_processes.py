@@ -1,0 +1,80 @@
+"""A real process: exit codes, a closed pipe, a terminal without UTF-8, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cases import tiny
+
+from tinyweave.exporters.tflite import to_tflite
+
+
+def command(*arguments: object, **options) -> subprocess.Popen:
+    words = [sys.executable, "-m", "tinyweave", *map(str, arguments)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_real_process_gives_the_same_codes(chain, tmp_path):
+    with command("inspect", tmp_path / "none.tflite") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1)
+    with command("plan", chain, "--ram", "80", "--json") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, "") and json.loads(out)["fits"] is False
+
+
+def test_a_reader_that_leaves_early_is_no_error(chain):
+    with command("plan", chain, "--json") as process:
+        process.stdout.close()
+        err = process.stderr.read()
+        process.wait(timeout=60)
+    assert "Traceback" not in err and "Exception ignored" not in err
+    assert process.returncode == 0
+
+
+def test_no_terminal_gets_plain_ascii_without_utf_8(tmp_path):
+    graph = tiny.chain()
+    graph = replace(
+        graph,
+        tensors={**graph.tensors, "bild\u00e9": replace(graph.tensors["image"], name="bild\u00e9")},
+        inputs=("bild\u00e9",),
+        ops=(replace(graph.ops[0], inputs=("bild\u00e9", *graph.ops[0].inputs[1:])), *graph.ops[1:]),
+    )
+    model = tmp_path / "named.tflite"
+    model.write_bytes(to_tflite(graph))
+    with command("inspect", model, env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and out.isascii() and "bild?" in out and err == ""
+
+
+def open_writer(pipe: Path, process: subprocess.Popen) -> int:
+    """The pipe's writing end, once the process has opened the other one."""
+    while process.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(process.stderr.read())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
+    os.mkfifo(tmp_path / "slow.tflite")
+    # a parent that ignores the signal, as a shell's background job does, would hand that down
+    answers = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with command("compile", tmp_path / "slow.tflite", "-o", tmp_path / "out", **answers) as process:
+        writer = open_writer(tmp_path / "slow.tflite", process)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        os.close(writer)
+    assert process.returncode == 130 and out == "" and "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["slow.tflite"]

@@ -1,0 +1,175 @@
+"""`deploy`, `compare`, `verify` and `profile`: what runs on an emulated core."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import tiny
+from cli.running import PROMISED, bad, lookup, run, sample_files
+
+from tinyweave import api
+from tinyweave.api import runs
+from tinyweave.devices import all_devices
+from tinyweave.devices.device import Memory
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.report.schema import faults
+
+
+@pytest.mark.emulator
+def test_deploy_leaves_c_and_reports_that_agree(capsys, chain, tmp_path, emulator):
+    out = tmp_path / "firmware" / "net"
+    samples = sample_files(tmp_path, np.full((2, 8, 8, 1), 5, np.int8))["npy"]
+    assert run("deploy", chain, "--device", "stm32f412", "--inputs", samples, "--samples", 3, "-o", out, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    known = {key: lookup(record, key) for key in PROMISED}
+    unknown = {key for key, value in known.items() if value is None}
+    assert unknown <= {"verify.first_difference", "plan.optimal"}
+    assert known["fits"] is True and known["verify.max_abs_diff"] == 0
+    assert record["verify"]["ok"] is True and record["verify"]["samples"] == 3
+    ram, flash = record["ram"], record["flash"]
+    assert ram["total"] == ram["arena"] + ram["static"] + ram["stack"] and ram["stack"] > 0
+    assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] and flash["code"] > 0
+    assert all(touched == ram["memories"] for touched in record["verify"]["touched"].values())
+    assert set(record["verify"]["touched"]) == {"host", "cortex-m4"} and record["core"] == "cortex-m4"
+    # the traced build calls a hook after each step, so that its steps sum to a little more than the build that ships
+    steps = sum(layer["instructions"] for layer in record["layers"])
+    assert record["instructions"] > 0 and abs(steps - record["instructions"]) < 0.05 * record["instructions"]
+    assert json.loads((out / "report.json").read_text()) == record
+    report = (out / "report.md").read_text()
+    assert "**fits stm32f412**" in report and f"{ram['total']:,}" in report and "conv_2d_0" in report
+    assert "nrf52840" in record["boards"] and (out / "chain.c").exists()
+    assert [path.name for path in out.parent.iterdir()] == ["net"]
+
+
+@pytest.mark.emulator
+def test_deploy_plans_once_more_where_the_stack_finds_no_room_beside_the_arena(capsys, emulator, tmp_path):
+    model = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+    options = ("--device", "stm32f412", "--ram", 8500, "--json")
+    assert run("plan", model, *options) == 0
+    planned = json.loads(capsys.readouterr().out)["ram"]["arena"]
+    assert run("deploy", model, *options, "--samples", 1, "-o", tmp_path / "net") == 0
+    ram = json.loads(capsys.readouterr().out)["ram"]
+    assert planned + ram["static"] + ram["stack"] > 8500 >= ram["total"] and ram["arena"] < planned
+
+
+@pytest.mark.emulator
+def test_deploy_that_does_not_fit_once_measured_says_by_how_much(capsys, chain, tmp_path, emulator):
+    """The arena and the constants alone would fit, the stack and the code beside them do not."""
+    assert run("plan", chain, "--optimize", "size", "--json") == 0
+    planned = json.loads(capsys.readouterr().out)
+    limits = ("--ram", planned["ram"]["arena"], "--flash", planned["flash"]["constants"], "--optimize", "size")
+    assert run("deploy", chain, *limits, "--samples", 1, "-o", tmp_path / "net") == 1
+    printed = capsys.readouterr().out
+    assert "does not fit" in printed and printed.count("B too many") == 2 and "peak:" in printed
+    assert "does not fit" in (tmp_path / "net" / "report.md").read_text()
+
+
+@pytest.mark.emulator
+def test_compare_holds_a_model_against_every_board_and_runs_it_once_per_core_and_kernels(capsys, chain, emulator, monkeypatch):
+    built: list[str] = []
+    build = runs.emulated.build
+    monkeypatch.setattr(runs.emulated, "build", lambda f, n, core, **o: built.append(core) or build(f, n, core, **o))
+    assert run("compare", chain, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert faults(found, "record") == ""
+    if runs.emulated.missing("cortex-m55") is None:  # else another core stands for it, too
+        # the M4 with its own kernels, and with those of an ESP32; RV32IMC with its own, and with those of a CH32V003
+        assert sorted(built) == sorted([*set(built), "cortex-m4", "rv32imc"])
+    assert {board["name"] for board in found["compare"]} == {device.name for device in all_devices()}
+    assert {board["measured_on"] for board in found["compare"]} == set(built)
+    by_name = {board["name"]: board for board in found["compare"]}
+    assert by_name["stm32l4r5"]["instructions"] < by_name["esp32"]["instructions"]
+    assert by_name["stm32l4r5"]["latency_ms"] > 0 and by_name["esp32"]["latency_ms"] is by_name["esp32-c3"]["cycles"] is None
+    for board in found["compare"]:
+        assert board["ram"]["left"] == board["ram"]["limit"] - board["ram"]["total"]
+        assert board["fits"] == (board["ram"]["left"] >= 0 and (board["flash"]["left"] is None or board["flash"]["left"] >= 0))
+    assert found["fits"] is True and "stm32f746" in found["boards"]
+    assert lookup(found, "ram.arena") == sum(api.plan(api.load(chain)).arena.values()) and lookup(found, "ram.total") is None
+    assert run("compare", chain) == 0
+    shown = capsys.readouterr().out
+    assert f"{len(found['compare'])} boards" in shown and "xtensa-lx6 *" in shown and "xtensa-lx6 by cortex-m4" in shown
+
+
+@pytest.mark.emulator
+def test_compare_says_what_is_missing_and_exits_with_1_when_nothing_fits(capsys, tmp_path, emulator, monkeypatch):
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(tiny.chain()))
+    board = replace(all_devices()[0], name="small", memories=(Memory("ram", "sram", 256, 0), Memory("rom", "flash", 512, 512)))
+    monkeypatch.setattr(runs, "all_devices", lambda: (board,))
+    assert run("compare", path, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["fits"] is False and found["boards"] == []
+    assert found["compare"][0]["ram"]["left"] < 0 and found["compare"][0]["flash"]["left"] < 0
+    assert run("compare", path) == 1
+    assert "too little RAM and Flash" in capsys.readouterr().out
+
+
+@pytest.mark.emulator
+def test_verify_and_profile(capsys, chain, emulator):
+    assert run("verify", chain, "--device", "stm32f746", "--samples", 2) == 0
+    printed = capsys.readouterr().out
+    assert "every output byte is equal, 2 inputs" in printed and "emulated cortex-m7" in printed
+    assert run("profile", chain) == 0
+    printed = capsys.readouterr().out
+    assert "instructions: " in printed and "stack" in printed and "softmax_4" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+
+
+@pytest.mark.emulator
+def test_profile_estimates_cycles_and_compares_with_an_earlier_one(capsys, chain, tmp_path, emulator):
+    earlier, events = tmp_path / "earlier.json", tmp_path / "events.json"
+    assert run("profile", chain, "--device", "stm32l4r5", "--json", "--trace", events) == 0
+    earlier.write_text(capsys.readouterr().out)
+    found = json.loads(earlier.read_text())
+    assert found["cycles_range"][0] < found["cycles"] < found["cycles_range"][1] and found["flash_waits"] == 5
+    assert found["instructions"] < found["cycles"] < 4 * found["instructions"]
+    assert found["latency_ms"] == pytest.approx(found["cycles"] / 120e3, abs=0.001)
+    assert found["energy_mj"] == pytest.approx(found["latency_ms"] * 13.2 * 3 / 1000, abs=0.0001)
+    layers = [layer["cycles"] for layer in found["layers"] if layer["cycles"] is not None]
+    assert sum(layers) == pytest.approx(found["cycles"], rel=0.05)
+    traced = json.loads(events.read_text())
+    assert sum(event["dur"] for event in traced["traceEvents"]) == pytest.approx(sum(layers) / 120)
+
+    assert run("profile", chain, "--device", "stm32l4r5", "--optimize", "size", "--compare", earlier) == 0
+    printed = capsys.readouterr().out
+    assert "before" in printed and "ms (" in printed and "tw_conv_2d_s8_dsp is faster" in printed
+    assert max(map(len, printed.splitlines())) <= 100
+    assert run("profile", chain, "--device", "mps2-an386", "--compare", earlier) == 0
+    assert "answers at once" in " ".join(capsys.readouterr().out.split())
+    for broken in ("{", "[]", '{"macs": 1}', json.dumps(found | {"layers": [{"name": 1, "instructions": 2, "cycles": 3}]})):
+        earlier.write_text(broken)
+        assert str(earlier) in bad(capsys, "profile", chain, "--compare", earlier)
+
+
+@pytest.mark.emulator
+def test_cycles_of_a_core_whose_timings_nobody_knows_are_not_known(capsys, chain, emulator):
+    assert run("profile", chain, "--device", "esp32-c3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(found[key] is None for key in ("cycles", "cycles_range", "latency_ms", "energy_mj"))
+    assert run("profile", chain, "--device", "esp32-c3") == 0
+    assert "cycles: not estimated" in capsys.readouterr().out
+
+
+@pytest.mark.emulator
+def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
+    """A kernel that computes something else is caught: exit code 1, the layer named."""
+    right = api.source
+
+    def wrong(*arguments, **options):
+        emitted = right(*arguments, **options)
+        files = dict(emitted.files)
+        name = next(file for file in files if file.endswith("_weights.h"))
+        numbers = files[name].split("{", 1)
+        files[name] = numbers[0] + "{" + numbers[1].replace("7", "8", 1)
+        return replace(emitted, files=files)
+
+    monkeypatch.setattr(api, "source", wrong)
+    monkeypatch.setattr(runs, "source", wrong)
+    assert run("verify", chain, "--json", "--optimize", "size") == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["verify"]["ok"] is False and record["verify"]["max_abs_diff"] > 0
+    assert "conv_2d_0" in record["verify"]["first_difference"]

@@ -1,0 +1,163 @@
+"""Sound plans to damage, and what changes one number of a plan: an offset, a ring, a timing, a tile, a kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cases.maps import block, segmentation
+from cases.tiny import NETWORKS, activation, constant
+from cases.tiny import graph as tiny
+from fuzz.faster_kernels import with_kernels_of
+
+from tinyweave.ir import Graph, Op, Tensor
+from tinyweave.planning import Plan, Tile, plan, plan_in_order, plan_in_stages
+from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.memories import spread
+from tinyweave.planning.plan import Place, RowSchedule
+
+FOLDER = Path(sys.modules[UnsoundPlanError.__module__].__file__ or "").parent
+
+Damage = Callable[[Plan], Plan]
+
+
+def cuts() -> Graph:
+    """A map is cut into two halves of rows, each of which is read; then they are joined again."""
+    x, a, b, c, d, whole = (activation(n, (1, rows, 6, 4)) for n, rows in zip("xabcdw", (8, 4, 4, 4, 4, 8), strict=True))
+    axis = constant("axis", np.array(1, np.int32))
+    ops = [
+        Op("split_0", "split", ("axis", "x"), ("a", "b")),
+        Op("relu_1", "relu", ("a",), ("c",)),
+        Op("relu_2", "relu", ("b",), ("d",)),
+        Op("concatenation_3", "concatenation", ("c", "d"), ("w",), {"axis": 1, "activation": "none"}),
+    ]
+    return tiny("cuts", [x, a, b, c, d, whole, axis], ops, ("x",), ("w",))
+
+
+def longs() -> Graph:
+    """An output of eight bytes an element."""
+    tensors = [activation("x", (1, 4, 4, 2)), constant("axis", np.array(3, np.int32)), Tensor("index", (1, 4, 4), "int64")]
+    return tiny("longs", tensors, [Op("arg_max_0", "arg_max", ("x", "axis"), ("index",))], ("x",), ("index",))
+
+
+SEGMENTATION = (0, 1, 2, 3, 4)
+
+PLANS: dict[str, Callable[[], Plan]] = {
+    "layers": lambda: plan(NETWORKS["chain"](), "layer"),
+    "state": lambda: plan(NETWORKS["stream"](), "layer"),
+    "parts": lambda: plan_in_order(cuts(), range(4), parts=True),
+    "copies": lambda: plan_in_order(cuts(), range(4)),
+    "longs": lambda: plan(longs()),
+    "scratch": lambda: with_kernels_of(plan(NETWORKS["chain"](), "unfused"), "cortex-m4"),
+    "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed_inputs=("image",)),
+    "rings": lambda: plan_in_stages(block(), [(0, 1, 2, 3)]),
+    "rows with scratch": lambda: with_kernels_of(plan_in_stages(block(), [(0, 1, 2, 3)]), "cortex-m4"),
+    "tiles": lambda: plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)),
+    "tiles with scratch": lambda: with_kernels_of(
+        plan_in_stages(block(), [(0, 1, 2), (3,)], tiles=(Tile((0, 1, 2), 5, 2),)), "cortex-m4"
+    ),
+    "a long tile": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((0, 1, 2, 3), 5, 2),)),
+    "an enlarged map": lambda: plan_in_stages(
+        segmentation(2, "resize_bilinear"), [(*SEGMENTATION, 5)], streamed_outputs=("classes",)
+    ),
+    "a tile of the end": lambda: plan_in_stages(block(), [(0, 1, 2, 3)], tiles=(Tile((2, 3), 5, 3),)),
+    "a tall tile": lambda: plan_in_stages(block(25), [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1),)),
+    "a tall tile with scratch": lambda: with_kernels_of(
+        plan_in_stages(block(25), [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1),)), "cortex-m4"
+    ),
+    "streamed": lambda: plan_in_stages(
+        segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)
+    ),
+    "rows handed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], streamed_outputs=("classes",)),
+    "two memories": lambda: spread(plan(NETWORKS["residual"](), "layer"), {"fast": 250, "slow": 1000}, overlap=False),
+}
+
+
+@cache
+def made(name: str) -> Plan:
+    return PLANS[name]()
+
+
+def moved(old: Plan, **offsets: int) -> Plan:
+    """Buffers at other offsets, and arenas of the size that they then have."""
+    now = {**old.offsets, **offsets}
+    tops = {m: max(now[b.name] + b.bytes for b in old.buffers if b.memory == m) for m in old.arena}
+    return replace(old, offsets=now, arena=tops)
+
+
+def end_of(old: Plan, buffer: str) -> int:
+    return old.offsets[buffer] + next(b.bytes for b in old.buffers if b.name == buffer)
+
+
+def onto(old: Plan, buffer: str, other: str, more: int = 0) -> Plan:
+    """A buffer that begins where another one does, or `more` bytes after it."""
+    return moved(old, **{buffer: old.offsets[other] + more})
+
+
+def resized(old: Plan, buffer: str, less: int) -> Plan:
+    return moved(replace(old, buffers=tuple(replace(b, bytes=b.bytes - less) if b.name == buffer else b for b in old.buffers)))
+
+
+def staged(old: Plan, step: int = 0, **changes: Any) -> Plan:
+    """Another stage at a step."""
+    stages = list(old.stages)
+    stages[step] = replace(stages[step], **changes)
+    return replace(old, stages=tuple(stages))
+
+
+def rows_of(old: Plan, step: int = 0) -> RowSchedule:
+    schedule = old.stages[step].schedule
+    assert schedule is not None
+    return schedule
+
+
+def schedule_rows(old: Plan, node: int | str, **changes: int) -> Plan:
+    schedule = rows_of(old)
+    return staged(
+        old,
+        schedule=replace(schedule, timings={**schedule.timings, node: schedule.timings[node]._replace(**changes)}),
+    )
+
+
+def ringed(old: Plan, **rings: int) -> Plan:
+    return staged(old, schedule=replace(rows_of(old), rings={**rows_of(old).rings, **rings}))
+
+
+def flash_heavy(old: Plan, name: str, rows: int) -> Plan:
+    """A ring of so many rows in a buffer above all others that holds them."""
+    size = rows * old.graph.tensors[name].bytes // old.graph.tensors[name].shape[1]
+    buffers = tuple(replace(b, bytes=size) if b.name == name else b for b in old.buffers)
+    return moved(ringed(replace(old, buffers=buffers), **{name: rows}), **{name: 4096})
+
+
+def tiled(old: Plan, **sizes: tuple[int, int]) -> Plan:
+    return staged(old, schedule=replace(rows_of(old), tiles={**rows_of(old).tiles, **sizes}))
+
+
+def placed(old: Plan, **places: Place) -> Plan:
+    return replace(old, places={**old.places, **places})
+
+
+def without_ring(old: Plan, name: str) -> Plan:
+    """A map that is no ring, in a buffer above all others that holds it whole."""
+    tensor, schedule = old.graph.tensors[name], rows_of(old)
+    rings = {other: rows for other, rows in schedule.rings.items() if other != name}
+    buffers = tuple(replace(b, bytes=tensor.bytes) if b.name == name else b for b in old.buffers)
+    return moved(staged(replace(old, buffers=buffers), schedule=replace(schedule, rings=rings)), **{name: 4096})
+
+
+def kernels(old: Plan, **names: str) -> Plan:
+    """Other kernels for ops, by the names of these."""
+    return replace(old, variants=tuple(names.get(op.name, v) for op, v in zip(old.graph.ops, old.variants, strict=True)))
+
+
+def channels(graph: Graph) -> dict[str, Tensor]:
+    """The tensors of `cuts`, cut along the channels instead of the rows."""
+    shapes = {"a": (1, 8, 6, 2), "b": (1, 8, 6, 2)}
+    axis = {"axis": replace(graph.tensors["axis"], data=np.array(3, np.int32))}
+    return {name: replace(graph.tensors[name], shape=shape) for name, shape in shapes.items()} | axis
