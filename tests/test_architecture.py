@@ -63,6 +63,20 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name for name, files in homes.items() if len(files) > 1} <= {"Parameters"}, homes
 
 
+TABLES = {"tinyweave/kernels/table.py"}  # rows of one kind, which are read one at a time
+
+
+def test_no_file_of_code_has_more_than_500_lines_but_tables() -> None:
+    paths = [path for folder in ("tinyweave", "tests", "bench", "examples") for path in (ROOT.parent / folder).rglob("*.*")]
+    lengths = {
+        str(path.relative_to(ROOT.parent)): path.read_text().count("\n")
+        for path in paths
+        if path.suffix in (".py", ".c", ".h", ".js")
+    }
+    assert len(lengths) > 500
+    assert {name for name, length in lengths.items() if length > 500} == TABLES
+
+
 def test_the_words_are_sorted_and_each_stands_once() -> None:
     words = [row[0].strip("`").lower() for row in rows_of_terms() if not row[0].startswith("`")]
     assert words == sorted(set(words))

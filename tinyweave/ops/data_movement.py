@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
+from .resize import infer_resize, nearest_neighbours, resize_is_spatial, resize_windows
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
-from .window import Windows, window_around
+from .window import Windows
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
@@ -146,50 +147,9 @@ def mirror_pad(graph: Graph, op: Op) -> list[Positions]:
     return [_along(shape, chosen)]
 
 
-def infer_resize(graph: Graph, op: Op) -> list[Shape]:
-    n, _, _, c = _x(graph, op)
-    h, w = _integers(graph, op, 1)
-    return [(n, h, w, c)]
-
-
-def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
-    """Return which of `size` rows each of `out` rows shows; float32 arithmetic, as LiteRT's."""
-    aligned, one = attrs["align_corners"] and out > 1, np.float32(1)
-    scale = np.float32(size - 1) / np.float32(out - 1) if aligned else np.float32(size) / np.float32(out)
-    at = (np.arange(out, dtype=np.float32) + one * np.float32(0.5 if attrs["half_pixel_centers"] else 0)) * scale
-    if attrs["align_corners"]:
-        chosen = np.floor(at.astype(np.float64) + 0.5)
-    else:
-        chosen = np.floor(at)
-    return np.asarray(np.clip(chosen.astype(np.int64), 0, size - 1))
-
-
-def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
-    """Return how many of `size` rows go with how many of `out` rows."""
-    return (size - 1, out - 1) if align_corners and min(size, out) > 1 else (size, out)
-
-
 def resize(graph: Graph, op: Op) -> list[Positions]:
     rows, cols = nearest_neighbours(graph, op)
     return [_along(_x(graph, op), {1: rows, 2: cols})]
-
-
-def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which row of the input each row of the output shows, and which column each column."""
-    (_, h, w, _), (rows, cols), attrs = _x(graph, op), _integers(graph, op, 1), dict(op.attrs)
-    return nearest(h, rows, attrs), nearest(w, cols, attrs)
-
-
-def resize_windows(graph: Graph, op: Op) -> Windows | None:
-    """Return windows of the nearest pixel; None of several images, and where rows fall together again after many only."""
-    if _x(graph, op)[0] != 1:
-        return None
-    sizes, aligned = _x(graph, op)[1:3], bool(op.attrs["align_corners"])
-    rows, cols = (
-        window_around(at, at, *resize_ratio(size, len(at), align_corners=aligned))
-        for size, at in zip(sizes, nearest_neighbours(graph, op), strict=True)
-    )
-    return None if rows is None or cols is None else (rows, cols)
 
 
 # transpose, strided_slice
@@ -400,12 +360,6 @@ def mirror_fits(graph: Graph, op: Op) -> bool:
     if paddings.shape != (len(shape), 2) or bool((paddings < 0).any()):
         return False
     return all(int(p.max()) <= extent - border or not p.any() for p, extent in zip(paddings, shape, strict=True))
-
-
-def resize_is_spatial(graph: Graph, op: Op) -> bool:
-    """the input must have four axes (NHWC), none of them empty, and the new size must be two positive numbers"""
-    shape, size = _x(graph, op), _integers(graph, op, 1)
-    return len(shape) == 4 and len(size) == 2 and min(*shape, *size) > 0
 
 
 def indices_are_inside(graph: Graph, op: Op) -> bool:

@@ -1,4 +1,4 @@
-"""resize_bilinear on int8 maps: each output pixel mixes the four input pixels around it.
+"""Resized maps: sizes and neighbours of both kinds, and resize_bilinear, whose pixels mix the four input pixels around them.
 
 Places are counted in 1024ths of a pixel; with the attribute `unsigned`, on values that were uint8, LiteRT works in float32.
 Input and output share their quantisation. Source: TFLite reference resize_bilinear.h.
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
-from .data_movement import infer_resize, resize_is_spatial, resize_ratio
-from .spec import Arrays, OpSpec, OptionalArrays, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
 from .window import Window, Windows, window_around
 
 ONE = 1 << 10
@@ -37,6 +36,61 @@ class FloatLine(NamedTuple):
 
 Numbers = NDArray[np.int64]
 Mixture = tuple[Numbers, Numbers, NDArray[np.float32]]  # low and high neighbour, how much of the high one
+
+
+def _size(graph: Graph, op: Op) -> list[int]:
+    """Return the new size, as many numbers as the operand has."""
+    return [int(value) for value in constant(graph, op, 1).ravel()]
+
+
+def infer_resize(graph: Graph, op: Op) -> list[Shape]:
+    n, _, _, c = graph.input(op).shape
+    h, w = _size(graph, op)
+    return [(n, h, w, c)]
+
+
+def resize_is_spatial(graph: Graph, op: Op) -> bool:
+    """the input must have four axes (NHWC), none of them empty, and the new size must be two positive numbers"""
+    shape, size = graph.input(op).shape, _size(graph, op)
+    return len(shape) == 4 and len(size) == 2 and min(*shape, *size) > 0
+
+
+def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
+    """Return how many of `size` rows go with how many of `out` rows."""
+    return (size - 1, out - 1) if align_corners and min(size, out) > 1 else (size, out)
+
+
+def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
+    """Return which of `size` rows each of `out` rows shows; float32 arithmetic, as LiteRT's."""
+    aligned, one = attrs["align_corners"] and out > 1, np.float32(1)
+    scale = np.float32(size - 1) / np.float32(out - 1) if aligned else np.float32(size) / np.float32(out)
+    at = (np.arange(out, dtype=np.float32) + one * np.float32(0.5 if attrs["half_pixel_centers"] else 0)) * scale
+    if attrs["align_corners"]:
+        chosen = np.floor(at.astype(np.float64) + 0.5)
+    else:
+        chosen = np.floor(at)
+    return np.asarray(np.clip(chosen.astype(np.int64), 0, size - 1))
+
+
+def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which row of the input each row of the output shows, and which column each column."""
+    (_, h, w, _), (rows, cols), attrs = graph.input(op).shape, _size(graph, op), dict(op.attrs)
+    return nearest(h, rows, attrs), nearest(w, cols, attrs)
+
+
+def resize_windows(graph: Graph, op: Op) -> Windows | None:
+    """Return windows of the nearest pixel; None of several images, and where rows fall together again after many only."""
+    if graph.input(op).shape[0] != 1:
+        return None
+    sizes, aligned = graph.input(op).shape[1:3], bool(op.attrs["align_corners"])
+    rows, cols = (
+        window_around(at, at, *resize_ratio(size, len(at), align_corners=aligned))
+        for size, at in zip(sizes, nearest_neighbours(graph, op), strict=True)
+    )
+    return None if rows is None or cols is None else (rows, cols)
+
+
+# resize_bilinear
 
 
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ops.data_movement import nearest
+from ...ops.resize import nearest
 from ..aten import spatial
 from ..aten.elementwise import constant
 from ..channels_last import Builder, Map, Unsupported

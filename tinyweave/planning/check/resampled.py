@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ...ir import Graph, Op
 from ...ops import resize, transpose_conv
-from ...ops.data_movement import nearest_neighbours
+from ...ops.resize import nearest_neighbours
 
 
 def _mixed(graph: Graph, op: Op) -> Sequence[range]:
