@@ -1,12 +1,12 @@
-"""How fast the emulated core runs with the counting hook on: python bench/emulator_speed.py
+"""How fast the emulated core runs with the counting hook on.
 
-In: nothing. Out: instructions per second of processor time (measured) per compiler and core, for the C of the
-example network, for plain loops of int8 multiply-adds, and for the worst case, a loop of two instructions, of which every
-pass calls the hook.
+In: nothing. Out: instructions per second of processor time (measured) per compiler and core, for the C of the example network,
+for plain loops of int8 multiply-adds, and for the worst case, a loop of two instructions, of which every pass calls the hook.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import tempfile
 from pathlib import Path
@@ -52,7 +52,11 @@ DENSE = """{
 LOOP = """{
     int32_t passes = 50000000;
     (void)memory, (void)io;
-    __asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(passes) : : "cc");
+#ifdef __riscv
+    __asm__ volatile("1: addi %0, %0, -1\\n bnez %0, 1b" : "+r"(passes));
+#else
+    __asm__ volatile(".syntax unified\\n 1: subs %0, #1\\n bne 1b" : "+r"(passes) : : "cc");
+#endif
     return 0;
 }
 """
@@ -79,7 +83,7 @@ def rate_of(
 def emitted(core: str) -> tuple[int, float]:
     """The C of the example network."""
     model = api.load(EXAMPLE)
-    plan = api.plan(model)
+    plan = api.plan(model, core=core)
     sample = compare.pack(model.graph, api.samples(model, 1, 0)[0])
     with tempfile.TemporaryDirectory() as folder:
         api.write(api.source(model, plan), Path(folder))
@@ -96,9 +100,11 @@ def loops(core: str, body: str, data: bytes) -> tuple[int, float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     data = np.random.default_rng(1).integers(-128, 128, MAP).astype(np.int8).tobytes()
-    for compiler in ("arm-none-eabi-gcc", "zig"):
-        os.environ["TINYWEAVE_ARM_CC"] = compiler
+    for compiler in ("gcc", "zig"):
+        forced = compiler if compiler == "zig" else ""
+        os.environ |= {"TINYWEAVE_ARM_CC": forced, "TINYWEAVE_RISCV_CC": forced}
         for core in emulated.CORES:
             for name, result in {
                 "emitted C": emitted(core),
@@ -106,7 +112,7 @@ def main() -> None:
                 "worst case": loops(core, LOOP, data),
             }.items():
                 count, rate = result
-                print(f"{compiler:18} {core:10} {name:10} {count:12,} instructions {rate:6.0f} MIPS (median of 3)", flush=True)
+                print(f"{compiler:4} {core:13} {name:10} {count:12,} instructions {rate:6.0f} MIPS (median of 3)", flush=True)
 
 
 if __name__ == "__main__":

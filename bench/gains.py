@@ -26,21 +26,21 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")  # not this folder, whose fuzz.py would hide the one there
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from fuzz.generate import BY_ROW, GROWERS, random_network  # noqa: E402
+from fuzz.generate import BY_ROW, GROWERS, random_network
 
-from tinyweave import api  # noqa: E402
-from tinyweave.ir import CompileError, Graph  # noqa: E402
-from tinyweave.planning import assemble, planner, schedules  # noqa: E402
-from tinyweave.planning.alias import overlap, subtensors  # noqa: E402
-from tinyweave.planning.alias.overlap import ANY_DISTANCE  # noqa: E402
-from tinyweave.planning.fuse import possible, rematerialise, schedule, stages  # noqa: E402
-from tinyweave.planning.kernels import flash_budget  # noqa: E402
-from tinyweave.planning.kernels.cycles import cycles_to_compare  # noqa: E402
-from tinyweave.planning.order import op_sets, search  # noqa: E402
-from tinyweave.planning.place import branch_and_bound, relocate, relocation_ops  # noqa: E402
-from tinyweave.planning.trade import channels_once, choose, space, spaces  # noqa: E402
+from tinyweave import api
+from tinyweave.ir import CompileError, Graph
+from tinyweave.planning import assemble, planner, schedules
+from tinyweave.planning.alias import overlap, subtensors
+from tinyweave.planning.alias.overlap import ANY_DISTANCE
+from tinyweave.planning.fuse import possible, rematerialise, schedule, stages
+from tinyweave.planning.kernels import flash_budget
+from tinyweave.planning.kernels.cycles import cycles_to_compare
+from tinyweave.planning.order import op_sets, search
+from tinyweave.planning.place import branch_and_bound, relocate, relocation_ops
+from tinyweave.planning.trade import channels_once, choose, space, spaces
 
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
 CORE, OVERHEAD = "cortex-m4", 1.1

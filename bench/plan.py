@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")  # not this folder, whose fuzz.py would hide the one there
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from cases.graphs import AMOEBANET, DARTS, NASNET, cells, inception, randwire  # noqa: E402
-from fuzz.generate import random_network  # noqa: E402
+from cases.graphs import AMOEBANET, DARTS, NASNET, cells, inception, randwire
+from fuzz.generate import random_network
 
-from tinyweave.ir import Graph  # noqa: E402
-from tinyweave.planning import Plan, plan  # noqa: E402
+from tinyweave.ir import Graph
+from tinyweave.planning import Plan, plan
 
 FAST_MS, EXACT_MS = 100, 5000
 

@@ -94,7 +94,7 @@ def subjects(models: Path, *, whole: bool) -> Iterator[tuple[str, str, str]]:
 
 def record_one(name: str, pairs: list[list[str]], *, whole: bool) -> None:
     """Print a line of JSON for each core and level of a model."""
-    sys.path[0] = str(ROOT / "tests")  # this folder has a fuzz.py of its own
+    sys.path.insert(0, str(ROOT / "tests"))
     from fuzz.generate import random_network
 
     from tinyweave import api

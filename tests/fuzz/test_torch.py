@@ -1,6 +1,6 @@
 """Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times.
 
-Some go the whole way: to int8, C and an emulated core. `bench/torch_networks.py` sends as many as are wanted.
+Some go the whole way: to int8, C and an emulated core. `bench/fuzzing/torch_networks.py` sends as many as are wanted.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-sys.path.pop(0)  # whose fuzz.py would hide the other
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fuzz.whole_way import whole_way
 

@@ -35,8 +35,8 @@ from xml.etree import ElementTree
 
 from tinyweave.kernels.table import VARIANTS, sources
 
-ROOT = Path(__file__).resolve().parents[1]
-EQUIVALENT = ROOT / "bench" / "mutants_equivalent.json"
+ROOT = Path(__file__).resolve().parents[2]
+EQUIVALENT = Path(__file__).with_name("mutants_equivalent.json")
 ENOUGH = 0.95
 KINDS = "tests/codegen/test_kinds.py"  # its tests are named after op kinds
 VIEWS = (  # run every kernel with views, by rows and with memory; functions of numbers on all numbers

@@ -32,7 +32,7 @@ from tinyweave.quantize.ptq import as_int8, as_real, quantise
 from tinyweave.quantize.samples import open_samples
 from tinyweave.simulate import compare, host
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CALIBRATION = 200  # images
 OURS = {"ours": {}, "ours, improved": {"equalize": True, "correct_bias": True}}
 HEADS = (

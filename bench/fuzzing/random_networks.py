@@ -18,10 +18,10 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))  # this file would hide the folder
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from faster_kernels import with_kernels_of
-from generate import BY_SOME_ROWS, random_network, random_stages
+from fuzz.faster_kernels import with_kernels_of
+from fuzz.generate import BY_SOME_ROWS, random_network, random_stages
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from cases.architectures import (  # noqa: E402

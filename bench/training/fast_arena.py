@@ -16,13 +16,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).parents[1] / "tests")  # not this folder, whose fuzz.py would hide the one there
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from cases.archs import any_arch, graph_of, of_space, small_arch  # noqa: E402
+from cases.archs import any_arch, graph_of, of_space, small_arch
 
-from tinyweave.nas.arch import Arch  # noqa: E402
-from tinyweave.nas.arena import arena, forget  # noqa: E402
-from tinyweave.planning.planner import Choices  # noqa: E402
+from tinyweave.nas.arch import Arch
+from tinyweave.nas.arena import arena, forget
+from tinyweave.planning.planner import Choices
 
 LIMIT_MS = 5.0
 SPACES = ((3, 160), (5, 144), (8, 112), (10, 224))  # width in tenths, resolution
