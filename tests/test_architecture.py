@@ -63,18 +63,28 @@ def test_a_class_name_means_one_thing() -> None:
     assert {name for name, files in homes.items() if len(files) > 1} <= {"Parameters"}, homes
 
 
+def code_files() -> list[Path]:
+    paths = [path for folder in ("tinyweave", "tests", "bench", "examples") for path in (ROOT.parent / folder).rglob("*.*")]
+    return [path for path in paths if path.suffix in (".py", ".c", ".h", ".js")]
+
+
 TABLES = {"tinyweave/kernels/table.py"}  # rows of one kind, which are read one at a time
 
 
 def test_no_file_of_code_has_more_than_500_lines_but_tables() -> None:
-    paths = [path for folder in ("tinyweave", "tests", "bench", "examples") for path in (ROOT.parent / folder).rglob("*.*")]
-    lengths = {
-        str(path.relative_to(ROOT.parent)): path.read_text().count("\n")
-        for path in paths
-        if path.suffix in (".py", ".c", ".h", ".js")
-    }
+    lengths = {str(path.relative_to(ROOT.parent)): path.read_text().count("\n") for path in code_files()}
     assert len(lengths) > 500
     assert {name for name, length in lengths.items() if length > 500} == TABLES
+
+
+def test_no_folder_of_code_shows_more_than_25_files() -> None:
+    folders = [
+        path for top in ("tinyweave", "tests", "bench") for path in [ROOT.parent / top, *(ROOT.parent / top).rglob("*/")]
+    ]
+    code = [path for path in folders if any(file.suffix in (".py", ".c", ".js") for file in path.iterdir())]
+    counts = {str(path.relative_to(ROOT.parent)): sum(file.is_file() for file in path.iterdir()) for path in code}
+    assert len(counts) > 50
+    assert {name: count for name, count in counts.items() if count > 25} == {}
 
 
 def test_the_words_are_sorted_and_each_stands_once() -> None:

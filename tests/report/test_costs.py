@@ -13,7 +13,7 @@ from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.report.record import Record, record
-from tinyweave.report.trace import trace
+from tinyweave.report.viewers import trace
 from tinyweave.report.words import profile_rows
 from tinyweave.simulate import compare, emulated
 

@@ -43,14 +43,14 @@ from .options import (
 
 if TYPE_CHECKING:
     from .. import api, files, ir, manifest, planning, results
-    from ..report import columns, counts, figure, markdown, measured, page, tables, text, trace, words
+    from ..report import columns, counts, figure, markdown, measured, page, tables, text, viewers, words
     from ..report import record as records
     from . import samples as sample_files
 else:  # a verb loads what it uses: `--help` nothing of it
     api, files, ir = map(lazy, ("api", "files", "ir"))
     manifest, planning, results = map(lazy, ("manifest", "planning", "results"))
     sample_files = lazy("cli.samples")
-    columns, counts, figure, markdown, measured, page, records, tables, text, trace, words = (
+    columns, counts, figure, markdown, measured, page, records, tables, text, viewers, words = (
         lazy(f"report.{name}")
         for name in (
             "columns",
@@ -62,7 +62,7 @@ else:  # a verb loads what it uses: `--help` nothing of it
             "record",
             "tables",
             "text",
-            "trace",
+            "viewers",
             "words",
         )
     )
@@ -322,7 +322,7 @@ def profile(
     if counted is not None:
         record["measured"] = measured.measured_records(record, planned, counted)
     if trace_file:
-        files.write_file(trace_file, json.dumps(trace.trace(record), indent=1) + "\n")
+        files.write_file(trace_file, json.dumps(viewers.trace(record), indent=1) + "\n")
     if as_json:
         return steps.print_json(record)
     screen = text.console()

@@ -16,11 +16,11 @@ from .options import DEFAULTS, SHARED, Options, command_line, option_words, with
 
 if TYPE_CHECKING:
     from .. import api, files, ir
-    from ..report import node_data, page, schema
+    from ..report import page, schema, viewers
     from ..report import record as records
 else:
     api, files, ir = map(lazy, ("api", "files", "ir"))
-    node_data, page, records, schema = map(lazy, (f"report.{name}" for name in ("node_data", "page", "record", "schema")))
+    page, records, schema, viewers = map(lazy, (f"report.{name}" for name in ("page", "record", "schema", "viewers")))
 
 JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
 
@@ -56,7 +56,7 @@ def report(
     entries = entries_of([read[path] if path in read else _planned(path, chosen) for path in sources])
     if folder is not None and len(entries) != 1:
         raise ir.CompileError(f"--node-data takes one model, and {len(entries)} were given", "give one")
-    nodes = {} if folder is None else {folder / name: text for name, text in node_data.node_data(entries[0].record).items()}
+    nodes = {} if folder is None else {folder / name: text for name, text in viewers.node_data(entries[0].record).items()}
     files.write_files({out: page.page(entries), **nodes})
     if folder is not None:
         print(f"wrote {folder}: open the model in Model Explorer, then these files as its node data")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, itemsize
-from ..ops import SPECS, batch_matmul, data_movement, extrema, lstm, reduce, resize, transpose_conv
+from ..ops import SPECS, batch_matmul, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.window import Windows
 from . import copies
 
@@ -124,7 +124,7 @@ def shown(graph: Graph, op: Op) -> Distances:
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
-    rows, cols = data_movement.nearest_neighbours(graph, op)
+    rows, cols = resize.nearest_neighbours(graph, op)
     first = (rows[:, None] * x.shape[2] + cols).ravel()
     return {0: trailing(first * x.pixel_bytes, (np.arange(len(first)) + 1) * x.pixel_bytes)}
 

@@ -21,7 +21,7 @@ from .calls import Members, call, image_calls, image_shapes, loop, plain_call
 def emit_resize_nearest(layer: Layer) -> Code:
     size = itemsize(layer.output.dtype)
     shapes = {key: (h, w, c * size) for key, (h, w, c) in image_shapes(layer).items()}
-    tables = zip(("row", "col"), data_movement.nearest_neighbours(layer.graph, layer.op), strict=True)
+    tables = zip(("row", "col"), resize.nearest_neighbours(layer.graph, layer.op), strict=True)
     return Code(layer.struct(shapes, {name: layer.table(name, numbers) for name, numbers in tables}), image_calls(layer))
 
 

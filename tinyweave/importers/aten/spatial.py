@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import data_movement
+from ...ops import resize
 from ...ops.window import same_padding
 from ..channels_last import Axes, Builder, Map, Unread, Unsupported
 from .axes import mean
@@ -252,7 +252,7 @@ def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = No
     attrs = {"align_corners": False, "half_pixel_centers": False}
     for extent, out, scale in zip(_size(x), size, scales, strict=True):
         places = np.minimum(np.floor(np.arange(out, dtype=np.float32) * np.float32(scale)), extent - 1)
-        if (places != data_movement.nearest(extent, out, attrs)).any():
+        if (places != resize.nearest(extent, out, attrs)).any():
             raise Unsupported("its factor rounds in another way than TFLite's")
     return resized(b, "resize_nearest_neighbor", x, size, **attrs)
 

@@ -12,10 +12,10 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from .columns import clean
-from .front import proved_lines
-from .record import Record
-from .words import proof_lines, verdict_lines
+from ..columns import clean
+from ..front import proved_lines
+from ..record import Record
+from ..words import proof_lines, verdict_lines
 
 PARTS = Path(__file__).parent
 DRAW = "report(document.getElementById('page'), data.entries);"

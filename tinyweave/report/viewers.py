@@ -1,0 +1,49 @@
+"""A record as files of other programs: a trace for Perfetto and Chrome, node data by which Model Explorer colours a model.
+
+In: a record with what its layers took. Out of `trace`: the trace event format's complete events, a layer each, in microseconds
+of the device where cycles are estimated and its clock is known, else a cycle or an instruction for a microsecond. Out of
+`node_data`: per figure the JSON of Model Explorer's custom node data, whose nodes are named by their output tensors.
+"""
+
+from __future__ import annotations
+
+import json
+
+from .record import Record, costs
+
+COLD, HOT = "#f5f7fa", "#d1495b"
+FIGURES = ("live", "macs", "constants", "cycles", "instructions")
+
+
+def trace(record: Record) -> Record:
+    """Return the layers one after the other; those of a stage, which take turns, too, and then its loop."""
+    cycles = record["cycles"] is not None
+    scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0
+    unit = "us, estimated" if scale != 1.0 else "estimated cycles" if cycles else "instructions"
+    events, start = [], 0.0
+    for entry in costs(record):
+        count = entry["cycles" if cycles else "instructions"]
+        if count is None:
+            continue
+        seen = {key: entry[key] for key in ("step", "kind", "kernel", "output", "macs", "instructions", "cycles", "live")}
+        events.append({"name": entry["name"], "ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": count * scale, "args": seen})
+        start += count * scale
+    about = {"model": record["model"]["name"], "core": record["core"], "unit": unit, "tinyweave": record["tinyweave"]}
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
+
+
+def node_data(record: Record) -> dict[str, str]:
+    """Return file name -> content, for figures that are known of some layer."""
+    files = {}
+    for figure in FIGURES:
+        results = {}
+        for layer in record["layers"]:
+            value = layer[figure]
+            if figure == "cycles" and value is None:
+                value = layer["cycles_by_shape"]
+            if value is not None:
+                results |= {name: {"value": value} for name in layer["tensors"]}
+        if results:
+            gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
+            files[f"{figure}.json"] = json.dumps({"results": results, "gradient": gradient}, indent=1) + "\n"
+    return files
