@@ -74,8 +74,6 @@ def front_record(
         "cycles_of": None if by_work else like,
         "streamed_inputs": list(plans[0].streamed_inputs),
         "streamed_outputs": list(plans[0].streamed_outputs),
-        "streamed": list(plans[0].streamed_inputs),  # this and the next: old names, to go with 0.2
-        "handed": list(plans[0].streamed_outputs),
         "limit": limits.ram,
         "limit_ms": limits.latency_ms,
         "points": [point(plan) for plan in plans],

@@ -98,8 +98,6 @@ def record(
             "row_source": beside,
             "streamed_inputs": list(plan.streamed_inputs) if plan else None,
             "streamed_outputs": list(plan.streamed_outputs) if plan else None,
-            "streamed": list(plan.streamed_inputs) if plan else None,  # this and the next: old names, to go with 0.2
-            "handed": list(plan.streamed_outputs) if plan else None,
         },
         "flash": {
             "total": profile.flash if profile else None,
@@ -127,7 +125,6 @@ def record(
             "optimal": plan.optimal if plan else None,
             "gap": plan.gap if plan else None,
             "channels_once": dict(plan.channels_once) if plan else None,
-            "kept": dict(plan.channels_once) if plan else None,  # the old name, to go with 0.2
             **foreseen(plan, device),
             "ablation": dict(ablation) if ablation else None,
         },
@@ -254,12 +251,7 @@ def overhead(executed: int, network_macs: int) -> float | None:
 def explanation_record(explanation: Explanation) -> Record:
     """Return why a tensor lies where it lies, for `plan --explain`."""
     touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
-    record = asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
-    old = {
-        "kept": explanation.persistent,
-        "overlaps": [overlap | {"lag": overlap["overlap_distance"]} for overlap in record["overlaps"]],
-    }
-    return record | old  # `kept` and `lag` are old names, to go with 0.2
+    return asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:

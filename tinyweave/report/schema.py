@@ -11,7 +11,7 @@ from ..files import read_file
 from ..ir import CompileError
 
 SCHEMA = Path(__file__).with_name("schema.json")
-VERSION = 1  # of schema.json
+VERSION = 2  # of schema.json
 MAX_BYTES = 1 << 26  # of a file
 KINDS = {  # by a key that no other kind has
     "points": "front",
@@ -31,6 +31,10 @@ def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like p
     except (ValueError, RecursionError) as error:
         raise CompileError(f"'{path}' is not JSON: {error}", f"give {wanted}") from error
     kind = kind_of(value)
+    version = value.get("schema") if isinstance(value, dict) else VERSION
+    if version != VERSION and isinstance(version, int):
+        why = f"it has version {version} of the keys, and this tinyweave reads version {VERSION}"
+        raise CompileError(f"'{path}' is no record of this version: {why}", "print it again with this tinyweave")
     if fault := faults(value, kind):
         raise CompileError(f"'{path}' is no record of this version: {fault}", f"give {wanted}")
     return kind, value
