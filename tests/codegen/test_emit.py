@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cases.graphs import Net
 from cases.states import through_state
 from cases.strict import CPP
 from cases.tiny import NETWORKS, activation, constant
@@ -16,10 +18,10 @@ from codegen.emitted import compile_strictly, inputs_of, source_of, write
 from tinyweave import api, ops, toolchain
 from tinyweave.codegen import c
 from tinyweave.codegen.header import survives
-from tinyweave.codegen.layer import Constants
+from tinyweave.codegen.layer import Constants, shape_text
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
-from tinyweave.planning import Buffer, check, plan
+from tinyweave.planning import Buffer, check, plan, plan_in_stages
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
 
@@ -180,3 +182,32 @@ def test_state_begins_with_its_first_values(values: list[int], dtype: str, tmp_p
     for earlier in ([], [once, None]):  # None: a reset
         run = host.invoke(program, plan(graph).arena, once, compare.output_bytes(graph), earlier=earlier)
         assert compare.unpack(graph, run)[0].ravel().tolist() == values
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_of_a_long_name_the_middle_is_left_out(kept: int) -> None:
+    """A line about a tensor has 64 characters of its name and its quotes, the first and the last ones."""
+    graph, long = NETWORKS["chain"](), "a" * 30 + "b" * (33 - kept)
+    tensors = {long if name == "image" else name: tensor for name, tensor in graph.tensors.items()}
+    tensors[long] = replace(tensors[long], name=long)
+    ops = (replace(graph.ops[0], inputs=(long, *graph.ops[0].inputs[1:])), *graph.ops[1:])
+    text = "\n".join(source_of(Graph("chain", tensors, ops, (long,), graph.outputs)).files.values())
+    shown = f"'{long}'" if kept else f"'{'a' * 19}...{'a' * 7}{'b' * 33}'"
+    assert len(shown) == 64 and f"/* {shown} */" in text
+
+
+def test_a_stage_says_what_it_reads_and_writes() -> None:
+    """The maps that come from outside of it, each once, not those that its layers pass on."""
+    net = Net(12, 10, 3)
+    first = net.conv("image", 8)
+    last = net.add(net.conv(net.depthwise(first, 3), 8), first)
+    made = plan_in_stages(net.finish("stage", net.conv(last, 5)), [(0,), (1, 2, 3), (4,), (5,), (6,)])
+    notes = re.findall(r"/\* \S+ (.*row by row: .*)", source_of(made.graph, made).files["stage.c"])
+    assert notes == ["depthwise_conv_2d_1 to add_3, row by row: 12x10x8 -> 12x10x8"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"), [((1, 6, 5, 4), "6x5x4"), ((2, 6), "2x6"), ((1,), "1"), ((), "1"), ((3,), "3"), ((1, 1, 4), "1x4")]
+)
+def test_shapes_as_comments_have_them(shape: tuple[int, ...], text: str) -> None:
+    assert shape_text(shape) == text == shape_text(list(shape))

@@ -19,6 +19,7 @@ from kernels.traces import Chosen, Seen, on_core, on_host
 
 from tinyweave.ir import Graph, Op, Quant, Tensor
 from tinyweave.kernels import access
+from tinyweave.kernels.dsp import depthwise
 from tinyweave.kernels.table import BY_NAME, VARIANTS, Variant
 from tinyweave.simulate import emulated
 
@@ -28,6 +29,7 @@ WATCHED = [row for row in VARIANTS if row.files]  # the others are the C library
 CORE = "cortex-m4"
 # the core's own memmove goes byte by byte, in the direction that overwrites nothing it still reads
 MOVING = ("tw_pad_s8", "tw_concatenation_s8", "tw_strided_copy", "tw_table_copy", "tw_resize_nearest_neighbor_s8", "tw_move")
+Pair = tuple[int, int]
 BY_VALUE = {"tw_prelu_s8": 1}  # reads this operand only where the other one is negative
 
 
@@ -97,13 +99,54 @@ def test_the_table_declares_the_distances_of_the_steps() -> None:
     assert not wrong, "\n".join(wrong[:20])
 
 
-@pytest.mark.parametrize("after", [(0, 0), (0, 1), (1, 0), (2, 1)])
-def test_pixels_beyond_the_end_of_a_map_are_gathered(after: tuple[int, int]) -> None:
-    """A 1x1 convolution may have a pad behind its map; where its last window lies there, no window is read where it lies."""
-    shapes = {"x": (1, 4, 6, 16), "w": (8, 1, 1, 16), "y": (1, 4 + after[0], 6 + after[1], 8)}
+def convolution(size: Pair, channels: Pair, stride: int, padding: tuple[Pair, Pair]) -> Graph:
+    """A 1x1 convolution of a map of this size."""
+    out = [(n + sum(pads) - 1) // stride + 1 for n, pads in zip(size, padding, strict=True)]
+    shapes = {"x": (1, *size, channels[0]), "w": (channels[1], 1, 1, channels[0]), "y": (1, *out, channels[1])}
     tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
     tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
-    attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": tuple((0, n) for n in after), "activation": "none"}
-    graph = Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+    attrs = {"stride": (stride, stride), "dilation": (1, 1), "padding": padding, "activation": "none"}
+    return Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+
+
+@pytest.mark.parametrize("after", [(0, 0), (0, 1), (1, 0), (2, 1)])
+def test_pixels_beyond_the_end_of_a_map_are_gathered(after: Pair) -> None:
+    """A 1x1 convolution may have a pad behind its map; where its last window lies there, no window is read where it lies."""
+    graph = convolution((4, 6), (16, 8), 1, ((0, after[0]), (0, after[1])))
     row = BY_NAME["tw_conv_2d_s8_mve"]
     assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0])
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "stride", "padding", "distance"),
+    [
+        ((1, 9), (16, 8), 2, ((0, 1), (0, 1)), 12),
+        ((5, 7), (16, 13), 2, ((0, 0), (0, 1)), 21),
+        ((3, 5), (17, 8), 2, ((0, 0), (0, 1)), 12),
+        ((3, 5), (1, 4), 2, ((0, 0), (1, 0)), 5),
+        ((1, 9), (8, 13), 2, ((0, 1), (1, 0)), 2),
+        ((3, 9), (1, 8), 2, ((1, 0), (0, 0)), 49),
+        ((7, 2), (4, 13), 2, ((1, 0), (0, 0)), 2),
+    ],
+)
+def test_a_pad_before_a_map_is_gathered_and_one_behind_it_that_no_window_reaches_is_nothing(
+    size: Pair, channels: Pair, stride: int, padding: tuple[Pair, Pair], distance: int
+) -> None:
+    graph = convolution(size, channels, stride, padding)
+    row = BY_NAME["tw_conv_2d_s8_mve"]
+    assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0]) == {0: distance}
+
+
+def test_a_depthwise_convolution_s_lines_are_cut_into_equal_blocks_of_columns() -> None:
+    """Lines of 16 words hold 28 outputs of three taps: of 60 columns 20 at a time, however many rows; of a column four. Of nine
+    taps they hold 24: of 50 columns 17."""
+    blocks = []
+    for size, kernel in (((4, 62), (3, 3)), ((62, 4), (3, 3)), ((62, 1), (3, 1)), ((4, 58), (3, 9))):
+        out = tuple(n - k + 1 for n, k in zip(size, kernel, strict=True))
+        shapes = {"x": (1, *size, 4), "w": (1, *kernel, 4), "y": (1, *out, 4)}
+        tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
+        tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
+        attrs = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+        graph = Graph("g", tensors, (Op("lines", "depthwise_conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
+        blocks.append(depthwise.columns_at_a_time(graph, graph.ops[0]))
+    assert blocks == [20, 2, 4, 17]

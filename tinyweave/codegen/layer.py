@@ -130,7 +130,7 @@ class Layer:
 
 def shape_text(shape: Sequence[int]) -> str:
     """Return a shape as comments print it: the batch of 1 left out."""
-    trimmed = list(shape[1:]) if len(shape) > 1 and shape[0] == 1 else list(shape)
+    trimmed = shape[1:] if tuple(shape[:1]) == (1,) else shape
     return "x".join(map(str, trimmed)) or "1"
 
 

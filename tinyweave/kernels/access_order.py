@@ -20,7 +20,7 @@ from ..ir import Graph, Op, Tensor, itemsize
 from ..ops import SPECS, extrema, lstm, reduce, resize, transpose_conv
 from ..ops.conv import kernel_size
 from ..ops.data_movement import pieces
-from ..ops.window import extent, positions
+from ..ops.window import positions
 from . import copies, geometry
 from .dsp import depthwise
 from .mve import weights as mve
@@ -307,25 +307,15 @@ def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
 
 
 def taps(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Depthwise convolutions: sixteen channels of a pixel at a time, or where they are that of some whole pixels whose windows
-    lie inside the map."""
+    """Depthwise convolutions: sixteen channels of a pixel at a time.
+
+    Where sixteen are some whole pixels, the kernel computes these together if their windows lie inside the map's columns. That
+    needs no other distance than one by one: each such pixel reads one pixel further than its neighbour and writes one further.
+    """
     x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
     if lowest is None:
         return {}
-    c, (_, w), stride = x.shape[3], _hw(out), op.attrs["stride"][1]
-    at_once = LANES // c if stride == 1 and LANES % c == 0 else 1
-    if at_once == 1:
-        return {0: _by_channels(lowest.ravel(), x, out, LANES)}
-    reach, pad = extent(kernel_size(graph, op)[1], op.attrs["dilation"][1]), op.attrs["padding"][1][0]
-    ends, at = [], 0
-    while at < w:  # the columns of a row, together or one by one
-        together = pad <= at and at - pad + at_once - 1 + reach <= x.shape[2] and at + at_once <= w
-        at += at_once if together else 1
-        ends.append(at)
-    begins = np.array([0, *ends[:-1]])
-    reads = np.minimum.reduceat(lowest, begins, axis=1) * c
-    writes = (np.arange(len(lowest))[:, None] * w + np.array(ends)) * c
-    return {0: Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())}
+    return {0: _by_channels(lowest.ravel(), x, out, LANES)}
 
 
 # element by element

@@ -260,7 +260,8 @@ def _cycles_of_moves(placed: PlacedLayout, by: StageCycles) -> int:
     """Return the cycles of the moves that placement adds."""
     graph, variants = placed.layout.row_graph.graph, placed.layout.row_graph.variants
     moves = [(op, name) for op, name in zip(graph.ops, variants, strict=True) if is_move(op)]
-    return sum(round(layer_cycles(graph, op, name, by.core, reads=by.reads) or 0) for op, name in moves)
+    known = (layer_cycles(graph, op, name, by.core, reads=by.reads) for op, name in moves)
+    return sum(round(cycles) for cycles in known if cycles is not None)
 
 
 def _bytes(plan: Plan) -> int:

@@ -253,6 +253,14 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
     assert bytes_ == sorted(bytes_)
 
 
+def test_how_many_ops_a_stage_may_have() -> None:
+    """All of them where the stages of an order can grow by an op 50,000 times, else as many as use that up, and never fewer
+    than six."""
+    assert possible.longest_stage(316) == 316 and 316 * 316 <= 2 * 50_000 < 317 * 317
+    assert possible.longest_stage(317) == 50_000 // 317 == 157
+    assert [possible.longest_stage(steps) for steps in (1, 7142, 7143, 10_000)] == [1, 7, 6, 6]
+
+
 @pytest.mark.parametrize("blocks", [False, True], ids=["stages", "blocks"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("seed", range(40))

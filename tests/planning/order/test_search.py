@@ -157,6 +157,16 @@ def test_without_time_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
     assert not exact.gap
 
 
+@pytest.mark.parametrize(("seed", "peak"), [(1, 240), (6, 951), (10, 367), (19, 391), (134, 870)])
+def test_a_beam_goes_first_where_that_costs_nothing(seed: int, peak: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few sets only a narrow beam looks for orders: an op that keeps within the peak and frees as much as it needs goes
+    before all others, and one that exceeds the peak does not."""
+    monkeypatch.setattr(order_module, "FIRST_BUDGET", 2)
+    monkeypatch.setattr(order_module, "INTERVAL_CAP", 3)
+    graph = random_graph(random.Random(seed), 25)
+    assert best_order(graph, each_its_own(graph), sets=50).peak == peak
+
+
 def test_figure_1_of_the_paper() -> None:
     graph = figure_1()
     owner = each_its_own(graph)

@@ -10,6 +10,7 @@ import pytest
 
 from tinyweave import planning, toolchain
 from tinyweave.planning.place import branch_and_bound as search
+from tinyweave.planning.place import place as place_module
 from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
 from tinyweave.planning.plan import Buffer
 
@@ -157,6 +158,28 @@ def test_what_is_enough_ends_the_search() -> None:
     assert best.bytes <= place(buffers, enough=between).bytes <= between
     assert place(buffers, enough=simple).bytes == simple
     assert place(buffers, enough=1) == best
+
+
+def test_where_the_bound_cannot_be_had_the_arena_is_halved_in_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that finds all that is larger than 700 bytes and gives up below: the bound is asked for, then halves of what is
+    left, down to a 64th; each round has twice the tries, the bound four times those of what lies above it."""
+    buffers = [Buffer("a", 100, 0, 2, align=1), Buffer("b", 100, 2, 4, align=1)]
+    asked = list[tuple[int, int]]()
+
+    def found_or_not(order: object, reorder: bool, capacity: int, tries: int) -> search.Answer:
+        asked.append((capacity, tries))
+        return search.Answer([capacity - 100, 0], 0, 0) if capacity > 700 else search.Answer(None, 0, tries)
+
+    monkeypatch.setattr(place_module, "searcher", lambda problem: found_or_not)
+    monkeypatch.setattr(place_module, "_greedy", lambda *_: [900, 0])
+    found = place(buffers, tries=49_600)  # four ways in vain: 4 x 500, 4 x 1,400, 4 x 3,200, 4 x 7,200; then what is left
+    assert (found.bytes, found.lower_bound) == (714, 100)
+    first = [(100, 400), (550, 100), (775, 100)]  # of 900 bytes 450, then 225, which is found
+    second = [(100, 800), (438, 200), (607, 200), (691, 200), (733, 200)]  # of 675
+    third = [(100, 1600), (417, 400), (575, 400), (654, 400), (694, 400), (714, 400)]
+    fourth = [(100, 3200), (407, 800), (561, 800), (638, 800), (676, 800), (695, 800)]  # 9 are a 64th of 614
+    rounds = [question for question in first + second + third + fourth for _ in range(1 if question[0] > 700 else 4)]
+    assert asked == [*rounds, (100, 400)]
 
 
 def hard_buffers() -> list[Buffer]:

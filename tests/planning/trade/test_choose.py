@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise, product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cases.graphs import Net
@@ -23,6 +24,7 @@ from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.place.relocation_ops import is_move
 from tinyweave.planning.trade.choose import Found
+from tinyweave.planning.trade.space import Path as BytesOfPath
 
 DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 CORE = "cortex-m4"
@@ -202,3 +204,14 @@ def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: result
 def test_xtensa_has_portable_kernels_and_no_cycles(model: results.Model) -> None:
     assert not any(BY_NAME[name].cores for name in api.plan(model, core="xtensa-lx7").variants if name)
     assert api.cycles_needed(api.plan(model, core="xtensa-lx7"), find("esp32-s3")) is None
+
+
+@pytest.mark.parametrize(("placed", "looks"), [(10_100, 0), (10_101, 1)])
+def test_other_paths_are_laid_out_where_a_placement_needs_a_hundredth_more_than_its_path(placed: int, looks: int) -> None:
+    laid_out = list[Path]()
+    space = SimpleNamespace(laid_out=lambda found: laid_out.append(found.path) or SimpleNamespace(bytes=placed))
+    path, other = BytesOfPath((), 10_000, 5), BytesOfPath((), 9_000, 6)
+    trade = SimpleNamespace(path=lambda number, limit: other)
+    first = SimpleNamespace(bytes=placed)
+    assert planner._placed_better([space], trade, first, Found(0, path)) == (first, Found(0, path))  # type: ignore[arg-type, list-item]
+    assert len(laid_out) == looks
