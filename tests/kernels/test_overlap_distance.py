@@ -21,7 +21,7 @@ from cases.rows import cases_of, union
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, array_type, itemsize, limits, verify
-from tinyweave.kernels.overlap_distance import NEVER, first_pixels
+from tinyweave.kernels.overlap_distance import NEVER, _first_meeting, first_pixels
 from tinyweave.kernels.table import VARIANTS, Variant, variant_for
 from tinyweave.ops.window import Window
 from tinyweave.passes import run_passes
@@ -233,6 +233,16 @@ def test_first_pixels_by_brute_force() -> None:
         found = first_pixels(size, out, tuple(map(Window, extent, stride, pad)), dilation)
         inside = np.array(first) < NEVER
         assert (found == first)[inside].all(), (size, extent, stride, pad, out)
+
+
+def test_first_inputs_that_add_to_an_output_by_brute_force() -> None:
+    """Of a transposed convolution, along an axis: outputs that no input reaches, in gaps and behind the last, have none."""
+    for size, kernel, stride in itertools.product(range(1, 5), range(1, 5), range(1, 5)):
+        for pad in range(kernel):
+            out = size * stride + kernel
+            reached = [{i * stride - pad + tap for tap in range(kernel)} for i in range(size)]
+            first = [next((i for i, outputs in enumerate(reached) if at in outputs), NEVER) for at in range(out)]
+            assert _first_meeting(size, out, kernel, stride, pad).tolist() == first, (size, kernel, stride, pad)
 
 
 def test_a_batch_of_several_maps_has_no_lag() -> None:

@@ -136,7 +136,7 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
     done = np.arange(0, out_channels, at_once)  # channels of pixel t: bytes written, less those it no longer has to read
     own = begun - first * pixel + (done // share - done * channels // out_channels // share).max()
     later = begun - np.minimum.accumulate(first[::-1])[::-1] * pixel
-    return max(int(own.max(initial=0)), int(later.max(initial=0)))
+    return int(np.maximum(own, later).max(initial=0))
 
 
 def by_pixel(graph: Graph, op: Op) -> Distances:
