@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from tinyweave.nas.space import ElasticGroup, SearchSpace
 from tinyweave.progress import silent
 
 TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
+
+EXCITED = ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3), 2, "hard_swish")
+TINY_V3 = replace(TINY, groups=(EXCITED,), sizes=((6, 6), (8, 8)), activation="hard_swish", joint=True, by_group=True)
 
 
 def stripes(count: int, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:

@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from tinyweave import ops
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import (
     Arch,
@@ -28,6 +30,8 @@ from tinyweave.nas.arch import (
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs_original
 
+SQUEEZED = Group(16, 2, (5, 3, 1), (3, 4, 1), 4, "hard_swish")
+V3 = Arch((32, 32, 3), 8, (Group(8, 1, (3,), (1,), 4), SQUEEZED), 32, 10, activation="hard_swish")
 SMALL = Arch((32, 32, 3), 8, (Group(8, 1, (3,), (1,)), Group(16, 2, (5, 3), (3, 4))), classes=10)
 
 
@@ -59,7 +63,23 @@ def test_counts_are_those_of_the_graph() -> None:
     assert activations == ["relu6", "none", "relu6", "none", "relu6", "none"]
 
 
-@pytest.mark.parametrize("arch", [SMALL, mobilenet_v2(96, 0.5), Arch((1, 1, 1), 1, ()), replace(SMALL, anchors=5)])
+def test_squeeze_and_excitation_and_hard_swish() -> None:
+    """Its layers are between the means of what a projection reads and their gate; a projection alone has none."""
+    assert [block.squeezed for block in blocks(V3)] == [0, 8, 8, 16, 0, 0] and rounded(24 / 4) == 8 == rounded(8 / 4)
+    excited = 2 * (8 * 8 + 24 * 8 + 64 * 16)
+    plain = replace(V3, groups=tuple(replace(group, squeeze=0) for group in V3.groups))
+    assert macs(V3) - macs(plain) == weights(V3) - weights(plain) == excited
+    graph = to_graph("squeezed", blocks(V3), V3.classes)
+    assert macs_original(graph) == macs(V3)
+    assert sum(t.bytes for name, t in graph.tensors.items() if name.startswith("weights")) == weights(V3)
+    kinds = [op.kind for op in graph.ops]
+    assert kinds.count("hard_swish") == 1 + 2 + 2 + 1 and kinds.count("mul") == 2 * 3 and kinds.count("mean") == 3 + 1
+    image = np.random.default_rng(0).integers(-128, 128, (1, 32, 32, 3), np.int8)
+    values = ops.run(graph, {"image": image}, keep=True)
+    assert all(values[op.outputs[0]].std() > 2 for op in graph.ops), "no layer is constant"
+
+
+@pytest.mark.parametrize("arch", [V3, SMALL, mobilenet_v2(96, 0.5), Arch((1, 1, 1), 1, ()), replace(SMALL, anchors=5)])
 def test_json_there_and_back(arch: Arch) -> None:
     again = from_json(to_json(arch))
     assert again == arch and hash(again) == hash(arch) and len({arch, again}) == 1
@@ -92,6 +112,8 @@ def test_json_there_and_back(arch: Arch) -> None:
         ({"anchors": -1}, "anchors is -1"),
         ({"anchors": 2, "stem_stride": [2, 1]}, "a detector's stem_stride differs by side"),
         ({"anchors": 2, "classes": 0}, "2 anchors detect no class; give classes, or no anchors"),
+        ({"squeeze": -1}, r"groups\[1\].squeeze is -1"),
+        ({"activation": "swish"}, r"groups\[1\].activation is swish; it is one of relu6, hard_swish"),
         ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
     ],
 )
@@ -133,5 +155,5 @@ def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
 
 def test_a_file_from_before_there_were_detectors_is_a_classifier_s() -> None:
     record = json.loads(to_json(SMALL))
-    del record["anchors"]
+    del record["anchors"], record["activation"], record["groups"][0]["squeeze"], record["groups"][1]["activation"]
     assert from_json(json.dumps(record)) == SMALL

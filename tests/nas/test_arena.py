@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from cases.archs import any_arch, graph_of, of_space, small_arch
 
 from tinyweave import toolchain
 from tinyweave.ir import CompileError
-from tinyweave.nas.arch import Arch, Group, mobilenet_v2
-from tinyweave.nas.arena import arena, forget, macs
+from tinyweave.nas.arch import ACTIVATIONS, Arch, Group, blocks, mobilenet_v2
+from tinyweave.nas.arena import arena, forget, least_arena, macs
+from tinyweave.nas.stage_one import unfused_bytes
 from tinyweave.nas.steps import cropped
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.planner import Choices
@@ -38,6 +40,32 @@ def test_small_networks_are_planned_alike(batch: int, streamed_inputs: bool) -> 
 
 def _tiny(seed: int) -> Arch:
     return any_arch(random.Random(seed), (1, 24), 2)
+
+
+def _tiny_v3(seed: int) -> Arch:
+    """With hard-swish in some groups, and squeeze and excitation in some."""
+    arch, rng = _tiny(seed), random.Random(seed)
+    groups = (
+        replace(group, activation=rng.choice(ACTIVATIONS), squeeze=rng.choice((0, 2, 4)) if seed % 2 else 0)
+        for group in arch.groups
+    )
+    return replace(arch, groups=tuple(groups), activation=rng.choice(ACTIVATIONS))
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_networks_like_mobilenet_v3_are_planned_alike(batch: int) -> None:
+    """Hard-swish has a fast form; squeeze and excitation is planned as a graph, and bounded by the fast form without it."""
+    bounded = 0
+    for seed in range(12 * batch, 12 * batch + 12):
+        arch, streamed = _tiny_v3(seed), seed % 4 > 1
+        overhead = 1.0 + seed % 7 / 5 if seed % 6 == 2 else None
+        assert agrees(arch, stream_inputs=streamed, max_mac_overhead=overhead), seed
+        exact, least = arena(arch, stream_inputs=streamed), least_arena(arch, stream_inputs=streamed)
+        has_squeeze = any(block.squeezed for block in blocks(arch))
+        assert least <= exact if has_squeeze else least == exact, seed
+        bounded += least < exact
+        assert unfused_bytes(arch) >= exact, seed
+    assert bounded > 0
 
 
 @pytest.mark.parametrize("schedule", ["layer", "patch"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.stripes import stripes
+from cases.stripes import TINY_V3, stripes
 from cases.waves import wave_files, waves
 
 pytest.importorskip("torch", reason="needs torch")
@@ -25,11 +25,14 @@ from tinyweave.nas.budget import Seconds
 from tinyweave.nas.costs import Costs, Target, costs, planned, too_large
 from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
 from tinyweave.nas.int8 import wilson
+from tinyweave.nas.prepare import Preparation, task_of
 from tinyweave.nas.proxies import ranked
 from tinyweave.nas.searching import SearchResult, best_first, drawn, search
-from tinyweave.nas.space import arch_of, largest, sampled, sensors, small_images, smallest
+from tinyweave.nas.space import Choice, arch_of, largest, mobilenet_v3, sampled, sensors, small_images, smallest
 from tinyweave.nas.workers import Workers
 from tinyweave.report.schema import faults, kind_of
+from tinyweave.report.search import card, search_record
+from tinyweave.tasks.dataset import Dataset
 
 BOARD = find("stm32f412")
 SPACE = sensors(24, 2)
@@ -265,12 +268,45 @@ def test_search_and_train_from_the_command_line(
     assert "--task speech is unknown; it is one of images, visual-wake-words, keywords" in capsys.readouterr().err
 
 
+@pytest.mark.emulator
+def test_a_network_for_smaller_images_sees_them_smaller(tmp_path: Path) -> None:
+    """Also: squeeze and excitation and hard-swish are deployed as they were planned."""
+    values, labels = stripes(100, 0)
+    parts = np.array([0, 0, 0, 1, 2] * 20, np.uint8)
+    data = Dataset("images", ("across", "along"), values, labels, parts, {"source": "images", "size": [8, 8]})
+    target = Target(BOARD, api.limits_of(BOARD, ram="8k", flash="96k"))
+    arch = arch_of(TINY_V3, Choice((6, 6), 1.0, (((3, 2),),), (0.5,)), 2)
+    found = search(data, TINY_V3, target, tmp_path, rungs=[Rung(1, 1)], archs=[arch])
+    assert found.deployment.verification.ok and found.deployment.profile.arena == planned(arch, target)[1].arena
+    (name,) = found.deployment.model.graph.inputs
+    assert found.deployment.model.graph.tensors[name].shape == (1, 6, 6, 1)
+    record = search_record(found, json.loads((tmp_path / "search.json").read_text()))
+    assert "of an image of 6 x 6" in card(record) and faults(record, "search") == ""
+    assert found.costs.ram == found.deployment.profile.ram
+
+
+def test_spaces_of_images(tmp_path: Path) -> None:
+    for number in range(40):
+        for label in ("a", "b"):
+            (tmp_path / label).mkdir(exist_ok=True)
+            image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'tinyweave[images]'")
+            image.new("L", (4, 4)).save(tmp_path / label / f"{number}.png")
+    _, space = task_of("images", tmp_path, Preparation((96, 64), 1, space="mobilenet_v3_by_group"))
+    assert space == mobilenet_v3(((48, 32), (60, 40), (72, 48), (84, 56), (96, 64)), 1, by_group=True)
+    for prepared, message in (
+        (Preparation((48, 48), space="mobilenet_v3"), "--space mobilenet_v3 is for larger images; give --size 64 or more"),
+        (Preparation(space="vgg"), "--space vgg is unknown; it is one of auto, mobilenet_v3"),
+    ):
+        with pytest.raises(CompileError, match=message):
+            task_of("images", tmp_path, prepared)
+    with pytest.raises(CompileError, match="--space mobilenet_v3 is one of images; leave it out for sensors"):
+        task_of("sensors", tmp_path, Preparation(space="mobilenet_v3"))
+
+
 @pytest.mark.sweep
 @pytest.mark.emulator
 def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'tinyweave[images]'")
-    from tinyweave.nas.prepare import Preparation
-
     monkeypatch.setattr(halving, "RUNGS", ((2, 20),))
     monkeypatch.setattr(searching, "_measured", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "POOL", 1)

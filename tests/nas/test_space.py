@@ -17,6 +17,7 @@ from tinyweave.nas.space import (
     crossed,
     keywords,
     largest,
+    mobilenet_v3,
     mutated,
     networks_in,
     sampled,
@@ -25,13 +26,17 @@ from tinyweave.nas.space import (
     smallest,
 )
 
-SPACES = (MOBILE, MOBILE_1280, small_images(), small_images((24, 32, 48), 1), keywords(), keywords((49, 40)), sensors(128, 3))
+SPACES = (
+    *(MOBILE, MOBILE_1280, small_images(), small_images((24, 32, 48), 1), keywords(), keywords((49, 40)), sensors(128, 3)),
+    *(mobilenet_v3(), mobilenet_v3(((64, 48), (80, 60)), 1, by_group=True)),
+)
 
 
 def is_of(space: SearchSpace, choice: Choice) -> bool:
     return (
         choice.size in space.sizes
-        and choice.width in space.widths
+        and {choice.width, *choice.widths} <= set(space.widths)
+        and len(choice.widths) == (len(space.groups) if space.by_group else 0)
         and all(
             len(blocks) in group.depths and all(k in group.kernels and e in group.expansions for k, e in blocks)
             for group, blocks in zip(space.groups, choice.blocks, strict=True)
@@ -59,6 +64,36 @@ def test_tinynas_space() -> None:
     assert [group.width for group in arch.groups] == [8, 16, 24, 40, 48, 96, 160] and (arch.stem, arch.last) == (16, 0)
     assert arch_of(MOBILE_1280, sampled(MOBILE_1280, random.Random(1), width=0.3), 100).last == 1280
     assert arch_of(MOBILE_1280, sampled(MOBILE_1280, random.Random(1), width=1.0), 100).last == 1280
+
+
+def test_mobilenet_v3_space() -> None:
+    """Channels of MobileNetV3-Large, with squeeze and excitation and hard-swish in the groups that have them there."""
+    space = mobilenet_v3()
+    assert networks_in(space) == 9 * 3 * (9**2 + 9**3 + 9**4) ** 5
+    assert networks_in(mobilenet_v3(by_group=True)) == networks_in(space) * 3**6
+    arch = arch_of(space, largest(space), 1000)
+    assert [(group.width, group.stride, group.squeeze) for group in arch.groups] == [
+        *((16, 1, 0), (24, 2, 0), (40, 2, 4), (80, 2, 0), (112, 1, 4), (160, 2, 4)),
+    ]
+    assert [group.activation for group in arch.groups] == ["relu6"] * 3 + ["hard_swish"] * 3
+    assert (arch.stem, arch.last, arch.activation, arch.image) == (16, 960, "hard_swish", (256, 256, 3))
+    assert arch_of(space, largest(space, width=0.5), 2).last == 480, "a joint space makes the last one narrower, too"
+    squeezed = [block.squeezed for block in blocks(arch)]
+    assert squeezed == [0] * 6 + [40, 64, 64, 64] + [0] * 4 + [120, 168, 168, 168] + [168, 240, 240, 240] + [0]
+
+
+def test_groups_have_widths_of_their_own() -> None:
+    space = mobilenet_v3(by_group=True)
+    choice = smallest(space)._replace(width=0.75, widths=(0.5, 1.0, 0.75, 0.5, 1.0, 0.75))
+    arch = arch_of(space, choice, 10)
+    assert [group.width for group in arch.groups] == [8, 24, 32, 40, 112, 120] and (arch.stem, arch.last) == (16, 720)
+    assert sampled(space, random.Random(0), width=0.75).widths == (0.75,) * 6, "a width that is asked for is that of all"
+    other, rng = choice._replace(widths=(1.0,) * 6), random.Random(1)
+    crossings = Counter(width for _ in range(200) for width in crossed(choice, other, rng).widths[3:4])
+    assert set(crossings) == {0.5, 1.0} and min(crossings.values()) > 60
+    mutants = [mutated(space, choice, 0.3, rng).widths for _ in range(500)]
+    changed = sum(own != new for widths in mutants for own, new in zip(choice.widths, widths, strict=True))
+    assert abs(changed - 500 * 6 * 0.3 * 2 / 3) < 100, "one of three draws is the same again"
 
 
 def test_all_choices_are_drawn_alike() -> None:

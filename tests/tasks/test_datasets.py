@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tinyweave.ir import CompileError
-from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, part_of
+from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, part_of, sized
 from tinyweave.tasks.images import read_images
 from tinyweave.tasks.sensors import read_rows, read_sensors
 from tinyweave.tasks.sounds import fitted, read_sounds
@@ -76,6 +76,22 @@ def test_images(tmp_path: Path) -> None:
     cats = made.labels == 0
     assert (more.parts[more.labels == 0] == made.parts[cats]).all(), "a new class moves nothing"
     assert read_images(tmp_path, (4, 5), 1).values.shape[-1] == 1
+
+
+def test_images_in_another_size() -> None:
+    """Means of the pixels that lie in each, halves rounded up, as torch's interpolation by area has them."""
+    values = np.random.default_rng(0).integers(-128, 128, (300, 12, 9, 3), np.int8)
+    data = Dataset("images", ("a", "b"), values, np.zeros(300, np.int64), np.zeros(300, np.uint8), {"size": [12, 9]})
+    assert sized(data, (12, 9)) is data
+    small = sized(data, (8, 3))
+    assert small.values.shape == (300, 8, 3, 3) and small.preparation["size"] == [8, 3] and data.preparation["size"] == [12, 9]
+    for number, row, column in ((0, 0, 0), (299, 5, 2), (256, 7, 1)):
+        rows = slice(12 * row // 8, -(-12 * (row + 1) // 8))
+        pixels = values[number, rows, 3 * column : 3 * column + 3].astype(np.float64)
+        np.testing.assert_array_equal(small.values[number, row, column], np.floor(pixels.mean((0, 1)) + 0.5))
+    torch = pytest.importorskip("torch", reason="needs torch")
+    means = torch.nn.functional.interpolate(torch.from_numpy(values).permute(0, 3, 1, 2).double(), (8, 3), mode="area")
+    assert (means.permute(0, 2, 3, 1).numpy() - small.values).__abs__().max() <= 0.5
 
 
 def test_folders_of_parts(tmp_path: Path) -> None:

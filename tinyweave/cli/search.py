@@ -92,6 +92,14 @@ def search(
     against: Annotated[
         list[str] | None, typer.Option("--against", metavar="ram|flash|macs|ms|mj", help="Supernet: make this small, too.")
     ] = None,
+    space: Annotated[
+        str,
+        typer.Option(
+            "--space",
+            metavar="auto|mobilenet_v3|mobilenet_v3_by_group",
+            help="Images: networks with squeeze and excitation, whose image and width are searched, too.",
+        ),
+    ] = "auto",
     size: Size = "32",
     channels: Channels = 3,
     bands: Bands = 40,
@@ -109,7 +117,7 @@ def search(
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
     heard = chosen["seconds"], bands, chosen["by_speaker"]
-    prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen))
+    prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen), space=space)
     target = _target(chosen)
     with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)

@@ -2,7 +2,8 @@
 
 A convolution (the stem), groups of bottlenecks of one width, a 1x1 convolution, the mean, a classifier. A map of one row is a
 signal: windows on it have one row and run along the columns.
-Source: MobileNetV2 (arXiv 1801.04381); depth, kernel, expansion may differ by block, as in TinyNAS (arXiv 2007.10319).
+Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel, expansion may differ by block, as in TinyNAS (arXiv 2007.10319); squeeze
+and excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..papers.chain import ChainLayer
 
 LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
+ACTIVATIONS = ("relu6", "hard_swish")
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
@@ -29,19 +31,23 @@ class Group:
     """Bottlenecks with `width` channels out of each, of which the first has the stride; papers call it a stage.
 
     kernels, expansions: one per bottleneck. Expansion 1 needs no layer, nor does kernel 1, with which a stride cannot be.
+    squeeze: what the channels that a projection reads are divided by in squeeze and excitation before it; 0: there is none.
+    activation: one of ACTIVATIONS, after all layers but projections.
     """
 
     width: int
     stride: int
     kernels: tuple[int, ...]
     expansions: tuple[int, ...]
+    squeeze: int = 0
+    activation: str = ACTIVATIONS[0]
 
 
 @dataclass(frozen=True)
 class Arch:
     """image: rows, columns and channels of the input. stem, last: channels of the first and last convolution. 0 in last and
     classes: none. stem_kernel, stem_stride: rows and columns. anchors: of a detector, whose head has so many boxes per pixel of
-    the last map; 0: a classifier."""
+    the last map; 0: a classifier. activation: of the first and the last convolution."""
 
     image: tuple[int, int, int]
     stem: int
@@ -51,14 +57,20 @@ class Arch:
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
     anchors: int = 0
+    activation: str = ACTIVATIONS[0]
 
 
 class Block(NamedTuple):
-    """Layers one after the other; with the input added to the last one's output or not; without an activation there or not."""
+    """Layers one after the other; with the input added to the last one's output or not; without an activation there or not.
+
+    squeezed: channels between the two layers of squeeze and excitation, which scales what the last layer reads; 0: none.
+    """
 
     layers: tuple[ChainLayer, ...]
     residual: bool = False
     linear: bool = False
+    squeezed: int = 0
+    activation: str = ACTIVATIONS[0]
 
 
 def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000) -> Arch:
@@ -83,31 +95,37 @@ def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride
     return ChainLayer(*size, c_in, c_out, (rows, columns), (row_step, column_step), ((rows // 2,) * 2, (columns // 2,) * 2))
 
 
-def bottleneck(size: Size, channels: tuple[int, int, int], kernel: int, stride: int) -> Block:
+def bottleneck(
+    size: Size, channels: tuple[int, int, int], kernel: int, stride: int, *, squeeze: int = 0, activation: str = ACTIVATIONS[0]
+) -> Block:
     """Return a block that expands, convolves by depth and projects, with a residual where the shapes allow it. channels: in,
-    middle, out."""
+    middle, out. squeeze, activation: as of a Group; a block of a projection alone is not squeezed."""
     c_in, c_mid, c_out = channels
     convolutions = [convolution(size, c_in, c_mid)] if c_mid != c_in else []
     if kernel > 1:
         by_depth = convolution(size, c_mid, c_mid, (kernel, kernel), (stride, stride))
         convolutions.append(by_depth._replace(depthwise=True))
         size = by_depth.h_out, by_depth.w_out
-    return Block((*convolutions, convolution(size, c_mid, c_out)), stride == 1 and c_in == c_out, linear=True)
+    squeezed = rounded(c_mid / squeeze) if squeeze and convolutions else 0
+    residual = stride == 1 and c_in == c_out
+    return Block((*convolutions, convolution(size, c_mid, c_out)), residual, True, squeezed, activation)
 
 
 def blocks(arch: Arch) -> list[Block]:
     """Return all blocks but the classifier; of a detector its head is the last one."""
     *size, channels = arch.image
-    sequence = [Block((convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride),))]
+    stem = convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
+    sequence = [Block((stem,), activation=arch.activation)]
     for group in arch.groups:
+        about: dict[str, Any] = {"squeeze": group.squeeze, "activation": group.activation}
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
             before = sequence[-1].layers[-1]
             widths = before.c_out, before.c_out * expansion, group.width
-            sequence.append(bottleneck((before.h_out, before.w_out), widths, kernel, 1 if index else group.stride))
+            sequence.append(bottleneck((before.h_out, before.w_out), widths, kernel, 1 if index else group.stride, **about))
     before = sequence[-1].layers[-1]
     size = before.h_out, before.w_out
     if arch.last:
-        sequence.append(Block((convolution(size, before.c_out, arch.last),)))
+        sequence.append(Block((convolution(size, before.c_out, arch.last),), activation=arch.activation))
     if arch.anchors:
         sequence.append(Block((convolution(size, sequence[-1].layers[-1].c_out, head_channels(arch)),), linear=True))
     return sequence
@@ -129,12 +147,19 @@ def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
 
 def macs(arch: Arch) -> int:
     """Return multiply-accumulates of an inference, padding included."""
-    return cost.macs(layers(blocks(arch))) + classifier(arch)
+    sequence = blocks(arch)
+    return cost.macs(layers(sequence)) + excitation(sequence) + classifier(arch)
 
 
 def weights(arch: Arch) -> int:
     """Return bytes of int8 weights: without biases, tables, code."""
-    return sum(layer.macs_per_pixel for layer in layers(blocks(arch))) + classifier(arch)
+    sequence = blocks(arch)
+    return sum(layer.macs_per_pixel for layer in layers(sequence)) + excitation(sequence) + classifier(arch)
+
+
+def excitation(sequence: Iterable[Block]) -> int:
+    """Return multiply-accumulates of the layers of squeeze and excitation, and as many weights."""
+    return sum(2 * block.squeezed * block.layers[-1].c_in for block in sequence)
 
 
 def classifier(arch: Arch) -> int:
@@ -155,6 +180,7 @@ def verify(arch: Arch) -> Arch:
     _number("last", arch.last, lower_bound=0)
     _number("classes", arch.classes, lower_bound=0)
     _number("anchors", arch.anchors, lower_bound=0)
+    _activation("activation", arch.activation)
     if arch.anchors and not arch.classes:
         raise CompileError(f"architecture: {arch.anchors} anchors detect no class", "give classes, or no anchors")
     if arch.anchors and arch.stem_stride[0] != arch.stem_stride[1]:
@@ -171,6 +197,8 @@ def verify(arch: Arch) -> Arch:
             _number(f"{where}.expansions[{index}]", expansion)
             if kernel % 2 == 0:
                 raise CompileError(f"architecture: {where}.kernels[{index}] is {kernel}", "kernels are odd")
+        _number(f"{where}.squeeze", group.squeeze, lower_bound=0)
+        _activation(f"{where}.activation", group.activation)
         if group.stride > 1 and group.kernels[0] == 1:
             raise CompileError(f"architecture: {where} has stride 2 and kernel 1", "give its first block kernel 3 or more")
     return arch
@@ -180,6 +208,12 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
     if type(value) is not int or not lower_bound <= value <= upper_bound:  # True is an int too
         shown = f"{value}"[:40] if isinstance(value, int | float) else type(value).__name__
         raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {lower_bound} to {upper_bound}")
+
+
+def _activation(name: str, value: object) -> None:
+    if value not in ACTIVATIONS:
+        shown = value[:40] if isinstance(value, str) else type(value).__name__
+        raise CompileError(f"architecture: {name} is {shown}", f"it is one of {', '.join(ACTIVATIONS)}")
 
 
 def _numbers(name: str, values: object, count: int) -> None:
@@ -194,16 +228,18 @@ def to_json(arch: Arch) -> str:
 
 
 def from_json(text: str) -> Arch:
-    """Read an architecture, all of whose fields must be there; raises CompileError where it is none."""
+    """Read an architecture, all of whose fields without a default must be there; raises CompileError where it is none."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CompileError(f"architecture: not JSON: {error}", "give what tinyweave.nas.arch.to_json wrote") from error
     if isinstance(record, dict):
-        record = {"anchors": 0, **record}  # which files had no word for, when there were classifiers only
+        record = {"anchors": 0, "activation": ACTIVATIONS[0], **record}  # which older files have no word for
     _fields("the whole", record, Arch)
     groups = []
     for number, group in enumerate(_list("groups", record["groups"])):
+        if isinstance(group, dict):
+            group = {"squeeze": 0, "activation": ACTIVATIONS[0], **group}
         _fields(f"groups[{number}]", group, Group)
         lists = {key: tuple(_list(f"groups[{number}].{key}", group[key])) for key in ("kernels", "expansions")}
         groups.append(Group(**{**group, **lists}))

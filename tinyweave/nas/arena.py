@@ -1,11 +1,13 @@
 """What an architecture needs of RAM, without its graph, for searches that ask of a hundred thousand. In: an Arch. Out: bytes.
 
-The network is that of `network.to_graph` as the passes leave it, in which no channel is constant.
+The network is that of `network.to_graph` as the passes leave it, in which no channel is constant. Squeeze and excitation has no
+fast form, for its maps have two readers: such networks are planned as graphs, and bounded from below by those without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from ..ir import CompileError, Graph
@@ -14,7 +16,7 @@ from ..passes import PASSES, shrink_channels, strip_transposes
 from ..planning.planner import Choices
 from ..planning.schedules import more_work
 from . import ram_model
-from .arch import Arch, Block, blocks
+from .arch import Arch, Block, blocks, excitation
 from .network import to_graph
 from .steps import Step, cropped
 
@@ -29,13 +31,21 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
     `lower_bound`, and few arenas need more; with tiles of several rows, which may need less than is counted, some need less.
 
     With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels. Schedules
-    but `best` and `layer`, and `best` where no compiler is found, are planned as graphs, which takes a hundred times as long.
+    but `best` and `layer`, `best` where no compiler is found, and squeeze and excitation are planned as graphs, which takes a
+    hundred times as long.
     """
     if arch.anchors:
         raise CompileError("the network is a detector", "give a classifier: others are planned as graphs")
     return arena_of(
         blocks(arch), arch.classes, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, schedule=schedule
     )
+
+
+def least_arena(arch: Arch, *, stream_inputs: bool = False) -> int:
+    """Return bytes that no plan of the network needs fewer than that computes nothing twice, in the time of the fast form: of a
+    network with squeeze and excitation the arena without it, in which its maps need not wait for their means; else `arena`."""
+    groups = tuple(replace(group, squeeze=0) for group in arch.groups)
+    return arena(replace(arch, groups=groups), stream_inputs=stream_inputs)
 
 
 def arena_of(
@@ -47,10 +57,11 @@ def arena_of(
     schedule: str = "best",
 ) -> int:
     """Return the same of blocks, with or without a mean and a classifier behind them; arguments as for `network.to_graph`."""
+    is_chain = not any(block.squeezed for block in blocks)
     chain = _chain(blocks, classes)
-    if schedule == "layer" and not stream_inputs:
+    if is_chain and schedule == "layer" and not stream_inputs:
         return ram_model.layer_by_layer(chain)
-    if schedule == "best":
+    if is_chain and schedule == "best":
         budget = more_work(ram_model.macs(chain), 1.0 if max_mac_overhead is None else max_mac_overhead)
         found = ram_model.least_bytes(chain, streamed_inputs=stream_inputs, budget=budget)
         if found is not None:
@@ -71,11 +82,12 @@ def graph_of(blocks: Sequence[Block], classes: int | None) -> Graph:
 
 def macs(arch: Arch) -> int:
     """Return multiply-accumulates that the network has, borders clipped."""
-    return ram_model.macs(_chain(blocks(arch), arch.classes))
+    sequence = blocks(arch)
+    return ram_model.macs(_chain(sequence, arch.classes)) + excitation(sequence)
 
 
 def _chain(blocks: Sequence[Block], classes: int | None) -> Chain:
-    """Return the network op by op; CompileError where channels are no multiple of a word."""
+    """Return the network op by op, without squeeze and excitation; CompileError where channels are no multiple of a word."""
     stem = blocks[0].layers
     if not all(layer.is_square for layer in stem):
         raise CompileError(f"the image is {stem[0].h} x {stem[0].w}", "give a square one: others are planned as graphs")
@@ -94,7 +106,12 @@ def _head(side: int, channels: int, classes: int) -> tuple[Step, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _steps(block: Block) -> tuple[Step, ...]:
-    chain = [_step(layer) for layer in block.layers]
+    chain = list[Step]()
+    for index, layer in enumerate(block.layers):
+        chain.append(_step(layer))
+        if block.activation == "hard_swish" and not (block.linear and index == len(block.layers) - 1):
+            side, channels = chain[-1].side_out, chain[-1].c_out
+            chain.append(Step("hard_swish", side, channels, channels, side))
     for step in chain:
         if step.c_out % WORD:
             raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")

@@ -20,7 +20,7 @@ from ..passes import run_passes
 from ..planning import Plan
 from ..results import Limits, Model, Profile
 from .arch import Arch, blocks, macs, weights
-from .arena import arena
+from .arena import least_arena
 from .network import to_graph
 
 NAME = "network"
@@ -132,7 +132,7 @@ def too_large(arch: Arch, target: Target) -> bool:
     if limits.ram is None or target.max_mac_overhead is not None or limits.maps:
         return False
     try:
-        return arena(arch, stream_inputs=target.stream_inputs) > limits.ram
+        return least_arena(arch, stream_inputs=target.stream_inputs) > limits.ram
     except CompileError:  # the least arena is known of square images of whole words of channels
         return False
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..progress import Progress, silent
 from ..tasks.boxes import head_of
-from ..tasks.dataset import Dataset
+from ..tasks.dataset import Dataset, sized
 from . import arch as archs
 from .arch import Arch
 from .workers import Workers
@@ -77,7 +77,8 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
     from .learning.module import module_of
     from .learning.train import Recipe, accuracy, fit, save, scores
 
-    data, module = load_data(Path(folder)), module_of(archs.from_json(arch), seed)
+    given = archs.from_json(arch)
+    data, module = sized(load_data(Path(folder)), given.image[:2]), module_of(given, seed)
     head, (unseen, labels) = head_of(data), data.part("validation")
     if start is not None:
         module.load_state_dict(torch.load(start, weights_only=True))
@@ -116,7 +117,8 @@ def _timed(arch: str, folder: str, steps: int) -> tuple[float, float]:
     from .learning.train import Recipe, fit, scores
 
     begin = time.perf_counter()
-    data, module = load_data(Path(folder)), module_of(archs.from_json(arch))
+    given = archs.from_json(arch)
+    data, module = sized(load_data(Path(folder)), given.image[:2]), module_of(given)
     (values, labels), (unseen, _) = data.part("train"), data.part("validation")
     batch = batch_of(data)
     count, some = min(len(values), steps * batch), unseen[: steps * batch]

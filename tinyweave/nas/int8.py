@@ -10,7 +10,7 @@ from typing import Any
 from .. import api
 from ..ir import CompileError
 from ..tasks.boxes import head_of
-from ..tasks.dataset import SCALE, Dataset
+from ..tasks.dataset import SCALE, Dataset, sized
 from .arch import Arch
 from .costs import NAME
 from .precision import precision
@@ -22,7 +22,7 @@ DEVIATES = 1.96  # standard deviations either side of a 95 % interval
 def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
     """Return a trained network as an int8 model, its accuracy on the test part in float and in int8, and the latter's interval.
 
-    The int8 input is what the data set holds: the values themselves.
+    The int8 input is what the data set holds, images in the network's size: the values themselves.
     """
     import torch
 
@@ -30,6 +30,7 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
 
     module = module_of(arch)
     module.load_state_dict(torch.load(weights_file, weights_only=True))
+    data = sized(data, arch.image[:2])
     done = _int8(module.eval(), data)
     return done.model, *_judged(module, done, data, *data.part("test"))
 
@@ -63,6 +64,7 @@ def rehearsed(arch: Arch, data: Dataset) -> float:
     """Return the seconds that it takes to make a network int8 and to test it, from a few samples."""
     from .learning.module import module_of
 
+    data = sized(data, arch.image[:2])
     begin, (unseen, labels) = time.perf_counter(), data.part("test")
     module = module_of(arch).eval()
     done, times = _int8(module, data), [time.perf_counter() - begin]

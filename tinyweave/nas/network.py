@@ -16,6 +16,7 @@ from ..papers.chain import ChainLayer
 from .arch import Block
 
 SIX = Quant((float(np.float32(6 / 255)),), (-128,))  # of what relu6 leaves
+GATE = 0.2  # about what gates of random weights are
 RMS = 75  # of inputs and weights, about, as differences from their zero points
 
 
@@ -74,7 +75,29 @@ class Growth:
         dense = ("fully_connected", x, (classes, channels), (1, classes), self.quant())
         return self.filtered(*dense, **attrs) if classes else x
 
+    def excited(self, x: str, squeezed: int) -> str:
+        """Return a map scaled by channel with what two layers make of the channels' means: squeeze and excitation, with the
+        gate relu6(x + 3) / 6, as it is imported."""
+        shape, quant = self.tensors[x].shape, self.tensors[x].quant
+        channels, window = shape[3], {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0))}
+        axes = self.constant(f"axes_{len(self.ops)}", np.array([1, 2], np.int32))
+        gate = self.op("mean", (x, axes), (1, 1, 1, channels), quant, keep_dims=True)
+        for wide, activation in ((squeezed, "relu"), (channels, "relu6")):
+            c_in, made = self.tensors[gate].shape[3], SIX if activation == "relu6" else self.quant()
+            gate = self.filtered("conv_2d", gate, (wide, 1, 1, c_in), (1, 1, 1, wide), made, activation=activation, **window)
+        sixth = self.constant(
+            f"sixth_{len(self.ops)}", np.array([127], np.int8), Quant((float(np.float32(1 / 6 / 127)),), (0,))
+        )
+        gate = self.op(
+            "mul", (gate, sixth), (1, 1, 1, channels), Quant((float(np.float32(1 / 255)),), (-128,)), activation="none"
+        )
+        scaled = Quant((float(np.float32(GATE * self.tensors[x].scale)),), (0,))
+        return self.op("mul", (x, gate), shape, scaled, activation="none")
+
     def layer(self, x: str, layer: ChainLayer, activation: str) -> str:
+        if activation == "hard_swish":
+            x = self.layer(x, layer, "none")
+            return self.op("hard_swish", (x,), self.tensors[x].shape, self.quant())
         kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
         filters = (1, *layer.kernel, layer.c_out) if layer.depthwise else (layer.c_out, *layer.kernel, layer.c_in)
         shape, quant = (1, layer.h_out, layer.w_out, layer.c_out), SIX if activation == "relu6" else self.quant()
@@ -87,7 +110,7 @@ class Growth:
 
 
 def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
-    """Return an int8 graph with random weights and relu6 after all but projections.
+    """Return an int8 graph with random weights and activations after all but projections.
 
     With `classes` it ends with the mean of each channel and, for more than 0 of them, a classifier.
     """
@@ -96,8 +119,11 @@ def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, see
     x = "image"
     for block in blocks:
         skip = x
-        for layer in block.layers:
-            x = g.layer(x, layer, "none" if block.linear and layer is block.layers[-1] else "relu6")
+        for index, layer in enumerate(block.layers):
+            is_last = index == len(block.layers) - 1
+            if is_last and block.squeezed:
+                x = g.excited(x, block.squeezed)
+            x = g.layer(x, layer, "none" if block.linear and is_last else block.activation)
         if block.residual:
             x = g.op("add", (skip, x), g.tensors[x].shape, g.quant(), activation="none")
     if classes is not None:

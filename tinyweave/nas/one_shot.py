@@ -23,7 +23,7 @@ import numpy as np
 
 from ..ir import CompileError
 from ..progress import Progress, silent
-from ..tasks.dataset import Dataset
+from ..tasks.dataset import Dataset, sized
 from . import arch as archs
 from . import halving
 from .arch import Arch
@@ -100,8 +100,11 @@ def narrowed(space: SearchSpace, target: Target, classes: int, workers: Workers,
     """Return the space of the one width whose networks that fit have the most multiply-accumulates: stage one of TinyNAS.
 
     Compared are 80th percentiles, as the lecture has it. A supernet of all widths would learn mostly networks that do not fit.
+    A joint space stays as it is: its supernet holds all widths.
     """
     check_feasible(space, target, classes)
+    if space.joint:
+        return space
     found = dict[float, float]()
     for number, width in enumerate(space.widths):
         progress("choosing the width", number, len(space.widths))
@@ -198,6 +201,9 @@ def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
     return supernet, data
 
 
+_sized = lru_cache(maxsize=4)(sized)
+
+
 def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = None) -> float:
     """Return the accuracy on the validation part that a network has with its weights of the supernet, its norms calibrated on
     samples of the training part; write the weights to `end`."""
@@ -205,7 +211,9 @@ def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = No
     from .learning.train import accuracy, device, save
 
     supernet, data = _loaded(space, folder)
-    module = recalibrate(supernet.extract(archs.from_json(arch)).to(device()), data.part("train")[0])
+    given = archs.from_json(arch)
+    data = _sized(data, given.image[:2])
+    module = recalibrate(supernet.extract(given).to(device()), data.part("train")[0])
     if end is not None:
         save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
     return accuracy(module, *data.part("validation"))

@@ -14,9 +14,12 @@ from ..tasks.images import read_images
 from ..tasks.sensors import read_sensors
 from ..tasks.sounds import read_sounds
 from ..tasks.visual_wake_words import WANTED, read_visual_wake_words
-from .space import MOBILE, SearchSpace, detectors, keywords, sensors, small_images
+from .space import MOBILE, SearchSpace, detectors, keywords, mobilenet_v3, sensors, small_images
 
 TASKS = ("images", "visual-wake-words", "keywords", "sensors", "detection")
+SPACES = ("auto", "mobilenet_v3", "mobilenet_v3_by_group")  # of images
+EIGHTHS = range(4, 9)  # of the size that images are read in, of a joint space
+LEAST = 32  # rows and columns there
 SMALL = 64  # rows or columns up to which an image is a small one
 SIDES = range(8, 513)
 
@@ -25,7 +28,7 @@ SIDES = range(8, 513)
 class Preparation:
     """What is done to samples. size, channels: of images, rows and columns. seconds, bands, by_speaker: see `read_sounds`.
     window: rows of a sensor's values. classes, anchors, stride: of detection, see `read_detection`; of visual wake words
-    one class."""
+    one class. space: of SPACES, of images."""
 
     size: tuple[int, int] = (32, 32)
     channels: int = 3
@@ -36,21 +39,26 @@ class Preparation:
     classes: tuple[str, ...] = ()
     anchors: int = 5
     stride: int = 16
+    space: str = SPACES[0]
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
     """Return the samples of a folder, and the space that is searched for them."""
+    if prepared.space not in SPACES:
+        raise CompileError(f"--space {prepared.space} is unknown", f"it is one of {', '.join(SPACES)}")
+    if prepared.space != SPACES[0] and task not in ("images", "visual-wake-words"):
+        raise CompileError(f"--space {prepared.space} is one of images", f"leave it out for {task}")
     match task:
         case "images":
             size, channels = _checked(prepared)
-            return read_images(folder, size, channels, progress), _space(size, channels)
+            return read_images(folder, size, channels, progress), _space(size, channels, prepared.space)
         case "visual-wake-words":
             size, channels = _checked(prepared)
             if len(prepared.classes) > 1:
                 raise CompileError("visual wake words are of one class", "give --classes one, as person")
             about = {"wanted": prepared.classes[0] if prepared.classes else WANTED}
             data = read_visual_wake_words(folder, size, channels, **about, progress=progress)
-            return data, _space(size, channels)
+            return data, _space(size, channels, prepared.space)
         case "keywords":
             heard = prepared.seconds, prepared.bands
             data = read_sounds(folder, *heard, by_speaker=prepared.by_speaker, progress=progress)
@@ -66,8 +74,13 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
     raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
 
 
-def _space(size: tuple[int, int], channels: int) -> SearchSpace:
-    """Return the space that is searched for images of this size."""
+def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
+    """Return the space that is searched for images that are read in this size: a joint one has smaller ones, too."""
+    if name != SPACES[0]:
+        sizes = tuple((size[0] * part // 8, size[1] * part // 8) for part in EIGHTHS)
+        if min(sizes[0]) < LEAST:
+            raise CompileError(f"--space {name} is for larger images", f"give --size {2 * LEAST} or more")
+        return mobilenet_v3(sizes, channels, by_group=name == SPACES[2])
     space = small_images(channels=channels) if max(size) <= SMALL else replace(MOBILE, channels=channels)
     return replace(space, sizes=(size,))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..ir import CompileError
 from ..papers.patches import head_macs, patched_bytes, patched_macs, receptive_fields
-from .arch import Arch, Group, blocks, classifier, layers, macs, verify, weights
+from .arch import Arch, Group, blocks, classifier, excitation, layers, macs, verify, weights
 
 KERNEL = 3  # where the stride is 2: a smaller window would not see all of its input
 Copy = tuple[int, int, int]  # of a block: number of its group, kernel, expansion
@@ -43,7 +43,9 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
     all_layers = layers(blocks(arch))
     head = layers(blocks(arch)[: head_of(arch, factor)])
     run = head_macs(head, patch, clipped=clipped, split=split)
-    total = patched_macs(all_layers, len(head), patch, clipped=clipped, split=split) + classifier(arch)
+    total = (
+        patched_macs(all_layers, len(head), patch, clipped=clipped, split=split) + excitation(blocks(arch)) + classifier(arch)
+    )
     return Patches(
         fields=tuple(receptive_fields(head, patch, split=split)),
         halo=tuple(count / layer.macs - 1 for count, layer in zip(run, head, strict=True)),

@@ -28,7 +28,7 @@ from ..progress import Progress, silent
 from ..results import Deployment, Model
 from ..tasks import listening
 from ..tasks.boxes import head_of
-from ..tasks.dataset import Dataset
+from ..tasks.dataset import Dataset, sized
 from ..tasks.features import LogMel
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
@@ -195,8 +195,9 @@ def _search(
         arch, _ = candidates[best["candidate"]]
         progress("making the best one int8", 0, 1)
         cost = built(arch)
-        small, accuracy, interval = quantised(arch, folder / best["weights"], data)
-        deployment = deployed(small, target, data, folder, progress)
+        own = sized(data, arch.image[:2])
+        small, accuracy, interval = quantised(arch, folder / best["weights"], own)
+        deployment = deployed(small, target, own, folder, progress)
         result = SearchResult(
             arch,
             cost,

@@ -1,7 +1,8 @@
 """Search spaces: which architectures a search may choose from. In: a SearchSpace, a seeded generator. Out: Choices, Archs.
 
 A space fixes the groups and their strides; image, width, depth, kernels and expansions vary.
-Sources: TinyNAS (arXiv 2007.10319) for `mobile`; the others are of its form, for smaller inputs.
+Sources: TinyNAS (arXiv 2007.10319) for `mobile`; MobileNetV3 (arXiv 1905.02244) with the elastic blocks of once-for-all (arXiv
+1908.09791) and the joint image and width of MCUNetV2 (arXiv 2110.15352); the others are of TinyNAS' form, for smaller inputs.
 """
 
 from __future__ import annotations
@@ -13,25 +14,32 @@ from math import prod
 from typing import NamedTuple
 
 from ..ops.window import Size
-from .arch import Arch, Group, rounded, verify
+from .arch import ACTIVATIONS, Arch, Group, rounded, verify
 
 
 @dataclass(frozen=True)
 class ElasticGroup:
-    """A group of bottlenecks: channels at width 1, stride of the first one, and what each of the rest may be."""
+    """A group of bottlenecks: channels at width 1, stride of the first one, and what each of the rest may be.
+
+    squeeze, activation: as of `arch.Group`.
+    """
 
     width: int
     stride: int
     depths: tuple[int, ...]
     kernels: tuple[int, ...]
     expansions: tuple[int, ...]
+    squeeze: int = 0
+    activation: str = ACTIVATIONS[0]
 
 
 @dataclass(frozen=True)
 class SearchSpace:
     """sizes: rows and columns that the image may have. widths: factors of all channels but the image's. anchors: of a detector.
 
-    stem, last: channels of the first and last convolution at width 1. The last one is not made narrower than that; 0: none.
+    stem, last: channels of the first and last convolution at width 1. The last one is not made narrower than that, but in a
+    joint space; 0: none. activation: of both. joint: a supernet holds all widths, as MCUNetV2's; else one, chosen before it is
+    trained, as TinyNAS'. by_group: each group has a width of its own, the stem and the last one that of the Choice.
     """
 
     name: str
@@ -44,25 +52,30 @@ class SearchSpace:
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
     anchors: int = 0
+    activation: str = ACTIVATIONS[0]
+    joint: bool = False
+    by_group: bool = False
 
 
 class Choice(NamedTuple):
-    """A network of a space. blocks: per group, per bottleneck, its kernel and its expansion."""
+    """A network of a space. blocks: per group, per bottleneck, its kernel and its expansion. widths: of groups; (): `width`."""
 
     size: Size
     width: float
     blocks: tuple[tuple[tuple[int, int], ...], ...]
+    widths: tuple[float, ...] = ()
 
 
 def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
     """Return the architecture of a choice, with a classifier of so many classes."""
-    groups = []
-    for group, chosen in zip(space.groups, choice.blocks, strict=True):
+    groups, widths = [], choice.widths or (choice.width,) * len(space.groups)
+    for group, width, chosen in zip(space.groups, widths, choice.blocks, strict=True):
         kernels, expansions = zip(*chosen, strict=True)
-        groups.append(Group(rounded(group.width * choice.width), group.stride, kernels, expansions))
-    stem, last = rounded(space.stem * choice.width), rounded(space.last * max(choice.width, 1.0)) if space.last else 0
+        groups.append(Group(rounded(group.width * width), group.stride, kernels, expansions, group.squeeze, group.activation))
+    least = 0.0 if space.joint else 1.0
+    stem, last = rounded(space.stem * choice.width), rounded(space.last * max(choice.width, least)) if space.last else 0
     image, windows = (*choice.size, space.channels), (space.stem_kernel, space.stem_stride)
-    return verify(Arch(image, stem, tuple(groups), last, classes, *windows, space.anchors))
+    return verify(Arch(image, stem, tuple(groups), last, classes, *windows, space.anchors, space.activation))
 
 
 def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
@@ -70,25 +83,33 @@ def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, wi
     groups = []
     for group in space.groups:
         groups.append(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))))
-    return Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), tuple(groups))
+    drawn = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), tuple(groups))
+    if not space.by_group:
+        return drawn
+    return drawn._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
+
+
+def _extreme(space: SearchSpace, choice: Choice) -> Choice:
+    """Return a choice whose groups all have its width."""
+    return choice._replace(widths=(choice.width,) * len(space.groups)) if space.by_group else choice
 
 
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
     """Return the network with the most of everything."""
     groups = tuple(((max(s.kernels), max(s.expansions)),) * max(s.depths) for s in space.groups)
-    return Choice(size or max(space.sizes), width or max(space.widths), groups)
+    return _extreme(space, Choice(size or max(space.sizes), width or max(space.widths), groups))
 
 
 def smallest(space: SearchSpace) -> Choice:
     """Return the network with the least of everything."""
     groups = tuple(((min(s.kernels), min(s.expansions)),) * min(s.depths) for s in space.groups)
-    return Choice(min(space.sizes), min(space.widths), groups)
+    return _extreme(space, Choice(min(space.sizes), min(space.widths), groups))
 
 
 def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
     """Return a choice in which each gene is drawn anew with the probability `rate`.
 
-    Genes are the image, the width, and per group its depth and each block's kernel and expansion.
+    Genes are the image, the width, and per group its depth, its width where it has one, each block's kernel and expansion.
     """
     groups = []
     for group, blocks in zip(space.groups, choice.blocks, strict=True):
@@ -105,7 +126,8 @@ def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random)
         )
     size = rng.choice(space.sizes) if rng.random() < rate else choice.size
     width = rng.choice(space.widths) if rng.random() < rate else choice.width
-    return Choice(size, width, tuple(groups))
+    widths = tuple(rng.choice(space.widths) if rng.random() < rate else own for own in choice.widths)
+    return Choice(size, width, tuple(groups), widths)
 
 
 def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
@@ -115,13 +137,14 @@ def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
         shared = [(rng.choice((a[0], b[0])), rng.choice((a[1], b[1]))) for a, b in zip(ours, theirs, strict=False)]
         longer = max(ours, theirs, key=len)
         groups.append(tuple([*shared, *longer[len(shared) :]][: rng.choice((len(ours), len(theirs)))]))
-    return Choice(rng.choice((first.size, second.size)), rng.choice((first.width, second.width)), tuple(groups))
+    size, width = rng.choice((first.size, second.size)), rng.choice((first.width, second.width))
+    return Choice(size, width, tuple(groups), tuple(map(rng.choice, zip(first.widths, second.widths, strict=True))))
 
 
 def networks_in(space: SearchSpace) -> int:
     """Return how many networks a space holds."""
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
-    return len(space.sizes) * len(space.widths) * prod(per_group)
+    return len(space.sizes) * len(space.widths) ** (1 + len(space.groups) * space.by_group) * prod(per_group)
 
 
 def _block(group: ElasticGroup, rng: random.Random) -> tuple[int, int]:
@@ -149,6 +172,38 @@ MOBILE = SearchSpace(
     ),
 )
 MOBILE_1280 = replace(MOBILE, name="mobile_1280", last=1280)
+
+V3_SIZES = _squares(range(128, 257, 16))
+
+
+def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_group: bool = False) -> SearchSpace:
+    """Return a space of MobileNetV3-like networks, which a supernet holds with all images and widths; by_group: each group of
+    blocks has a width of its own. The dense layer of 1280 behind the mean is left out, as `mobile` leaves out its last 1280."""
+
+    def group(width: int, stride: int, squeeze: int, activation: str) -> ElasticGroup:
+        return ElasticGroup(width, stride, (2, 3, 4), (3, 5, 7), (3, 4, 6), squeeze, activation)
+
+    soft, hard = ACTIVATIONS
+    first = ElasticGroup(16, 1, (1,), (3,), (1,))
+    groups = (
+        group(24, 2, 0, soft),
+        group(40, 2, 4, soft),
+        group(80, 2, 0, hard),
+        group(112, 1, 4, hard),
+        group(160, 2, 4, hard),
+    )
+    return SearchSpace(
+        "mobilenet_v3_by_group" if by_group else "mobilenet_v3",
+        sizes,
+        channels,
+        widths=(0.5, 0.75, 1.0),
+        stem=16,
+        groups=(first, *groups),
+        last=960,
+        activation=hard,
+        joint=True,
+        by_group=by_group,
+    )
 
 
 def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:

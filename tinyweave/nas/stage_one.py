@@ -26,6 +26,7 @@ from .space import SearchSpace, arch_of, sampled
 Schedule = Literal["layer", "best"]
 By = Literal["mean", "p80"]
 PERCENTILE = 80
+EXCITED = 6  # bytes per channel: sums, and a mean or a gate on either side of a layer
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,19 @@ def fits(arch: Arch, limits: StageLimits) -> bool:
 
 
 def unfused_bytes(arch: Arch) -> int:
-    """Return RAM that is enough for any network whose layers run one by one, its skips kept: no plan need be worse."""
+    """Return RAM that is enough for any network whose layers run one by one, its skips kept: no plan need be worse.
+
+    Squeeze and excitation keeps the map that it scales beside its means, their sums of 4 bytes, and its two layers.
+    """
     largest = 0
     for block in blocks(arch):
         skip = block.layers[0].in_bytes if block.residual else 0
         largest = max(largest, *(skip + layer.in_bytes + layer.out_bytes for layer in block.layers))
         largest = max(largest, skip + 2 * block.layers[-1].out_bytes)
-    return largest
+        if block.squeezed:
+            largest = max(largest, skip + block.layers[-1].in_bytes + EXCITED * block.layers[-1].c_in)
+    last = block.layers[-1]
+    return max(largest, last.out_bytes + 5 * last.c_out, last.c_out + arch.classes)  # a mean and its sums, the classifier
 
 
 def stage_one(

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from ..kernels import overlap_distance as distance
 from ..ops.window import Window, all_taps_inside
 
-Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "mean", "fully_connected"]
+Kind = Literal["conv_2d", "depthwise_conv_2d", "add", "hard_swish", "mean", "fully_connected"]
 
 
 class Step(NamedTuple):
@@ -54,7 +54,7 @@ def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
 @lru_cache(maxsize=1 << 16)
 def macs_of(step: Step) -> int:
     """Return the multiply-accumulates of a step, borders clipped."""
-    if step.kind in ("add", "mean"):
+    if step.kind in ("add", "hard_swish", "mean"):
         return 0
     inside = all_taps_inside(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
     return inside * inside * step.c_out * (1 if step.kind == "depthwise_conv_2d" else step.c_in)
@@ -65,7 +65,7 @@ def distance_of(step: Step) -> int:
     """Return how far below its input the output of a step by itself must begin."""
     if step.kind == "fully_connected":
         return distance.of_rows(1, step.c_in, step.c_out)
-    if step.kind in ("add", "mean"):
+    if step.kind in ("add", "hard_swish", "mean"):
         return 0
     sides, windows = ((step.side,) * 2, (step.side_out,) * 2), (step.window,) * 2
     dense = {} if step.kind == "depthwise_conv_2d" else {"groups": 1, "at_once": 4}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..nas.arch import macs, to_json, weights
+from ..nas.arch import Arch, macs, to_json, weights
 from ..nas.halving import total_epochs
 from ..nas.searching import FIRMWARE, NAME, Rung, SearchResult
 from .columns import clean
@@ -45,7 +45,8 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "folder": str(found.folder),
         "firmware": str(found.folder / FIRMWARE),
         "model": str(found.folder / f"{NAME}.tflite"),
-        "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test", "preparation")},
+        "task": {key: run["data"][key] for key in ("kind", "classes", "train", "validation", "test")}
+        | {"preparation": _own_size(run["data"]["preparation"], found.arch)},
         "space": run["space"],
         "strategy": run["strategy"],
         "device": run["device"],
@@ -82,6 +83,11 @@ def search_record(found: SearchResult, run: Record) -> Record:
             {"candidate": number, "arch": to_json(archs[number])} for number in _front(candidates, run["against"] or ["ram"])
         ],
     }
+
+
+def _own_size(prepared: Record, arch: Arch) -> Record:
+    """Return what is done to samples for this network, whose images may be smaller than those that the search read."""
+    return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 
 def _front(candidates: list[Record], costs: list[str]) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ PARTS = ("train", "validation", "test")
 VALIDATION, TEST = 0.15, 0.2  # of all samples
 MAX_FILES = 1 << 20
 MAX_BYTES = 1 << 33  # of all samples as the network takes them
+RESIZED = 256  # samples at once
 MIN_OF_CLASS = 5  # samples of each class in training; fewer teach nothing
 SCALE = 1 / 128  # real value of one step of the network's input
 FOLDERS = "give a folder that has a folder of files for each class"
@@ -53,6 +54,27 @@ class Dataset:
 
     def counts(self) -> dict[str, int]:
         return {name: int((self.parts == number).sum()) for number, name in enumerate(PARTS)}
+
+
+def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
+    """Return images in another size (rows, columns): means of the pixels that lie in each, rounded.
+
+    The pixels are those of torch's interpolation by area: from floor(i * side / new) up to ceil((i + 1) * side / new).
+    """
+    if data.values.shape[1:3] == size:
+        return data
+    values = np.empty((len(data.values), *size, data.values.shape[3]), np.int8)
+    for first in range(0, len(values), RESIZED):
+        sums, count = data.values[first : first + RESIZED].astype(np.int64), 1
+        for axis, new in ((1, size[0]), (2, size[1])):
+            side, at = sums.shape[axis], np.arange(new)
+            begin, end = at * side // new, -(-(at + 1) * side // new)
+            before = np.insert(np.cumsum(sums, axis), 0, 0, axis)
+            sums = before.take(end, axis) - before.take(begin, axis)
+            count = count * (end - begin).reshape([-1 if other == axis else 1 for other in range(4)])
+        values[first : first + RESIZED] = (2 * sums + count) // (2 * count)
+    prepared = {**data.preparation, "size": list(size)} if "size" in data.preparation else data.preparation
+    return replace(data, values=values, preparation=prepared)
 
 
 @dataclass(frozen=True)

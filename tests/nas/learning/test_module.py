@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,11 +16,13 @@ from tinyweave import api  # noqa: E402
 from tinyweave.nas.arch import Arch, blocks, macs, weights  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.network import to_graph  # noqa: E402
-from tinyweave.nas.space import SearchSpace, arch_of, keywords, sampled, sensors, small_images  # noqa: E402
+from tinyweave.nas.space import SearchSpace, arch_of, keywords, mobilenet_v3, sampled, sensors, small_images  # noqa: E402
 from tinyweave.ops import macs_original  # noqa: E402
 from tinyweave.passes import run_passes  # noqa: E402
 from tinyweave.planning import plan  # noqa: E402
 
+V3 = mobilenet_v3(((64, 64),), by_group=True)
+V3 = replace(V3, groups=tuple(replace(group, depths=(1,)) for group in V3.groups))
 SPACES = (small_images(), keywords(), keywords((49, 40)), sensors(128, 3))
 
 
@@ -34,8 +38,11 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
     return module.eval()
 
 
-@pytest.mark.parametrize("space", SPACES, ids=lambda space: f"{space.name}-{space.sizes[0][1]}")
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("space", "seed"),
+    [*product(SPACES, (0, 1)), (V3, 0)],
+    ids=lambda each: f"{each.name}-{each.sizes[0][1]}" if isinstance(each, SearchSpace) else None,
+)
 def test_what_is_trained_is_what_was_planned(space: SearchSpace, seed: int) -> None:
     arch = arch_of(space, sampled(space, random.Random(seed), width=min(space.widths)), 5)
     rows, columns, channels = arch.image
@@ -46,7 +53,7 @@ def test_what_is_trained_is_what_was_planned(space: SearchSpace, seed: int) -> N
     drawn, _ = run_passes(to_graph("drawn", blocks(arch), arch.classes), float_io=False)
     assert [op.kind for op in deployed.ops] == [op.kind for op in drawn.ops]
     shapes = [[graph.tensors[op.outputs[0]].shape for op in graph.ops] for graph in (deployed, drawn)]
-    assert shapes[0] == shapes[1] and macs_original(deployed) == macs(arch)
+    assert shapes[0] == shapes[1] and macs_original(to_graph("whole", blocks(arch), arch.classes)) == macs(arch)
     for streamed in (True, False):
         arenas = [plan(graph, stream_inputs=streamed, core="cortex-m4").arena for graph in (deployed, drawn)]
         assert arenas[0] == arenas[1]

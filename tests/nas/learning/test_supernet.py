@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cases.stripes import TINY, stripes
+from cases.stripes import TINY, TINY_V3, stripes
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
@@ -23,6 +23,7 @@ from tinyweave.nas.space import (  # noqa: E402
     arch_of,
     keywords,
     largest,
+    mobilenet_v3,
     sampled,
     sensors,
     small_images,
@@ -30,7 +31,9 @@ from tinyweave.nas.space import (  # noqa: E402
 )
 
 MOBILE = replace(MOBILE_1280, sizes=((48, 48), (64, 64)), widths=(0.2, 0.3, 0.5))
-SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE)
+V3 = mobilenet_v3(((48, 32), (64, 48)), by_group=True)
+V3 = replace(V3, groups=tuple(replace(group, depths=group.depths[:2]) for group in V3.groups))  # a supernet of 40 M is slow
+SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3), MOBILE, V3)
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +98,9 @@ def test_the_largest_network_goes_in_and_comes_out() -> None:
     )
 
 
-def test_channels_are_sorted_and_the_largest_network_stays_what_it_is() -> None:
-    supernet, x = supernet_of(TINY).double(), torch.rand(4, 1, 8, 8, dtype=torch.float64)
+@pytest.mark.parametrize("space", [TINY, TINY_V3], ids=["plain", "squeezed"])
+def test_channels_are_sorted_and_the_largest_network_stays_what_it_is(space: SearchSpace) -> None:
+    supernet, x = supernet_of(space).double(), torch.rand(4, 1, 8, 8, dtype=torch.float64)
     before = supernet(x)
     units = supernet.units[1]
     unsorted = units["project"].weight.abs().sum((0, 2, 3))
@@ -104,19 +108,36 @@ def test_channels_are_sorted_and_the_largest_network_stays_what_it_is() -> None:
     norms = units["project"].weight.abs().sum((0, 2, 3))
     assert torch.equal(norms, unsorted.sort(descending=True).values) and not torch.equal(norms, unsorted)
     assert (supernet(x) - before).abs().max() < 1e-12, "only the order in which a projection adds up differs"
+    for excitation in supernet.excitations.values():
+        inner = excitation.expand.weight.abs().sum((0, 2, 3))
+        assert torch.equal(inner, inner.sort(descending=True).values)
 
 
-@pytest.mark.parametrize("distilled", [False, True])
-def test_all_networks_learn_at_once(distilled: bool) -> None:
+def test_squeeze_and_excitation_takes_the_first_channels() -> None:
+    supernet = supernet_of(TINY_V3)
+    arch = arch_of(TINY_V3, Choice((8, 8), 1.0, (((3, 2),),), (0.5,)), 5)
+    alone, whole = supernet.extract(arch)[1].excitation, supernet.excitations["1"]
+    assert (whole.reduce.weight.shape, alone.reduce.weight.shape) == ((16, 24, 1, 1), (8, 16, 1, 1))
+    assert torch.equal(alone.reduce.weight, whole.reduce.weight[:8, :16]) and torch.equal(
+        alone.reduce.bias, whole.reduce.bias[:8]
+    )
+    assert torch.equal(alone.expand.weight, whole.expand.weight[:16, :8])
+    assert torch.equal(alone.expand.bias, whole.expand.bias[:16]) and alone.expand.bias.std() > 0
+
+
+@pytest.mark.parametrize(
+    ("space", "distilled"), [(TINY, False), (TINY, True), (TINY_V3, False)], ids=["plain", "distilled", "squeezed"]
+)
+def test_all_networks_learn_at_once(space: SearchSpace, distilled: bool) -> None:
     data, unseen = stripes(512, 0), stripes(200, 1)
-    first = fit(module_of(arch_of(TINY, largest(TINY), 2)), *data, Recipe(2, batch=32))
-    supernet = Supernet(TINY, 2, transformed=True)
+    first = fit(module_of(arch_of(space, largest(space), 2)), *data, Recipe(2, batch=32))
+    supernet = Supernet(space, 2, transformed=True)
     supernet.load(first)
     supernet.sort()
     fit_supernet(supernet, *data, Recipe(3, batch=32, rate=0.05), distilled=distilled)
     rng, rates = random.Random(0), list[float]()
     for _ in range(4):
-        module = supernet.extract(arch_of(TINY, sampled(TINY, rng), 2))
+        module = supernet.extract(arch_of(space, sampled(space, rng, size=(8, 8)), 2))
         rates.append(accuracy(recalibrate(module, data[0]), *unseen))
         assert all(part.momentum == 0.1 for part in module.modules() if isinstance(part, torch.nn.BatchNorm2d))
     assert min(rates) > 0.9, rates

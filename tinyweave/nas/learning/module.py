@@ -6,11 +6,32 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ...papers.chain import ChainLayer
 from ..arch import Arch, Block, blocks
 
 FIRST = -4.0  # a detector's score of objects before any training: few cells have one
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu6": nn.ReLU6, "hard_swish": nn.Hardswish}
+
+
+class Excitation(nn.Module):
+    """Squeeze and excitation: a map scaled by channel with what two layers make of the channels' means."""
+
+    def __init__(self, channels: int, squeezed: int):
+        super().__init__()
+        self.reduce, self.expand = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return excited(x, self.reduce.weight, self.reduce.bias, self.expand.weight, self.expand.bias)
+
+
+def excited(x: Tensor, down: Tensor, down_bias: Tensor | None, up: Tensor, up_bias: Tensor | None) -> Tensor:
+    """Return a map [n, c, h, w] scaled by channel. down, up: weights of the two layers [c_out, c_in, 1, 1], and biases."""
+    inner = functional.relu(functional.conv2d(x.mean((2, 3), keepdim=True), down, down_bias))
+    return x * functional.hardsigmoid(functional.conv2d(inner, up, up_bias))
 
 
 class Bottleneck(nn.Module):
@@ -19,11 +40,15 @@ class Bottleneck(nn.Module):
     def __init__(self, block: Block):
         super().__init__()
         last = len(block.layers) - 1
-        units = [unit(layer, linear=block.linear and index == last) for index, layer in enumerate(block.layers)]
+        units = [
+            unit(layer, "" if block.linear and index == last else block.activation) for index, layer in enumerate(block.layers)
+        ]
         self.layers, self.residual = nn.Sequential(*units), block.residual
+        self.excitation = Excitation(block.layers[-1].c_in, block.squeezed) if block.squeezed else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.layers(x) if self.residual else self.layers(x)
+        made = self.layers(x) if self.excitation is None else self.layers[-1](self.excitation(self.layers[:-1](x)))
+        return x + made if self.residual else made
 
 
 class Mean(nn.Module):
@@ -33,12 +58,12 @@ class Mean(nn.Module):
         return x.mean((2, 3))
 
 
-def unit(layer: ChainLayer, *, linear: bool) -> nn.Sequential:
-    """Return a convolution, its norm, and relu6 unless it is linear."""
+def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
+    """Return a convolution, its norm, and its activation, if any."""
     pads = layer.padding[0][0], layer.padding[1][0]
     groups = layer.c_in if layer.depthwise else 1
     conv = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, layer.stride, pads, groups=groups, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([] if linear else [nn.ReLU6()]))
+    return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([ACTIVATIONS[activation]()] if activation else []))
 
 
 def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
@@ -59,12 +84,13 @@ def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
             if isinstance(part, nn.Conv2d):
                 fan_out = part.out_channels * math.prod(part.kernel_size) // part.groups
                 nn.init.normal_(part.weight, 0, math.sqrt(2 / fan_out))
+                if part.bias is not None:
+                    nn.init.zeros_(part.bias)
             elif isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, 0, 0.01)
                 nn.init.zeros_(part.bias)
         if arch.anchors:
             nn.init.normal_(module[-1].weight, 0, 0.01)
-            nn.init.zeros_(module[-1].bias)
             with torch.no_grad():
                 module[-1].bias.view(arch.anchors, -1)[:, 4] = FIRST
     return module

@@ -21,7 +21,7 @@ from ...progress import Progress, silent
 from ...tasks.dataset import SCALE
 from ..arch import Arch, Block, blocks
 from ..space import SearchSpace, arch_of, largest, sampled
-from .module import module_of
+from .module import ACTIVATIONS, Excitation, excited, module_of
 from .team import Team
 from .train import Recipe, as_tensor, fit, mixed
 
@@ -65,9 +65,31 @@ class ElasticUnit(nn.Module):
         return functional.batch_norm(x, None, None, *norm, training=True, eps=EPSILON)
 
 
+class ElasticExcitation(Excitation):
+    """Squeeze and excitation as wide as any network needs it; a network takes the first channels of both layers."""
+
+    def cut(self, channels: int, squeezed: int) -> dict[str, Tensor]:
+        """Return the weights that an Excitation of a network has, by their names there."""
+        cut = dict[str, Tensor]()
+        for name, layer, c_out, c_in in (
+            ("reduce", self.reduce, squeezed, channels),
+            ("expand", self.expand, channels, squeezed),
+        ):
+            cut |= {f"{name}.weight": layer.weight[:c_out, :c_in], f"{name}.bias": layer.bias[:c_out]}
+        return cut
+
+    def sort(self, order: Tensor) -> None:
+        """Put the channels of the map in this order, and those between the layers in that of their L1 norm."""
+        inner = self.expand.weight.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
+        self.expand.weight.copy_(self.expand.weight[order][:, inner])
+        self.expand.bias.copy_(self.expand.bias[order])
+        self.reduce.weight.copy_(self.reduce.weight[:, order][inner])
+        self.reduce.bias.copy_(self.reduce.bias[inner])
+
+
 class Supernet(nn.Module):
     """units: per block of the largest network, its layers by their part in it: expand, depthwise, project, the last of which a
-    layer by itself is, too. The order of channels between bottlenecks is not changed by `sort`."""
+    layer by itself is, too; excitations: by block. The order of channels between bottlenecks is not changed by `sort`."""
 
     def __init__(self, space: SearchSpace, classes: int, *, transformed: bool = False, seed: int = 0):
         super().__init__()
@@ -87,25 +109,38 @@ class Supernet(nn.Module):
                 )
                 for index, block in enumerate(sequence)
             )
+            self.excitations = nn.ModuleDict(
+                {
+                    str(index): ElasticExcitation(block.layers[-1].c_in, block.squeezed)
+                    for index, block in enumerate(sequence)
+                    if block.squeezed
+                }
+            )
             self.classifier = nn.Linear(sequence[-1].layers[-1].c_out, classes)
         self.load(module_of(self.largest, seed))
 
-    def blocks(self, arch: Arch) -> Iterator[tuple[Block, list[tuple[ElasticUnit, ChainLayer]]]]:
-        """Yield the blocks of a network of the space, and of each its layers, with the units that hold their weights."""
+    def blocks(self, arch: Arch) -> Iterator[tuple[Block, list[tuple[ElasticUnit, ChainLayer]], dict[str, Tensor]]]:
+        """Yield the blocks of a network of the space, of each its layers, with the units that hold their weights, and the
+        weights of its squeeze and excitation, if it has one."""
         places = [0] + [
             self.first[number] + index for number, group in enumerate(arch.groups) for index in range(len(group.kernels))
         ]
         for place, block in zip([*places, self.first[-1]], blocks(arch), strict=False):
-            yield block, [(self.units[place][part], layer) for part, layer in parts(block)]  # type: ignore[index]
+            layers = [(self.units[place][part], layer) for part, layer in parts(block)]  # type: ignore[index]
+            excitation = self.excitations[str(place)] if block.squeezed else None
+            yield block, layers, excitation.cut(block.layers[-1].c_in, block.squeezed) if excitation is not None else {}  # type: ignore[operator]
 
     def forward(self, x: Tensor, arch: Arch | None = None) -> Tensor:
         """Return the scores [batch, classes] of one network of the space, the largest if none is given."""
-        for block, layers in self.blocks(arch or self.largest):
-            skip = x
+        for block, layers, excitation in self.blocks(arch or self.largest):
+            skip, activate = x, ACTIVATIONS[block.activation]()
             for index, (unit, layer) in enumerate(layers):
+                is_last = index == len(layers) - 1
+                if is_last and excitation:
+                    x = excited(x, *(value.contiguous() for value in excitation.values()))
                 x = unit(x, layer)
-                if not block.linear or index < len(layers) - 1:
-                    x = functional.relu6(x)
+                if not block.linear or not is_last:
+                    x = activate(x)
             if block.residual:
                 x = skip + x
         x = x.mean((2, 3))
@@ -116,12 +151,14 @@ class Supernet(nn.Module):
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():
-            for index, (_, layers) in enumerate(self.blocks(arch)):
+            for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
                 for number, (unit, layer) in enumerate(layers):
                     name = f"{index}.layers.{number}"
                     state[f"{name}.0.weight"].copy_(unit.cut(layer))
                     state[f"{name}.1.weight"].copy_(unit.scale[: layer.c_out])
                     state[f"{name}.1.bias"].copy_(unit.shift[: layer.c_out])
+                for name, value in excitation.items():
+                    state[f"{index}.excitation.{name}"].copy_(value)
             *_, weight, bias = state
             state[weight].copy_(self.classifier.weight[:, : state[weight].shape[1]])
             state[bias].copy_(self.classifier.bias)
@@ -131,21 +168,24 @@ class Supernet(nn.Module):
         """Take the weights of the largest network, trained by itself."""
         state = module.state_dict()
         with torch.no_grad():
-            for index, (_, layers) in enumerate(self.blocks(self.largest)):
+            for index, (_, layers, excitation) in enumerate(self.blocks(self.largest)):
                 for number, (unit, _) in enumerate(layers):
                     name = f"{index}.layers.{number}"
                     unit.weight.copy_(state[f"{name}.0.weight"])
                     unit.scale.copy_(state[f"{name}.1.weight"])
                     unit.shift.copy_(state[f"{name}.1.bias"])
+                for name, value in excitation.items():
+                    value.copy_(state[f"{index}.excitation.{name}"])
             *_, weight, bias = state
             self.classifier.weight.copy_(state[weight])
             self.classifier.bias.copy_(state[bias])
 
     def sort(self) -> None:
         """Put the channels between the layers of each bottleneck in an order, those first whose weights in the projection have
-        the largest L1 norm; the largest network computes what it did before. So the first channels are worth most."""
+        the largest L1 norm, and so those inside squeeze and excitation; the largest network computes what it did before. So the
+        first channels are worth most."""
         with torch.no_grad():
-            for units in self.units:
+            for index, units in enumerate(self.units):
                 if "expand" in units:  # type: ignore[operator]
                     project = units["project"].weight  # type: ignore[index]
                     order = project.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
@@ -153,6 +193,8 @@ class Supernet(nn.Module):
                     for unit in (units[part] for part in ("expand", "depthwise") if part in units):  # type: ignore[index, operator]
                         for parameter in (unit.weight, unit.scale, unit.shift):
                             parameter.copy_(parameter[order])
+                    if str(index) in self.excitations:
+                        self.excitations[str(index)].sort(order)  # type: ignore[operator]
 
 
 def parts(block: Block) -> list[tuple[str, ChainLayer]]:
