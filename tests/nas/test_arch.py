@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tinyweave.ir import CompileError
 from tinyweave.nas.arch import (
     Arch,
     Group,
+    PlanGene,
     blocks,
     bottleneck,
     from_json,
@@ -79,7 +80,17 @@ def test_squeeze_and_excitation_and_hard_swish() -> None:
     assert all(values[op.outputs[0]].std() > 2 for op in graph.ops), "no layer is constant"
 
 
-@pytest.mark.parametrize("arch", [V3, SMALL, mobilenet_v2(96, 0.5), Arch((1, 1, 1), 1, ()), replace(SMALL, anchors=5)])
+@pytest.mark.parametrize(
+    "arch",
+    [
+        V3,
+        replace(V3, plan=PlanGene("best", True, 1.5)),
+        SMALL,
+        mobilenet_v2(96, 0.5),
+        Arch((1, 1, 1), 1, ()),
+        replace(SMALL, anchors=5),
+    ],
+)
 def test_json_there_and_back(arch: Arch) -> None:
     again = from_json(to_json(arch))
     assert again == arch and hash(again) == hash(arch) and len({arch, again}) == 1
@@ -114,11 +125,19 @@ def test_json_there_and_back(arch: Arch) -> None:
         ({"anchors": 2, "classes": 0}, "2 anchors detect no class; give classes, or no anchors"),
         ({"squeeze": -1}, r"groups\[1\].squeeze is -1"),
         ({"activation": "swish"}, r"groups\[1\].activation is swish; it is one of relu6, hard_swish"),
+        ({"plan": 3}, "plan has not the fields schedule, stream_inputs"),
+        (
+            {"plan": {"schedule": "fast", "stream_inputs": True, "max_mac_overhead": None}},
+            "plan.schedule is unknown; it is one",
+        ),
+        ({"plan": {"schedule": [], "stream_inputs": True, "max_mac_overhead": None}}, "plan.schedule is unknown"),
+        ({"plan": {"schedule": "best", "stream_inputs": 1, "max_mac_overhead": None}}, "plan.stream_inputs is not true or"),
+        ({"plan": {"schedule": "best", "stream_inputs": True, "max_mac_overhead": 0.5}}, "no factor; give 1 to 100, or null"),
         ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
     ],
 )
 def test_what_is_no_architecture(change: dict[str, Any], message: str) -> None:
-    record = json.loads(to_json(SMALL))
+    record = json.loads(to_json(V3 if set(change) <= {"squeeze", "activation"} else SMALL))
     for key, value in change.items():
         (record["groups"][1] if key in record["groups"][1] else record)[key] = value
     with pytest.raises(CompileError, match=message) as error:
@@ -155,5 +174,7 @@ def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
 
 def test_a_file_from_before_there_were_detectors_is_a_classifier_s() -> None:
     record = json.loads(to_json(SMALL))
-    del record["anchors"], record["activation"], record["groups"][0]["squeeze"], record["groups"][1]["activation"]
+    assert set(record) == {field.name for field in fields(Arch)} - {"activation", "plan"}, "nor have files of such networks now"
+    assert set(record["groups"][0]) == {"width", "stride", "kernels", "expansions"}
+    del record["anchors"]
     assert from_json(json.dumps(record)) == SMALL

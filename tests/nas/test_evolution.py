@@ -14,7 +14,8 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import evolution
-from tinyweave.nas.arch import Arch, macs, to_json
+from tinyweave.nas.arch import Arch, PlanGene, macs, to_json
+from tinyweave.nas.arena import arena
 from tinyweave.nas.costs import Costs, Target, costs
 from tinyweave.nas.evolution import (
     Evaluated,
@@ -25,8 +26,9 @@ from tinyweave.nas.evolution import (
     fronts,
     objectives,
     priced,
+    unplanned,
 )
-from tinyweave.nas.space import Choice, arch_of, sensors, smallest
+from tinyweave.nas.space import Choice, arch_of, planned, sensors, small_images, smallest
 
 SPACE = sensors(24, 2)
 BOARD = find("stm32f412")
@@ -200,3 +202,37 @@ def test_what_fits_and_was_not_needed_may_be_drawn_again() -> None:
 
     fits = lambda archs: [Costs(1, 1, 1, 1.0, {}) for _ in archs]  # noqa: E731
     assert [fitting(fits)[0][0] for _ in choices] == choices and not fitting(fits)
+
+
+def test_plans_are_bred_and_accuracy_is_measured_once(tmp_path: Path) -> None:
+    """A network is measured once, however it is planned; what it costs follows from its plan."""
+    space = planned(SPACE, stream_inputs=False, max_mac_overhead=None)
+    asked = list[Arch]()
+
+    def watched(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
+        asked.extend(archs)
+        return measure(archs)
+
+    found = evolve(space, TARGET, 2, Evolution(6, 3, 3, 6, 0.1, 3), watched, seed=2, price=cheap, file=tmp_path / "memory")
+    assert {each.arch.plan for each in found} == set(space.plans) and {each.choice.redistributed for each in found} == {
+        True,
+        False,
+    }
+    assert len(asked) == len(set(asked)) <= len(found) == 33 and all(arch.plan is None for arch in asked)
+    by_network = {unplanned(each.arch): each.accuracy for each in found}
+    assert all(by_network[unplanned(each.arch)] == each.accuracy for each in found)
+
+
+def test_costs_are_those_of_the_network_s_plan() -> None:
+    """The best plan takes less RAM than one of all layers apart; a limit that the former alone meets can be met."""
+    space = planned(small_images((24,)), stream_inputs=False, max_mac_overhead=None)
+    choice, target = smallest(space), replace(TARGET, limits=api.limits_of(BOARD))
+    arch = arch_of(space, choice, 2)
+    apart, best = (costs(replace(arch, plan=plan), target) for plan in space.plans)
+    assert best.ram < apart.ram and best == costs(unplanned(arch), target) and best.macs == apart.macs
+    enough = target.rest + arena(arch)
+    tight = replace(target, limits=api.limits_of(BOARD, ram=str(enough)))
+    check_feasible(space, tight, 2)
+    assert costs(arch, tight).fit and set(costs(replace(arch, plan=PlanGene("unfused")), tight).excess) == {"ram"}
+    with pytest.raises(CompileError, match="exceeds ram by 1"):
+        check_feasible(space, replace(target, limits=api.limits_of(BOARD, ram=str(enough - 1))), 2)

@@ -20,7 +20,7 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas import halving, searching
-from tinyweave.nas.arch import macs, weights
+from tinyweave.nas.arch import PlanGene, macs, weights
 from tinyweave.nas.budget import Seconds
 from tinyweave.nas.costs import Costs, Target, costs, planned, too_large
 from tinyweave.nas.halving import RUNGS, Rung, rungs_for, total_epochs
@@ -249,7 +249,8 @@ def test_search_and_train_from_the_command_line(
     monkeypatch.setattr(searching, "POOL", 1)
     wave_files(tmp_path / "data")
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
-    code = main(["search", *given, "--window", "24", "--minutes", "0.1", "--processes", "1", "-o", str(tmp_path / "found")])
+    numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan"]
+    code = main(["search", *given, *numbers, "-o", str(tmp_path / "found")])
     record = json.loads(capsys.readouterr().out)
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     assert seconds[0].found == 6 and all(0 <= value < 300 for value in vars(seconds[0]).values()), "measured"
@@ -263,6 +264,7 @@ def test_search_and_train_from_the_command_line(
     code = main(["train", arch, *given, "--epochs", "2", "-o", str(tmp_path / "trained")])
     trained = json.loads(capsys.readouterr().out)
     assert faults(record, "search") == "" and faults(trained, "search") == "" and kind_of(record) == "search"
+    assert json.loads(record["arch"])["plan"] == record["planning"] == trained["planning"] and "_planned" in record["space"]
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
     assert "--task speech is unknown; it is one of images, visual-wake-words, keywords" in capsys.readouterr().err
@@ -270,18 +272,21 @@ def test_search_and_train_from_the_command_line(
 
 @pytest.mark.emulator
 def test_a_network_for_smaller_images_sees_them_smaller(tmp_path: Path) -> None:
-    """Also: squeeze and excitation and hard-swish are deployed as they were planned."""
+    """Also: squeeze and excitation and hard-swish are deployed as they were planned, by the plan that the network carries."""
     values, labels = stripes(100, 0)
     parts = np.array([0, 0, 0, 1, 2] * 20, np.uint8)
     data = Dataset("images", ("across", "along"), values, labels, parts, {"source": "images", "size": [8, 8]})
     target = Target(BOARD, api.limits_of(BOARD, ram="8k", flash="96k"))
-    arch = arch_of(TINY_V3, Choice((6, 6), 1.0, (((3, 2),),), (0.5,)), 2)
+    arch = arch_of(TINY_V3, Choice((6, 6), 1.0, (((3, 2),),), (0.5,), PlanGene("best", True)), 2)
     found = search(data, TINY_V3, target, tmp_path, rungs=[Rung(1, 1)], archs=[arch])
     assert found.deployment.verification.ok and found.deployment.profile.arena == planned(arch, target)[1].arena
     (name,) = found.deployment.model.graph.inputs
     assert found.deployment.model.graph.tensors[name].shape == (1, 6, 6, 1)
+    assert found.deployment.plan.streamed_inputs == (name,), "as the network says, not the target"
     record = search_record(found, json.loads((tmp_path / "search.json").read_text()))
     assert "of an image of 6 x 6" in card(record) and faults(record, "search") == ""
+    assert "planned as the search chose it: schedule best, its input by rows" in card(record)
+    assert record["planning"] == {"schedule": "best", "stream_inputs": True, "max_mac_overhead": None}
     assert found.costs.ram == found.deployment.profile.ram
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from tinyweave.nas.arch import blocks, macs
+from tinyweave.nas.arch import PlanGene, blocks, macs
 from tinyweave.nas.space import (
     MOBILE,
     MOBILE_1280,
@@ -20,6 +21,7 @@ from tinyweave.nas.space import (
     mobilenet_v3,
     mutated,
     networks_in,
+    planned,
     sampled,
     sensors,
     small_images,
@@ -29,6 +31,7 @@ from tinyweave.nas.space import (
 SPACES = (
     *(MOBILE, MOBILE_1280, small_images(), small_images((24, 32, 48), 1), keywords(), keywords((49, 40)), sensors(128, 3)),
     *(mobilenet_v3(), mobilenet_v3(((64, 48), (80, 60)), 1, by_group=True)),
+    planned(small_images((32, 48)), stream_inputs=True, max_mac_overhead=1.2),
 )
 
 
@@ -37,6 +40,8 @@ def is_of(space: SearchSpace, choice: Choice) -> bool:
         choice.size in space.sizes
         and {choice.width, *choice.widths} <= set(space.widths)
         and len(choice.widths) == (len(space.groups) if space.by_group else 0)
+        and choice.plan in (space.plans or (None,))
+        and choice.redistributed <= space.heads
         and all(
             len(blocks) in group.depths and all(k in group.kernels and e in group.expansions for k, e in blocks)
             for group, blocks in zip(space.groups, choice.blocks, strict=True)
@@ -94,6 +99,32 @@ def test_groups_have_widths_of_their_own() -> None:
     mutants = [mutated(space, choice, 0.3, rng).widths for _ in range(500)]
     changed = sum(own != new for widths in mutants for own, new in zip(choice.widths, widths, strict=True))
     assert abs(changed - 500 * 6 * 0.3 * 2 / 3) < 100, "one of three draws is the same again"
+
+
+def test_plans_are_genes() -> None:
+    """From the plan that takes most RAM to that which takes least; without what is not allowed."""
+    unfused, best, by_rows, again = PlanGene("unfused"), PlanGene(), PlanGene("best", True), PlanGene("best", True, 1.2)
+    space = planned(small_images(), stream_inputs=True, max_mac_overhead=1.2)
+    assert space.plans == (unfused, best, by_rows, again) and space.name == "small_images_planned"
+    assert planned(small_images(), stream_inputs=False, max_mac_overhead=None).plans == (unfused, best)
+    assert networks_in(space) == 8 * networks_in(small_images()) and smallest(space).plan == again
+    drawn = [sampled(space, random.Random(seed)) for seed in range(400)]
+    for picked in (Counter(choice.plan for choice in drawn), Counter(choice.redistributed for choice in drawn)):
+        assert len(picked) in (2, 4) and min(picked.values()) > 0.7 * len(drawn) / len(picked)
+    assert arch_of(space, drawn[0], 10).plan == drawn[0].plan
+    children = [crossed(drawn[0]._replace(plan=unfused), drawn[0]._replace(plan=again), random.Random(n)) for n in range(40)]
+    assert {child.plan for child in children} == {unfused, again}
+
+
+def test_windows_are_taken_out_of_the_head() -> None:
+    """Up to maps an 8th of the image; where there is a stride a window of 3 stays. Depths and expansions stay."""
+    space = replace(MOBILE, heads=True)
+    choice = largest(space, (96, 96), 0.5)._replace(redistributed=True)
+    kernels = [group.kernels for group in arch_of(space, choice, 10).groups]
+    assert kernels == [(1,), (3, 1, 1, 1), (3, 7, 7, 7), (7,) * 4, (7,) * 4, (7,) * 4, (7,)]
+    whole = arch_of(space, choice._replace(redistributed=False), 10)
+    for number, group in enumerate(arch_of(space, choice, 10).groups):
+        assert replace(group, kernels=whole.groups[number].kernels) == whole.groups[number]
 
 
 def test_all_choices_are_drawn_alike() -> None:

@@ -18,14 +18,15 @@ from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInput
 if TYPE_CHECKING:
     from .. import files, ir
     from ..nas import arch, costs, halving, prepare, searching
+    from ..nas import space as spaces
     from ..report import page, text
     from ..report import record as records
     from ..report import search as reports
 else:
     files, ir = map(lazy, ("files", "ir"))
     page, records, reports, text = map(lazy, (f"report.{name}" for name in ("page", "record", "search", "text")))
-    arch, costs, halving, prepare, searching = (
-        lazy(f"nas.{name}") for name in ("arch", "costs", "halving", "prepare", "searching")
+    arch, costs, halving, prepare, searching, spaces = (
+        lazy(f"nas.{name}") for name in ("arch", "costs", "halving", "prepare", "searching", "space")
     )
 
 CARD, RECORD = "card.md", "result.json"
@@ -100,6 +101,13 @@ def search(
             help="Images: networks with squeeze and excitation, whose image and width are searched, too.",
         ),
     ] = "auto",
+    search_plan: Annotated[
+        bool,
+        typer.Option(
+            "--search-plan",
+            help="Search the plan, too: the schedule, within --stream-inputs and --max-mac-overhead, and windows in the head.",
+        ),
+    ] = False,
     size: Size = "32",
     channels: Channels = 3,
     bands: Bands = 40,
@@ -121,6 +129,9 @@ def search(
     target = _target(chosen)
     with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
+        if search_plan:
+            allowed = {key: chosen[key] for key in ("stream_inputs", "max_mac_overhead")}
+            searched = spaces.planned(searched, **allowed)
         found = searching.search(
             samples,
             searched,

@@ -19,11 +19,22 @@ from ..ir import CompileError
 from ..ops.window import Size
 from ..papers import chain as cost
 from ..papers.chain import ChainLayer
+from ..planning.schedules import SCHEDULES
 
 LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
+MOST_WORK = 100  # times the multiply-accumulates
 ACTIVATIONS = ("relu6", "hard_swish")
+LATER = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # which older files have no word for
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+
+
+class PlanGene(NamedTuple):
+    """How a network is planned where the search chose it: options of `tinyweave.plan`."""
+
+    schedule: str = "best"
+    stream_inputs: bool = False
+    max_mac_overhead: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,8 @@ class Group:
 class Arch:
     """image: rows, columns and channels of the input. stem, last: channels of the first and last convolution. 0 in last and
     classes: none. stem_kernel, stem_stride: rows and columns. anchors: of a detector, whose head has so many boxes per pixel of
-    the last map; 0: a classifier. activation: of the first and the last convolution."""
+    the last map; 0: a classifier. activation: of the first and the last convolution. plan: how it is planned, if not as asked.
+    """
 
     image: tuple[int, int, int]
     stem: int
@@ -58,6 +70,7 @@ class Arch:
     stem_stride: Size = (2, 2)
     anchors: int = 0
     activation: str = ACTIVATIONS[0]
+    plan: PlanGene | None = None
 
 
 class Block(NamedTuple):
@@ -181,6 +194,7 @@ def verify(arch: Arch) -> Arch:
     _number("classes", arch.classes, lower_bound=0)
     _number("anchors", arch.anchors, lower_bound=0)
     _activation("activation", arch.activation)
+    _plan(arch.plan)
     if arch.anchors and not arch.classes:
         raise CompileError(f"architecture: {arch.anchors} anchors detect no class", "give classes, or no anchors")
     if arch.anchors and arch.stem_stride[0] != arch.stem_stride[1]:
@@ -216,6 +230,17 @@ def _activation(name: str, value: object) -> None:
         raise CompileError(f"architecture: {name} is {shown}", f"it is one of {', '.join(ACTIVATIONS)}")
 
 
+def _plan(plan: PlanGene | None) -> None:
+    if plan is None:
+        return
+    if plan.schedule not in SCHEDULES:
+        raise CompileError("architecture: plan.schedule is unknown", f"it is one of {', '.join(SCHEDULES)}")
+    if type(plan.stream_inputs) is not bool:
+        raise CompileError("architecture: plan.stream_inputs is not true or false", WHAT_TO_DO)
+    if (more := plan.max_mac_overhead) is not None and not (type(more) in (int, float) and 1 <= more <= MOST_WORK):
+        raise CompileError("architecture: plan.max_mac_overhead is no factor", f"give 1 to {MOST_WORK}, or null")
+
+
 def _numbers(name: str, values: object, count: int) -> None:
     if not isinstance(values, tuple) or len(values) != count:
         raise CompileError(f"architecture: {name} is no list of {count}", WHAT_TO_DO)
@@ -224,7 +249,11 @@ def _numbers(name: str, values: object, count: int) -> None:
 
 
 def to_json(arch: Arch) -> str:
-    return json.dumps(asdict(arch))
+    """Return an architecture as text, without what older files have no word for where it is as it was then."""
+    record = asdict(arch) | {"plan": arch.plan and arch.plan._asdict()}
+    record = {key: value for key, value in record.items() if key not in LATER or value != LATER[key]}
+    record["groups"] = [{key: value for key, value in group.items() if value != LATER.get(key)} for group in record["groups"]]
+    return json.dumps(record)
 
 
 def from_json(text: str) -> Arch:
@@ -234,7 +263,7 @@ def from_json(text: str) -> Arch:
     except (ValueError, RecursionError) as error:
         raise CompileError(f"architecture: not JSON: {error}", "give what tinyweave.nas.arch.to_json wrote") from error
     if isinstance(record, dict):
-        record = {"anchors": 0, "activation": ACTIVATIONS[0], **record}  # which older files have no word for
+        record = {"anchors": 0, "activation": ACTIVATIONS[0], "plan": None, **record}
     _fields("the whole", record, Arch)
     groups = []
     for number, group in enumerate(_list("groups", record["groups"])):
@@ -244,7 +273,12 @@ def from_json(text: str) -> Arch:
         lists = {key: tuple(_list(f"groups[{number}].{key}", group[key])) for key in ("kernels", "expansions")}
         groups.append(Group(**{**group, **lists}))
     sizes = {key: tuple(_list(key, record[key])) for key in ("image", "stem_kernel", "stem_stride")}
-    return verify(Arch(**{**record, **sizes, "groups": tuple(groups)}))
+    plan = record["plan"]
+    if plan is not None:
+        if not isinstance(plan, dict) or set(plan) != set(PlanGene._fields):
+            raise CompileError(f"architecture: plan has not the fields {', '.join(PlanGene._fields)}", WHAT_TO_DO)
+        plan = PlanGene(**plan)
+    return verify(Arch(**{**record, **sizes, "groups": tuple(groups), "plan": plan}))
 
 
 def _fields(where: str, record: object, kind: type[Arch | Group]) -> None:

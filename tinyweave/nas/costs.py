@@ -18,8 +18,9 @@ from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..passes import run_passes
 from ..planning import Plan
+from ..planning.schedules import RECOMPUTING
 from ..results import Limits, Model, Profile
-from .arch import Arch, blocks, macs, weights
+from .arch import Arch, PlanGene, blocks, macs, weights
 from .arena import least_arena
 from .network import to_graph
 
@@ -32,7 +33,7 @@ class Target:
 
     rest: bytes of RAM beside the arena, stack and static data; code: bytes of Flash beside the constants; as measured on one
     network, see `searching.measured`. energy_mj: what one inference may take from the supply, where the device's current is
-    known: CompileError where it is not.
+    known: CompileError where it is not. A network that carries its own plan is planned as that says.
     """
 
     device: Device | None
@@ -42,6 +43,7 @@ class Target:
     rest: int = 0
     code: int = 0
     energy_mj: float | None = None
+    schedule: str = "best"
 
     def __post_init__(self) -> None:
         if self.energy_mj is None:
@@ -78,7 +80,11 @@ class Target:
     @property
     def planning(self) -> dict[str, Any]:
         """Return the options of the planner."""
-        return {"stream_inputs": self.stream_inputs, "max_mac_overhead": self.max_mac_overhead}
+        return {"stream_inputs": self.stream_inputs, "max_mac_overhead": self.max_mac_overhead, "schedule": self.schedule}
+
+    def planned_as(self, plan: PlanGene | None) -> Target:
+        """Return the target with a network's own plan, if it has one."""
+        return replace(self, **plan._asdict()) if plan else self
 
     @property
     def arena_limits(self) -> Limits:
@@ -126,10 +132,10 @@ def model_of(graph: Graph) -> Model:
 
 def too_large(arch: Arch, target: Target) -> bool:
     """Return whether the network cannot fit, as far as that is known without planning it."""
-    limits = target.arena_limits
+    limits, target = target.arena_limits, target.planned_as(arch.plan)
     if limits.flash is not None and weights(arch) > limits.flash:
         return True
-    if limits.ram is None or target.max_mac_overhead is not None or limits.maps:
+    if limits.ram is None or target.max_mac_overhead is not None or limits.maps or target.schedule in RECOMPUTING:
         return False
     try:
         return least_arena(arch, stream_inputs=target.stream_inputs) > limits.ram
@@ -139,6 +145,7 @@ def too_large(arch: Arch, target: Target) -> bool:
 
 def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
     """Return the network with random weights, and its plan, whether it fits or not."""
+    target = target.planned_as(arch.plan)
     model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes))
     return model, api.plan(model, limits=target.arena_limits, core=target.core, **target.planning)
 

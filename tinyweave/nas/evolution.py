@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +86,11 @@ class Ledger:
                 file.write("\n" + json.dumps([to_json(arch), kind, value]))  # a new line first: the last one may be cut off
 
 
+def unplanned(arch: Arch) -> Arch:
+    """Return a network without its plan, on which its accuracy does not depend."""
+    return replace(arch, plan=None)
+
+
 def priced(target: Target, archs: Sequence[Arch]) -> list[Costs | None]:
     """Return what networks cost; None of those that cannot fit, as far as that is known without planning them."""
     return [None if too_large(arch, target) else costs(arch, target) for arch in archs]
@@ -117,14 +122,14 @@ def evolve(
     measured = list[Evaluated]()
 
     def evaluate(found: Sequence[tuple[Choice, Arch, Costs]], title: str) -> None:
-        new = {arch: memory(arch, "accuracy") for _, arch, _ in found}
+        new = {unplanned(arch): memory(unplanned(arch), "accuracy") for _, arch, _ in found}
         missing = [arch for arch, accuracy in new.items() if accuracy is None]
         for done, (number, accuracy) in enumerate(measure(missing) if missing else (), 1):
             memory.add(missing[number], "accuracy", accuracy)
             new[missing[number]] = accuracy
             best = max(value for value in [accuracy, *(each.accuracy for each in measured)] if value is not None)
             progress(f"{title}, best {100 * best:.1f} %", len(measured) + done, settings.evaluations)
-        measured.extend(Evaluated(choice, arch, cost, new[arch]) for choice, arch, cost in found)
+        measured.extend(Evaluated(choice, arch, cost, new[unplanned(arch)]) for choice, arch, cost in found)
 
     first = fitting(lambda: sampled(space, rng), settings.population)
     if len(first) < settings.population:  # few networks fit: those near one that does are likely to
@@ -152,9 +157,11 @@ def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
 
 
 def _least(space: SearchSpace, target: Target, classes: int) -> tuple[Choice, Arch, Costs]:
+    """Return the smallest network, planned so that it fits, if it does so; else so that it takes least RAM."""
     choice = smallest(space)
-    arch = arch_of(space, choice, classes)
-    return choice, arch, costs(arch, target)
+    choices = [choice, *(choice._replace(plan=plan) for plan in space.plans[-2::-1])]
+    priced = [(each, arch := arch_of(space, each, classes), costs(arch, target)) for each in choices]
+    return next((each for each in priced if each[2].fit), priced[0])
 
 
 def _remembered(price: Price, memory: Ledger) -> Price:

@@ -28,7 +28,7 @@ from . import arch as archs
 from . import halving
 from .arch import Arch
 from .costs import Costs, Target
-from .evolution import Evaluated, Evolution, best_of, check_feasible, evolve, priced
+from .evolution import Evaluated, Evolution, best_of, check_feasible, evolve, priced, unplanned
 from .halving import Rung
 from .space import SearchSpace, arch_of, largest, sampled
 from .workers import Workers
@@ -250,7 +250,7 @@ def fine_tuned(
     count, against = numbers.rungs[0].candidates, numbers.evolution.against
     best = best_of(measured, count, against)
     order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
-    finalists = list(islice((each for each in order if fits(each.arch)), count)) or best
+    finalists = list(islice((each for each in _different(order) if fits(each.arch)), count)) or best
     chosen = {each.arch for each in finalists}
     ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
     (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
@@ -270,6 +270,15 @@ def fine_tuned(
     )
     told += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], told
+
+
+def _different(order: Sequence[Evaluated]) -> Iterator[Evaluated]:
+    """Yield networks without those that differ from an earlier one in their plan alone: training them is the same."""
+    seen = set[Arch]()
+    for each in order:
+        if (network := unplanned(each.arch)) not in seen:
+            seen.add(network)
+            yield each
 
 
 def _by(workers: Workers, space: SearchSpace, folder: Path) -> Callable[..., Iterator[tuple[int, float]]]:

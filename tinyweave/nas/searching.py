@@ -34,7 +34,7 @@ from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import DEPLOYING, Seconds, chosen_rungs, measure
 from .costs import NAME, Costs, Target, built_costs, costs, planned, too_large
-from .evolution import Ledger
+from .evolution import Ledger, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
 from .one_shot import OneShot
@@ -197,7 +197,7 @@ def _search(
         cost = built(arch)
         own = sized(data, arch.image[:2])
         small, accuracy, interval = quantised(arch, folder / best["weights"], own)
-        deployment = deployed(small, target, own, folder, progress)
+        deployment = deployed(small, target.planned_as(arch.plan), own, folder, progress)
         result = SearchResult(
             arch,
             cost,
@@ -247,18 +247,20 @@ def drawn(
     """
     known = {} if known is None else known
     rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
+    found = set[Arch]()  # without their plans, on which training does not depend
     near = [smallest(space)]  # where few fit, others that do are likely to be near one that does
     is_feasible = costs(arch_of(space, near[0], classes), target).fit
     for number in range(DRAWN if is_feasible else min(DRAWN, IN_DOUBT)):
         choice = sampled(space, rng) if number < UNIFORM else mutated(space, rng.choice(near), CHANGED, rng)
         arch = arch_of(space, choice, classes)
-        if arch in seen:
+        if arch in seen or unplanned(arch) in found:
             continue
         seen.add(arch)
         if arch not in known:
             known[arch] = None if too_large(arch, target) else costs(arch, target)
         if (cost := known[arch]) is not None and cost.fit:
             fitting.append((arch, cost))
+            found.add(unplanned(arch))
             near.append(choice)
             progress("drawing networks that fit", len(fitting), POOL * count)
             if len(fitting) == POOL * count:
@@ -424,7 +426,7 @@ def _asked(
         "sizes": list(map(list, space.sizes)),
         "device": target.device.name if target.device else None,
         "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": target.energy_mj},
-        "planning": target.planning,
+        "planning": {key: target.planning[key] for key in ("stream_inputs", "max_mac_overhead")},
         "seed": seed,
         "budget": budget,
         "archs": [json.loads(to_json(arch)) for arch in archs],

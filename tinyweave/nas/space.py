@@ -14,7 +14,10 @@ from math import prod
 from typing import NamedTuple
 
 from ..ops.window import Size
-from .arch import ACTIVATIONS, Arch, Group, rounded, verify
+from .arch import ACTIVATIONS, Arch, Group, PlanGene, rounded, verify
+
+HEAD = 8  # times smaller than the image are the maps with which the head ends
+KERNEL = 3  # of a block of the head that has a stride: a smaller window would not see all of its input
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class SearchSpace:
 
     stem, last: channels of the first and last convolution at width 1. The last one is not made narrower than that, but in a
     joint space; 0: none. activation: of both. joint: a supernet holds all widths, as MCUNetV2's; else one, chosen before it is
-    trained, as TinyNAS'. by_group: each group has a width of its own, the stem and the last one that of the Choice.
+    trained, as TinyNAS'. by_group: each group has a width of its own, the stem and the last one that of the Choice. plans: how
+    networks may be planned, from the one that takes most RAM to the one that takes least; (): as is asked. heads: windows may
+    be taken out of the head, the blocks up to maps an 8th of the image.
     """
 
     name: str
@@ -55,27 +60,54 @@ class SearchSpace:
     activation: str = ACTIVATIONS[0]
     joint: bool = False
     by_group: bool = False
+    plans: tuple[PlanGene, ...] = ()
+    heads: bool = False
 
 
 class Choice(NamedTuple):
-    """A network of a space. blocks: per group, per bottleneck, its kernel and its expansion. widths: of groups; (): `width`."""
+    """A network of a space. blocks: per group, per bottleneck, its kernel and its expansion. widths: of groups; (): `width`.
+
+    plan: how it is planned, one of the space's. redistributed: in the head a block has kernel 1, or 3 where it has a stride.
+    """
 
     size: Size
     width: float
     blocks: tuple[tuple[tuple[int, int], ...], ...]
     widths: tuple[float, ...] = ()
+    plan: PlanGene | None = None
+    redistributed: bool = False
+
+
+def planned(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
+    """Return a space in which the plan is searched, too: layer by layer, the best one that computes nothing twice, with the
+    image by rows if `stream_inputs` allows it, with work done again if `max_mac_overhead` does; and windows in the head."""
+    plans = [PlanGene("unfused"), PlanGene("best")]
+    plans += [PlanGene("best", True)] if stream_inputs else []
+    plans += [PlanGene("best", stream_inputs, max_mac_overhead)] if max_mac_overhead and max_mac_overhead > 1 else []
+    return replace(space, name=f"{space.name}_planned", plans=tuple(plans), heads=True)
 
 
 def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
     """Return the architecture of a choice, with a classifier of so many classes."""
-    groups, widths = [], choice.widths or (choice.width,) * len(space.groups)
+    groups, widths, shrunk = [], choice.widths or (choice.width,) * len(space.groups), max(space.stem_stride)
     for group, width, chosen in zip(space.groups, widths, choice.blocks, strict=True):
         kernels, expansions = zip(*chosen, strict=True)
+        if choice.redistributed:
+            kernels = tuple(_in_head(group, kernel, index, shrunk) for index, kernel in enumerate(kernels))
+        shrunk *= group.stride
         groups.append(Group(rounded(group.width * width), group.stride, kernels, expansions, group.squeeze, group.activation))
     least = 0.0 if space.joint else 1.0
     stem, last = rounded(space.stem * choice.width), rounded(space.last * max(choice.width, least)) if space.last else 0
     image, windows = (*choice.size, space.channels), (space.stem_kernel, space.stem_stride)
-    return verify(Arch(image, stem, tuple(groups), last, classes, *windows, space.anchors, space.activation))
+    return verify(Arch(image, stem, tuple(groups), last, classes, *windows, space.anchors, space.activation, choice.plan))
+
+
+def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
+    """Return the kernel of a block where windows were moved out of the head. shrunk: the image's rows per row of the group's
+    input."""
+    if shrunk >= HEAD or (index and shrunk * group.stride >= HEAD):
+        return kernel
+    return 1 if index or group.stride == 1 else KERNEL
 
 
 def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
@@ -84,13 +116,23 @@ def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, wi
     for group in space.groups:
         groups.append(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))))
     drawn = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), tuple(groups))
-    if not space.by_group:
-        return drawn
-    return drawn._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
+    if space.by_group:
+        drawn = drawn._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
+    return _with_plan(space, drawn, 1, rng)
+
+
+def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
+    """Return a choice whose plan, and whether it is redistributed, are drawn anew with the probability `rate`."""
+    if space.plans and rng.random() < rate:
+        choice = choice._replace(plan=rng.choice(space.plans))
+    if space.heads and rng.random() < rate:
+        choice = choice._replace(redistributed=rng.random() < 1 / 2)
+    return choice
 
 
 def _extreme(space: SearchSpace, choice: Choice) -> Choice:
-    """Return a choice whose groups all have its width."""
+    """Return a choice whose groups all have its width, planned so that it takes least RAM."""
+    choice = choice._replace(plan=space.plans[-1]) if space.plans else choice
     return choice._replace(widths=(choice.width,) * len(space.groups)) if space.by_group else choice
 
 
@@ -109,7 +151,8 @@ def smallest(space: SearchSpace) -> Choice:
 def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
     """Return a choice in which each gene is drawn anew with the probability `rate`.
 
-    Genes are the image, the width, and per group its depth, its width where it has one, each block's kernel and expansion.
+    Genes are the image, the width, per group its depth, its width where it has one, each block's kernel and expansion, and,
+    where the space has them, the plan and whether windows are taken out of the head.
     """
     groups = []
     for group, blocks in zip(space.groups, choice.blocks, strict=True):
@@ -127,7 +170,7 @@ def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random)
     size = rng.choice(space.sizes) if rng.random() < rate else choice.size
     width = rng.choice(space.widths) if rng.random() < rate else choice.width
     widths = tuple(rng.choice(space.widths) if rng.random() < rate else own for own in choice.widths)
-    return Choice(size, width, tuple(groups), widths)
+    return _with_plan(space, choice._replace(size=size, width=width, blocks=tuple(groups), widths=widths), rate, rng)
 
 
 def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
@@ -138,13 +181,19 @@ def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
         longer = max(ours, theirs, key=len)
         groups.append(tuple([*shared, *longer[len(shared) :]][: rng.choice((len(ours), len(theirs)))]))
     size, width = rng.choice((first.size, second.size)), rng.choice((first.width, second.width))
-    return Choice(size, width, tuple(groups), tuple(map(rng.choice, zip(first.widths, second.widths, strict=True))))
+    widths = tuple(map(rng.choice, zip(first.widths, second.widths, strict=True)))
+    plan, redistributed = (
+        ours if ours == theirs else rng.choice((ours, theirs))
+        for ours, theirs in ((first.plan, second.plan), (first.redistributed, second.redistributed))
+    )
+    return Choice(size, width, tuple(groups), widths, plan, redistributed)
 
 
 def networks_in(space: SearchSpace) -> int:
     """Return how many networks a space holds."""
+    plans = max(1, len(space.plans)) * (1 + space.heads)
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
-    return len(space.sizes) * len(space.widths) ** (1 + len(space.groups) * space.by_group) * prod(per_group)
+    return plans * len(space.sizes) * len(space.widths) ** (1 + len(space.groups) * space.by_group) * prod(per_group)
 
 
 def _block(group: ElasticGroup, rng: random.Random) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -51,7 +52,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
         "strategy": run["strategy"],
         "device": run["device"],
         "limits": run["limits"],
-        "planning": run["planning"],
+        "planning": found.arch.plan._asdict() if found.arch.plan else {**run["planning"], "schedule": "best"},
         "arch": to_json(found.arch),
         "macs": macs(found.arch),
         "parameters": weights(found.arch),
@@ -164,6 +165,8 @@ def _facts(record: Record) -> list[str]:
     if deployed["energy_mj"] is not None:
         limit = "" if limits["energy_mj"] is None else f"of {limits['energy_mj']:g} "
         lines.append(f"energy of one inference: **{deployed['energy_mj']:.3g} mJ** {limit}by the current of the data sheet")
+    if "plan" in json.loads(record["arch"]):
+        lines.append(f"planned as the search chose it: {_plan_of(record['planning'])}")
     lines.append(f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights")
     trained = record["trained"]
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
@@ -173,6 +176,14 @@ def _facts(record: Record) -> list[str]:
     over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
     lines.append(f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}")
     return lines
+
+
+def _plan_of(planning: Record) -> str:
+    """Return how a network is planned, for people."""
+    by_rows = ", its input by rows" if planning["stream_inputs"] else ""
+    more = planning["max_mac_overhead"]
+    again = f", with up to {more:g} times the multiply-accumulates" if more else ""
+    return f"schedule {planning['schedule']}{by_rows}{again}"
 
 
 def _input_of(prepared: Record) -> str:
