@@ -268,6 +268,8 @@ def test_search_and_train_from_the_command_line(
     assert code == 0 and trained["arch"] == record["arch"] and trained["trained"]["epochs"] == 2
     assert main(["train", arch, *given, "--task", "speech", "-o", str(tmp_path / "other")]) == 2
     assert "--task speech is unknown; it is one of images, visual-wake-words, keywords" in capsys.readouterr().err
+    assert main(["train", arch, *given, "--features", "mel", "-o", str(tmp_path / "other")]) == 2
+    assert "--features mel is unknown; it is one of log-mel, mfcc" in capsys.readouterr().err
 
 
 @pytest.mark.emulator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import wave
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from PIL import Image
 
 from tinyweave.ir import CompileError
 from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, part_of, sized
+from tinyweave.tasks.features import LogMel
 from tinyweave.tasks.images import read_images
 from tinyweave.tasks.sensors import read_rows, read_sensors
 from tinyweave.tasks.sounds import fitted, read_sounds
@@ -128,6 +130,12 @@ def test_nobody_speaks_in_two_parts(tmp_path: Path) -> None:
 def test_classes_in_names(tmp_path: Path) -> None:
     made = read_sounds(sounds(tmp_path, "{label}_{speaker}_{take}.wav"), 0.5, 16)
     apart = read_sounds(tmp_path, 0.5, 16, by_speaker=True)
+    cepstra = read_sounds(tmp_path, 0.5, 16, coefficients=5)
+    assert cepstra.values.shape == (*made.values.shape[:2], 5, 1) and "coefficients" not in made.preparation["features"]
+    again = LogMel(**cepstra.preparation["features"])
+    assert again.coefficients == 5 and replace(again, coefficients=0) == LogMel(**made.preparation["features"])
+    with pytest.raises(CompileError, match="17 MFCC of 16 bands are not supported; give 1 to 16"):
+        read_sounds(tmp_path, 0.5, 16, coefficients=17)
     assert made.classes == apart.classes == ("no", "yes") and made.counts() != apart.counts()
     assert {count % 3 for count in apart.counts().values()} == {0}
 

@@ -1,8 +1,9 @@
-"""Log-mel features: those of a reference in floats within a step, and the same bytes in C, on the host and with a sanitizer."""
+"""Log-mel features and MFCC: those of a reference in floats within a step; the same bytes in C, here and on emulated cores."""
 
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from tinyweave import toolchain
 from tinyweave.ir import CompileError
+from tinyweave.simulate import emulated
 from tinyweave.tasks.features import QUIETEST, STEPS, LogMel, log_mel
 
 MAIN = """
@@ -20,7 +22,7 @@ int main(void)
 {
     int16_t samples[LOG_MEL_FRAME];
     int32_t scratch[LOG_MEL_FRAME];
-    int8_t features[LOG_MEL_BANDS];
+    int8_t features[LOG_MEL_FEATURES];
     while (fread(samples, sizeof samples, 1, stdin) == 1) {
         log_mel(samples, scratch, features);
         fwrite(features, sizeof features, 1, stdout);
@@ -28,6 +30,24 @@ int main(void)
     return 0;
 }
 """
+ON_CORE = """
+#include "log_mel.h"
+#define BYTES (COUNT * 2 * LOG_MEL_FRAME)
+int32_t sound_init(void *const *memory) { (void)memory; return 0; }
+int32_t sound_reset(void *const *memory) { (void)memory; return 0; }
+void *sound_input(void *const *memory, int32_t index) { (void)index; return *memory; }
+void *sound_output(void *const *memory, int32_t index) { (void)index; return (uint8_t *)*memory + BYTES; }
+int32_t sound_invoke(void *const *memory, const void *io)
+{
+    static int32_t scratch[LOG_MEL_FRAME];
+    int8_t *features = sound_output(memory, 0);
+    (void)io;
+    for (int32_t i = 0; i < COUNT; i++, features += LOG_MEL_FEATURES)
+        log_mel((const int16_t *)*memory + i * LOG_MEL_FRAME, scratch, features);
+    return 0;
+}
+"""
+MFCC = [log_mel(16000, coefficients=10), LogMel(8000, 64, 64, 24, 0, 4000, 24), LogMel(8000, 64, 64, 1, 0, 4000, 1)]
 SETTINGS = [log_mel(16000), log_mel(8000, 32), LogMel(16000, 1024, 320, 10, 20, 4000), LogMel(8000, 64, 64, 24, 0, 4000)]
 
 
@@ -55,12 +75,54 @@ def test_features_are_those_of_floats_within_steps(setting: LogMel) -> None:
     assert apart.max() < 2.5 and apart.mean() < 0.25, "far below a loud tone the rounding of the window is heard"
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=LogMel.text)
+@pytest.mark.parametrize("setting", MFCC, ids=LogMel.text)
+def test_mfcc_are_a_cosine_transform_of_the_bands(setting: LogMel) -> None:
+    """DCT-II: the mean of the bands, then 4 times what each cosine has of them, rounded and clipped."""
+    frames = sounds(200, setting.frame)
+    bands = replace(setting, coefficients=0).of(frames)[:, 0].astype(np.float64)
+    expected = np.empty((len(frames), setting.coefficients))
+    for k in range(setting.coefficients):
+        cosines = [np.cos(np.pi * k * (2 * band + 1) / (2 * setting.bands)) for band in range(setting.bands)]
+        expected[:, k] = (4 if k else 1) * (bands * cosines).sum(axis=1) / setting.bands
+    found = setting.of(frames)[:, 0]
+    assert found.shape == expected.shape and setting.per_frame == setting.coefficients
+    assert np.abs(found - np.clip(expected, -128, 127)).max() < 0.55, "half a step, and the rounding of the cosines"
+    assert np.abs(setting.terms).max() < 2**15 and (setting.coefficients == 1 or np.abs(setting.terms).max() > 2**13)
+    silent = setting.of(np.zeros((1, setting.frame), np.int16))[0, 0]
+    np.testing.assert_array_equal(silent, setting.silence)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(("setting", "core"), [(MFCC[0], "cortex-m4"), (MFCC[1], "cortex-m0plus"), (SETTINGS[3], "cortex-m4")])
+def test_an_emulated_core_gives_the_same_bytes(setting: LogMel, core: str, tmp_path: Path, emulator: None) -> None:
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    frames = sounds(12, setting.frame)
+    for file, text in {**setting.c_files(), "sound.c": ON_CORE, "sound.h": "#include <stdint.h>\n"}.items():
+        (tmp_path / file).write_text(f"#define COUNT {len(frames)}\n{text}" if file == "sound.c" else text)
+    size = len(frames) * setting.per_frame
+    built = emulated.build(tmp_path, "sound", core)
+    done = emulated.invoke(built, {"sram": frames.nbytes + size}, [frames.tobytes()], [size])
+    assert done.outputs[0] == setting.of(frames)[:, 0].tobytes()
+
+
+@pytest.mark.parametrize("setting", [*SETTINGS, *MFCC], ids=LogMel.text)
 def test_c_gives_the_same_bytes(setting: LogMel, tmp_path: Path) -> None:
     for name, text in {**setting.c_files(), "main.c": MAIN}.items():
         (tmp_path / name).write_text(text)
     program = tmp_path / "main"
-    flags = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wno-sign-conversion", "-Werror", "-pedantic"]
+    flags = [
+        "-std=c99",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Wconversion",
+        "-Wno-sign-conversion",
+        "-Wcast-qual",
+        "-Werror",
+        "-pedantic",
+    ]
+    flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
     toolchain.compile_c(toolchain.host(), [*flags, tmp_path / "main.c", tmp_path / "log_mel.c", "-o", program])
     frames = sounds(300, setting.frame)
     done = subprocess.run([program], input=frames.tobytes(), capture_output=True, check=True)

@@ -26,7 +26,7 @@ MAIN = """
 int main(void)
 {
     int32_t head[3]; /* threshold, pause, steps of scores of 3 classes */
-    static int8_t features[FRAMES * LOG_MEL_BANDS], window[FRAMES * LOG_MEL_BANDS], last[STEPS * 3];
+    static int8_t features[FRAMES * LOG_MEL_FEATURES], window[FRAMES * LOG_MEL_FEATURES], last[STEPS * 3];
     static log_mel_ring ring;
     int32_t sums[3], count;
     smoothing state;
@@ -56,7 +56,7 @@ int main(void)
             taken += log_mel_ring_push(&ring, samples + taken, count - taken, &is_new);
             if (is_new) {
                 if (log_mel_ring_rows(&ring, 0, 0, 3, window) != 0 ||
-                    log_mel_ring_rows(&ring, 0, 3, FRAMES - 3, window + 3 * LOG_MEL_BANDS) != 0) {
+                    log_mel_ring_rows(&ring, 0, 3, FRAMES - 3, window + 3 * LOG_MEL_FEATURES) != 0) {
                     return 3;
                 }
                 fwrite(window, sizeof window, 1, stdout);
@@ -77,7 +77,7 @@ def scores_of(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.where(rng.integers(0, 5, (count, 1)) == 0, scores[:, :1], scores).astype(np.int8)
 
 
-@pytest.mark.parametrize("setting", [log_mel(16000), LogMel(8000, 64, 64, 8, 0, 4000), LogMel(8000, 64, 100, 8, 0, 4000)])
+@pytest.mark.parametrize("setting", [log_mel(16000), LogMel(8000, 64, 64, 8, 0, 4000), LogMel(8000, 64, 100, 8, 0, 4000, 5)])
 def test_the_ring_and_the_smoothing_in_c_are_those_of_python(setting: LogMel, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for name, text in {**setting.c_files(), **c_files(), "main.c": MAIN}.items():

@@ -30,6 +30,7 @@ else:
     )
 
 CARD, RECORD = "card.md", "result.json"
+FEATURES = ("log-mel", "mfcc")
 MAX_ARCH = 1 << 20  # bytes of a file
 
 Task = Annotated[
@@ -48,7 +49,12 @@ Size = Annotated[
 ]
 Channels = Annotated[int, typer.Option("--channels", help="Images, detection: 3, or 1 for grey.")]
 Seconds = Annotated[float, typer.Option("--seconds", help="Keywords: how long a recording is heard.")]
-Bands = Annotated[int, typer.Option("--bands", help="Keywords: log-mel features of a frame.")]
+Bands = Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame.")]
+Features = Annotated[
+    str,
+    typer.Option("--features", metavar="log-mel|mfcc", help="Keywords: what the network is fed: the bands, or MFCC of them."),
+]
+Coefficients = Annotated[int, typer.Option("--coefficients", min=1, help="Keywords: MFCC of a frame.")]
 BySpeaker = Annotated[
     bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
 ]
@@ -74,6 +80,7 @@ def sample_options(
     max_mac_overhead: Overhead = None,
     energy_mj: Energy = None,
     seconds: Seconds = 1.0,
+    features: Features = "log-mel",
     by_speaker: BySpeaker = False,
     classes: Classes = None,
     seed: Seed = 0,
@@ -111,6 +118,7 @@ def search(
     size: Size = "32",
     channels: Channels = 3,
     bands: Bands = 40,
+    coefficients: Coefficients = 10,
     window: Window = 128,
     processes: Processes = 2,
     ray: Annotated[bool, typer.Option("--ray", help="Train on a Ray cluster: RAY_ADDRESS's, or one started here.")] = False,
@@ -125,7 +133,8 @@ def search(
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
     heard = chosen["seconds"], bands, chosen["by_speaker"]
-    prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen), space=space)
+    about = {"space": space, "coefficients": coefficients if _is_mfcc(chosen) else 0}
+    prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen), **about)
     target = _target(chosen)
     with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
@@ -155,6 +164,7 @@ def train(
     *,
     chosen: Options,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="How often each sample is seen.")] = 100,
+    bands: Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame, of which MFCC are made.")] = 40,
     as_json: Json = False,
 ) -> int:
     """Train one network on your samples, make it int8, and write its C.
@@ -167,8 +177,9 @@ def train(
         files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote").decode(errors="replace")
     )
     rows, columns, channels = given.image
-    heard = chosen["seconds"], columns, chosen["by_speaker"]
-    found = {"anchors": given.anchors or 1, "stride": arch.stride(given)}
+    is_mfcc = _is_mfcc(chosen)
+    heard = chosen["seconds"], bands if is_mfcc else columns, chosen["by_speaker"]
+    found = {"coefficients": columns if is_mfcc else 0, "anchors": given.anchors or 1, "stride": arch.stride(given)}
     prepared = prepare.Preparation((rows, columns), channels, *heard, columns, _classes(chosen), **found)
     target = _target(chosen)
     with steps.progress_bar() as report:
@@ -214,6 +225,13 @@ def _classes(chosen: Options) -> tuple[str, ...]:
 def _target(chosen: Options) -> costs.Target:
     board, limits = steps.target_of(chosen)
     return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"], energy_mj=chosen["energy_mj"])
+
+
+def _is_mfcc(chosen: Options) -> bool:
+    """Return whether --features asks for MFCC."""
+    if (name := chosen["features"]) not in FEATURES:
+        raise ir.CompileError(f"--features {name} is unknown", f"it is one of {', '.join(FEATURES)}")
+    return str(name) == FEATURES[1]
 
 
 def _size(given: str) -> tuple[int, int]:

@@ -26,9 +26,9 @@ SIDES = range(8, 513)
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to samples. size, channels: of images, rows and columns. seconds, bands, by_speaker: see `read_sounds`.
-    window: rows of a sensor's values. classes, anchors, stride: of detection, see `read_detection`; of visual wake words
-    one class. space: of SPACES, of images."""
+    """What is done to samples. size, channels: of images, rows and columns. seconds, bands, coefficients, by_speaker: see
+    `read_sounds`. window: rows of a sensor's values. classes, anchors, stride: of detection, see `read_detection`; of visual
+    wake words one class. space: of SPACES, of images."""
 
     size: tuple[int, int] = (32, 32)
     channels: int = 3
@@ -40,6 +40,7 @@ class Preparation:
     anchors: int = 5
     stride: int = 16
     space: str = SPACES[0]
+    coefficients: int = 0
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
@@ -56,12 +57,13 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
             size, channels = _checked(prepared)
             if len(prepared.classes) > 1:
                 raise CompileError("visual wake words are of one class", "give --classes one, as person")
-            about = {"wanted": prepared.classes[0] if prepared.classes else WANTED}
-            data = read_visual_wake_words(folder, size, channels, **about, progress=progress)
+            looked = {"wanted": prepared.classes[0] if prepared.classes else WANTED}
+            data = read_visual_wake_words(folder, size, channels, **looked, progress=progress)
             return data, _space(size, channels, prepared.space)
         case "keywords":
             heard = prepared.seconds, prepared.bands
-            data = read_sounds(folder, *heard, by_speaker=prepared.by_speaker, progress=progress)
+            about: dict[str, Any] = {"coefficients": prepared.coefficients, "by_speaker": prepared.by_speaker}
+            data = read_sounds(folder, *heard, **about, progress=progress)
             return data, keywords((data.values.shape[1], data.values.shape[2]))
         case "sensors":
             data = read_sensors(folder, prepared.window, progress=progress)

@@ -1,12 +1,13 @@
-"""Log-mel features of sound in integers, one frame at a time, and the C that gives the same bytes.
+"""Log-mel features and MFCC of sound in integers, one frame at a time, and the C that gives the same bytes.
 
 A frame is weighted by a Hann window, its spectrum taken (a real transform of 2n values by a complex one of n), power summed in
-triangular bands of the mel scale, and its logarithm rounded to eighths of a doubling. No value needs more than 63 bits.
+triangular bands of the mel scale, and its logarithm rounded to eighths of a doubling. No value needs more than 63 bits. MFCC
+(Davis and Mermelstein, 10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of these features.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -21,6 +22,7 @@ WINDOW_BITS, TWIDDLE_BITS, WEIGHT_BITS = 15, 30, 8
 LOG_BITS = 6  # of the mantissa that the table of logarithms is asked by
 STEPS = 8  # features per doubling of power
 QUIETEST = 20 * STEPS  # the logarithm that is -128: 32 doublings, or 96 dB, from there to 127
+GAIN = 4  # of the terms of a cosine transform behind the first, which is the mean of the bands
 BATCH = 4096  # frames at once
 HERE = Path(__file__).parent
 
@@ -28,7 +30,7 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class LogMel:
     """rate: samples a second. frame: samples of a frame, a power of two up to 2048. hop: samples from one frame to the next.
-    bands: features of a frame. lowest, highest: Hz of the bands' ends.
+    bands: of the mel scale. lowest, highest: Hz of the bands' ends. coefficients: MFCC of a frame, its features; 0: the bands are.
     """
 
     rate: int
@@ -37,6 +39,31 @@ class LogMel:
     bands: int
     lowest: float
     highest: float
+    coefficients: int = 0
+
+    @property
+    def per_frame(self) -> int:
+        """Return how many features a frame has."""
+        return self.coefficients or self.bands
+
+    @property
+    def silence(self) -> Ints:
+        """Return the features of a frame without sound."""
+        quiet = np.full(self.per_frame, -128)
+        quiet[1:] *= not self.coefficients
+        return quiet
+
+    @property
+    def cosine_bits(self) -> int:
+        """Return by how many bits the cosines are finer, so that they are as fine as 16 bits let them be."""
+        return (32767 * self.bands // GAIN).bit_length() - 1
+
+    @cached_property
+    def terms(self) -> Ints:
+        """Return [coefficients, bands] of the cosine transform: their mean, then GAIN times what each cosine has of them."""
+        turns = np.arange(self.coefficients)[:, None] * (np.arange(self.bands) + 0.5) / self.bands
+        gain = np.where(np.arange(self.coefficients) == 0, 1, GAIN)[:, None]
+        return np.round(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits).astype(np.int64)
 
     @property
     def guard_bits(self) -> int:
@@ -88,7 +115,7 @@ class LogMel:
         starts = self.hop * np.arange(count)
         frames = samples[..., starts[:, None] + np.arange(self.frame)].reshape(-1, self.frame)
         features = [self._features(frames[first : first + BATCH]) for first in range(0, len(frames), BATCH)]
-        return np.concatenate(features).reshape(*samples.shape[:-1], count, self.bands)
+        return np.concatenate(features).reshape(*samples.shape[:-1], count, self.per_frame)
 
     def _features(self, frames: NDArray[np.int16]) -> NDArray[np.int8]:
         weighted = _rounded(frames.astype(np.int64) * self.window, WINDOW_BITS - self.guard_bits)
@@ -99,7 +126,10 @@ class LogMel:
         below = np.maximum(exponent - LOG_BITS, 0), np.maximum(LOG_BITS - exponent, 0)
         mantissa = np.left_shift(np.right_shift(np.maximum(energy, 1), below[0]), below[1]) - 2**LOG_BITS
         features = STEPS * exponent + self.logarithms[mantissa] - QUIETEST - 128
-        return np.asarray(np.clip(features, -128, 127), np.int8)
+        features = np.clip(features, -128, 127)
+        if self.coefficients:
+            features = np.clip(_rounded(features @ self.terms.T, self.cosine_bits), -128, 127)
+        return np.asarray(features, np.int8)
 
     def _power(self, values: Ints) -> Ints:
         """Return the squares [frames, frame / 2] of twice the spectrum of real values, without that at half the rate."""
@@ -136,6 +166,8 @@ class LogMel:
             "LOG_BITS": LOG_BITS,
             "STEPS": STEPS,
             "QUIETEST": QUIETEST,
+            "COEFFICIENTS": self.coefficients,
+            "FEATURES": self.per_frame,
         }
         tables = (
             ("int16_t", "window", self.window),
@@ -146,7 +178,14 @@ class LogMel:
             ("uint16_t", "weights", weights),
             ("uint8_t", "logarithms", self.logarithms),
         )
+        if self.coefficients:
+            sizes["COSINE_BITS"] = self.cosine_bits
+            tables = (*tables, ("int16_t", "terms", self.terms.reshape(-1)))
         return header("log_mel", self.text(), sizes, tables)
+
+    def record(self) -> dict[str, float]:
+        """Return the settings, as LogMel takes them; of bands without `coefficients`, as older files have them."""
+        return {key: value for key, value in asdict(self).items() if key != "coefficients" or value}
 
     def c_files(self) -> dict[str, str]:
         """Return the C of one frame's features, by file name."""
@@ -154,16 +193,19 @@ class LogMel:
         return {**files, "log_mel_tables.h": self.c_tables()}
 
     def text(self) -> str:
-        return (
+        return (f"{self.coefficients} MFCC of " if self.coefficients else "") + (
             f"{self.bands} log-mel bands of {self.lowest:g} .. {self.highest:g} Hz, "
             f"{1000 * self.frame / self.rate:g} ms each {1000 * self.hop / self.rate:g} ms at {self.rate} Hz"
         )
 
 
-def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20) -> LogMel:
-    """Return the usual features of speech: frames of the power of two that is nearest to 32 ms, bands up to 7.6 kHz."""
+def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20, coefficients: int = 0) -> LogMel:
+    """Return the usual features of speech: frames of the power of two that is nearest to 32 ms, bands up to 7.6 kHz.
+
+    coefficients: of MFCC; 0: the bands themselves.
+    """
     frame = 1 << max(5, round(float(np.log2(rate * frame_ms / 1000))))
-    return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2))
+    return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2), coefficients)
 
 
 def _mel(hertz: float) -> float:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from .features import HERE, LogMel
 
-SILENCE = -128  # the features before the first frame, and the scores before the first step
+SILENCE = -128  # the scores before the first step
 
 
 def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray[np.int8]:
     """Return what the network sees after each frame of a recording [samples]: [hops, frames, bands]."""
     features = setting.of(samples)
-    padded = np.concatenate([np.full((frames - 1, setting.bands), SILENCE, np.int8), features])
+    padded = np.concatenate([np.tile(setting.silence.astype(np.int8), (frames - 1, 1)), features])
     return np.stack([padded[at : at + frames] for at in range(len(features))])
 
 

@@ -1,4 +1,4 @@
-/* Log-mel features of one frame of sound, in integers: the same bytes as the Python that the network was trained with. */
+/* Log-mel features, or MFCC, of one frame of sound, in integers: the same bytes as the Python that the network was trained with. */
 #include "log_mel.h"
 
 #define HALF (LOG_MEL_FRAME / 2)
@@ -75,9 +75,19 @@ static int32_t logarithm(int64_t value)
     return LOG_MEL_STEPS * exponent + tw_log_mel_logarithms[mantissa - (1u << LOG_MEL_LOG_BITS)];
 }
 
+static int8_t clipped(int32_t value)
+{
+    return (int8_t)(value < -128 ? -128 : value > 127 ? 127 : value);
+}
+
 void log_mel(const int16_t *samples, int32_t *scratch, int8_t *features)
 {
     Complex *values = (Complex *)scratch;
+#if LOG_MEL_COEFFICIENTS
+    int8_t bands[LOG_MEL_BANDS];
+#else
+    int8_t *const bands = features;
+#endif
     load(samples, values);
     transform(values);
     const uint16_t *weight = tw_log_mel_weights;
@@ -85,7 +95,15 @@ void log_mel(const int16_t *samples, int32_t *scratch, int8_t *features)
         int64_t energy = 0;
         for (int32_t bin = 0; bin < tw_log_mel_bins[band]; bin++)
             energy += power(values, tw_log_mel_first_bins[band] + bin) * *weight++;
-        int32_t feature = logarithm(energy) - LOG_MEL_QUIETEST - 128;
-        features[band] = (int8_t)(feature < -128 ? -128 : feature > 127 ? 127 : feature);
+        bands[band] = clipped(logarithm(energy) - LOG_MEL_QUIETEST - 128);
     }
+#if LOG_MEL_COEFFICIENTS
+    const int16_t *term = tw_log_mel_terms;
+    for (int32_t k = 0; k < LOG_MEL_COEFFICIENTS; k++) {
+        int32_t sum = 1 << (LOG_MEL_COSINE_BITS - 1);
+        for (int32_t band = 0; band < LOG_MEL_BANDS; band++)
+            sum += bands[band] * *term++;
+        features[k] = clipped(sum >> LOG_MEL_COSINE_BITS);
+    }
+#endif
 }

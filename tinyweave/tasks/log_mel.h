@@ -1,4 +1,4 @@
-/* Log-mel features of one frame of sound, in integers: the same bytes as the Python that the network was trained with. */
+/* Log-mel features, or MFCC, of one frame of sound, in integers: the same bytes as the Python that the network was trained with. */
 #ifndef LOG_MEL_H
 #define LOG_MEL_H
 
@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* Write LOG_MEL_BANDS features of LOG_MEL_FRAME samples. The next frame begins LOG_MEL_HOP samples later.
+/* Write LOG_MEL_FEATURES features of LOG_MEL_FRAME samples: the bands, or with LOG_MEL_COEFFICIENTS so many MFCC of them. The next
+   frame begins LOG_MEL_HOP samples later.
    scratch: LOG_MEL_FRAME words, which may be anything before and are nothing after. */
 void log_mel(const int16_t *samples, int32_t *scratch, int8_t *features);
 

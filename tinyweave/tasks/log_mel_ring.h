@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* What is kept: the samples that the next frame needs, and the features of the last `frames` frames.
-   All of it belongs to the caller; features: frames * LOG_MEL_BANDS. */
+   All of it belongs to the caller; features: frames * LOG_MEL_FEATURES. */
 typedef struct {
     int8_t *features;
     int32_t frames, oldest;          /* the row that is overwritten next */

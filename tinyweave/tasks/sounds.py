@@ -1,8 +1,7 @@
-"""Recordings of words: wav files as log-mel features, a folder for each class, or names that begin with it."""
+"""Recordings of words: wav files as log-mel features or MFCC, a folder for each class, or names that begin with it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -26,17 +25,18 @@ def read_sounds(
     seconds: float = 1.0,
     bands: int = 40,
     *,
+    coefficients: int = 0,
     by_speaker: bool = False,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the recordings of a folder as features [frames, bands, 1].
+    """Return the recordings of a folder as features [frames, bands, 1], with `coefficients` as so many MFCC of these bands.
 
     A recording is cut at both ends, or filled with silence, to `seconds`. by_speaker: in a flat folder, whose names say who
     speaks, nobody is heard in two parts; in folders named as Speech Commands names them nobody ever is.
     """
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
-    features = features_of(rate, bands)
+    features = features_of(rate, bands, coefficients)
     wanted = round(seconds * rate)
     if features.frames(wanted) < 1:
         raise CompileError(f"{seconds:g} s hold no frame", f"give at least {features.frame / rate:.3f} s")
@@ -47,17 +47,19 @@ def read_sounds(
             raise CompileError(f"'{path}' has {own} samples a second, '{files[0].path}' has {rate}", "give one rate for all")
         return features.of(fitted(as_int16(values), wanted))[..., None]
 
-    prepared = {"source": "sounds", "seconds": seconds, "scale": SCALE, "offset": 0.0, "features": asdict(features)}
+    prepared = {"source": "sounds", "seconds": seconds, "scale": SCALE, "offset": 0.0, "features": features.record()}
     return dataset("sounds", files, read, prepared, progress)
 
 
-def features_of(rate: int, bands: int) -> LogMel:
+def features_of(rate: int, bands: int, coefficients: int = 0) -> LogMel:
     """Return the features for a sample rate; CompileError where it is no rate of sound."""
     if not 4000 <= rate <= 48000:
         raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000: 16,000 are usual")
     if not 1 <= bands <= 128:
         raise CompileError(f"{bands} bands are not supported", "give 1 to 128: 40 are usual")
-    return log_mel(rate, bands)
+    if not 0 <= coefficients <= bands:
+        raise CompileError(f"{coefficients} MFCC of {bands} bands are not supported", f"give 1 to {bands}: 10 are usual")
+    return log_mel(rate, bands, coefficients=coefficients)
 
 
 def as_int16(values: NDArray[np.float64]) -> NDArray[np.int16]:

@@ -21,11 +21,11 @@ enum {
     AT_ONCE = 64              /* samples */
 };
 
-#if @{NAME}_INPUT_0_DIM_1 * LOG_MEL_BANDS != @{NAME}_INPUT_0_ELEMENTS
+#if @{NAME}_INPUT_0_DIM_1 * LOG_MEL_FEATURES != @{NAME}_INPUT_0_ELEMENTS
 #error "these are not the features that the network takes"
 #endif
 
-@{arena}static int8_t features[FRAMES * LOG_MEL_BANDS], last[STEPS * CLASSES];
+@{arena}static int8_t features[FRAMES * LOG_MEL_FEATURES], last[STEPS * CLASSES];
 static int32_t sums[CLASSES];
 static log_mel_ring ring;
 static smoothing heard;
