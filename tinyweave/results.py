@@ -22,6 +22,7 @@ from .simulate.instruction_timing import Cycles, milliseconds
 if TYPE_CHECKING:  # what `inspect` does not need
     from .quantize.blame import Blame
     from .quantize.calibrate import Calibration
+    from .quantize.precision import Mixed
     from .quantize.ptq import Fidelity
     from .quantize.samples import Preprocessing
     from .simulate.compare import Verification
@@ -286,7 +287,8 @@ class Quantisation:
     real: the float graph that it was made from, simplified. calibration: the scales, and by which method each was chosen. used:
     which samples chose them. gains: what was tried to lose less -> dB that it gained at the outputs, left out where that is not
     above 0. fidelity: how near it comes to the float model, on all samples.
-    blame: the noise of each layer, where it was asked for.
+    blame: the noise of each layer, where it was asked for. precision: which layers are not int8 throughout, where there were
+    limits.
     """
 
     model: Model
@@ -297,6 +299,7 @@ class Quantisation:
     gains: Mapping[str, float]
     fidelity: Fidelity
     blame: Blame | None
+    precision: Mixed | None
     float_bytes: int
 
     @property

@@ -237,6 +237,9 @@ def quantize(
     equalize: bool = False,
     correct_bias: bool = False,
     blame: bool = False,
+    flash: int | str | None = None,
+    min_sqnr: float | None = None,
+    max_accuracy_drop: float | None = None,
 ) -> Quantisation:
     """Make a float model int8 and compare the two; the result's `model` is one that `plan`, `compile` and `verify` take.
 
@@ -245,12 +248,15 @@ def quantize(
     a scale. labels: a class per sample. method: "auto", "minmax", "percentile", "mse" or "entropy". count: samples that choose
     the scales, 200 at most if not given; all are compared. equalize: rescale channels between layers. correct_bias: bring the
     means of layers to where they are in the float model. Both are kept only where they gain; `.gains` says how much that is.
-    blame: say how much noise each layer makes, the worst first, and what would help.
+    blame: say how much noise each layer makes, the worst first, and what would help. flash, min_sqnr, max_accuracy_drop: bytes
+    at most, dB at least, points below the float model at most; layers have 4-bit weights and int16 maps for that, `.precision`
+    says which, and what each costs and gains.
     """
     read = model if isinstance(model, Model) else api.read(model)
     given: dict[str, Any] = {"equalize": equalize, "correct_bias": correct_bias, "blamed": blame} | (
         {} if count is None else {"count": count}
     )
+    given |= {"flash": flash, "min_sqnr": min_sqnr, "max_accuracy_drop": max_accuracy_drop}
     return api.quantize(
         read,
         samples,

@@ -133,7 +133,7 @@ def _gelu(rng: Rng) -> Iterator[Drawn]:
 
 def _quantize(rng: Rng) -> Iterator[Drawn]:
     pairs = [("float32", "int8"), ("float32", "uint8"), ("float32", "int16"), ("int8", "uint8"), ("uint8", "int8")]
-    pairs += [("int8", "int8"), ("uint8", "uint8"), ("int16", "int8"), ("int16", "int16")]
+    pairs += [("int8", "int8"), ("uint8", "uint8"), ("int16", "int8"), ("int16", "int16"), ("int8", "int16")]
     for source, target in pairs:
         for number in range(12):
             x, out = activation("input", (1, 8, 9, 3), rng, dtype=source), activation("output", (), rng, dtype=target)

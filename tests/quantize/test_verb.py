@@ -14,6 +14,7 @@ import tflite
 from cases.floats import DENSE, WINDOW, fixed, float_graph
 
 import tinyweave as tw
+from tinyweave import api
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
@@ -164,6 +165,42 @@ def test_blame_and_options_are_shown(capsys: Any, model: Path, tmp_path: Path) -
     assert [layer["costs"] for layer in layers] == sorted((layer["costs"] for layer in layers), reverse=True)
 
 
+def test_a_limit_says_what_each_layer_saves_and_gains(capsys: Any, model: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", IMAGES)
+    options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr")
+    assert run("quantize", model, *options, "8") == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("what is not int8: "))
+    rows = [line.split() for line in lines[start + 2 : -1]]
+    assert rows and lines[-1].startswith("in all: ") and max(map(len, lines)) <= 110
+    assert run("quantize", model, *options, "8", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    said = record["precision"]
+    assert record["sqnr_db"] >= 8 and said["saved"] == sum(layer["saved"] for layer in said["layers"]) > 0
+    assert rows == [
+        [layer["name"], layer["weights"], layer["activations"], f"{layer['saved']:,}", "B", f"{layer['gained']:+.2f}", "dB"]
+        for layer in said["layers"]
+    ]
+
+
+def test_a_network_fits_into_the_flash_that_is_allowed(tmp_path: Path) -> None:
+    rng, model = np.random.default_rng(0), tmp_path / "net.tflite"
+    tensors = [fixed("w0", rng.normal(size=(64, 3, 3, 3)) / 5), fixed("w1", rng.normal(size=(64, 3, 3, 64)) / 24)]
+    tensors += [fixed("b", rng.normal(size=64) / 5)]
+    steps = [("conv_2d", (x, w, "b"), WINDOW | {"activation": "relu"}) for x, w in (("x", "w0"), ("t0", "w1"))]
+    model.write_bytes(to_tflite(float_graph(tensors, steps, x=(1, 4, 4, 3))))
+
+    def flash(small: tw.Model) -> int:
+        return api.flash_need(tw.plan(small, optimize="size")).upper_bound
+
+    samples = rng.normal(size=(8, 4, 4, 3)).astype(np.float32)
+    plain = tw.quantize(model, samples, method="minmax")
+    limit = flash(plain.model) - 6000
+    done = tw.quantize(model, samples, method="minmax", flash=limit)
+    assert flash(done.model) <= limit and plain.precision is None and done.precision is not None
+    assert "int4" in [layer.weights for layer in done.precision.layers]
+
+
 def test_the_same_call_writes_the_same_file(model: Path) -> None:
     first, second = (tw.quantize(model, IMAGES, scale=1 / 255).file for _ in range(2))
     assert first == second
@@ -186,6 +223,12 @@ def test_other_verbs_say_how_a_float_model_becomes_int8(capsys: Any, model: Path
         (("{model}", "--calibrate", "{folder}/a.npz", "--scale", "red"), "--scale red is no number"),
         (("{model}", "--calibrate", "{folder}/a.npz", "--offset", "1/0"), "--offset 1/0 is no number"),
         (("{model}", "--calibrate", "{folder}/a.npz", "--method", "best"), "the method best is unknown"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "much"), "'much' is not a size"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "100"), "B of Flash are the least, 100 allowed"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "-3"), "--min-sqnr -3 is no signal to noise ratio"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "150"), "the limit cannot be kept"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "-1"), "--max-accuracy-drop -1 is no loss"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "1"), "the samples have no labels"),
         (("{small}", "--calibrate", "{folder}/a.npz"), "it is quantised already"),
         (("{folder}/a.npz", "--calibrate", "{folder}/a.npz"), "not a readable .tflite"),
         (("{model}",), "Missing option '--calibrate'"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.names import identifier
+from ..devices import parse_size
 from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..lazy import lazy
@@ -20,12 +21,14 @@ from ..progress import Progress, silent
 from ..quantize.blame import blame
 from ..quantize.calibrate import calibrate, picked
 from ..quantize.convert import WeightForm
+from ..quantize.precision import PrecisionLimits
 from ..quantize.prepare import prepare
 from ..quantize.ptq import CALIBRATION, fidelity, has_classes, quantise, right
 from ..quantize.rules import RULES, check_rules
 from ..quantize.samples import open_samples
 from ..results import Model, Quantisation
 from .models import with_edges
+from .plans import flash_need, plan
 
 if TYPE_CHECKING:
     from ..importers import torch
@@ -49,6 +52,9 @@ def quantize(
     equalize: bool = False,
     correct_bias: bool = False,
     blamed: bool = False,
+    flash: int | str | None = None,
+    min_sqnr: float | None = None,
+    max_accuracy_drop: float | None = None,
     path: Path | None = None,
     progress: Progress = silent,
 ) -> Quantisation:
@@ -56,12 +62,23 @@ def quantize(
 
     samples, scale, offset, labels: see `quantize.samples.open_samples`. method: "auto" or one of `quantize.ranges.METHODS`.
     count: samples that choose the scales, at most; all are compared. equalize, correct_bias: see `quantize.ptq.quantise`.
-    blamed: measure the noise of each layer, too.
+    blamed: measure the noise of each layer, too. flash, min_sqnr (dB), max_accuracy_drop (points below float): limits, for
+    which layers may have 4-bit weights and int16 maps.
     """
     check_rules(model.original)
     opened = open_samples(samples, model.original, scale, offset, labels)
     improved = {"equalize": equalize, "correct_bias": correct_bias}
-    done = quantise(model.original, opened, method=method, count=count, **improved, progress=progress)
+    limits = _limits(flash, min_sqnr, max_accuracy_drop)
+    done = quantise(
+        model.original,
+        opened,
+        method=method,
+        count=count,
+        **improved,
+        limits=limits,
+        flash=lambda graph: _flash(model, graph),
+        progress=progress,
+    )
     near = fidelity(done.real, done.graph, opened, progress)
     inputs = picked(done.real, opened.batch(done.used), 3 * len(done.real.ops), BLAMED) if blamed else {}
     noise = blame(done.real, done.graph, inputs, progress) if blamed else None
@@ -77,8 +94,26 @@ def quantize(
         done.gains,
         near,
         noise,
+        done.precision,
         len(model.file),
     )
+
+
+def _limits(flash: int | str | None, min_sqnr: float | None, max_accuracy_drop: float | None) -> PrecisionLimits | None:
+    """Return the limits that are given, None for none."""
+    if flash is None and min_sqnr is None and max_accuracy_drop is None:
+        return None
+    if min_sqnr is not None and not 0 < min_sqnr < 200:
+        raise CompileError(f"--min-sqnr {min_sqnr:g} is no signal to noise ratio", "give dB above 0, for example 30")
+    if max_accuracy_drop is not None and not 0 <= max_accuracy_drop < 100:
+        raise CompileError(f"--max-accuracy-drop {max_accuracy_drop:g} is no loss", "give points from 0, for example 0.5")
+    return PrecisionLimits(None if flash is None else parse_size(flash), min_sqnr, max_accuracy_drop)
+
+
+def _flash(model: Model, graph: Graph) -> int:
+    """Return the bytes of Flash that the int8 graph of a model needs at most, by the plan of least code."""
+    small = with_edges(replace(model, original=graph), "model", "model")
+    return flash_need(plan(small, optimize="size")).upper_bound
 
 
 def accuracies(

@@ -66,6 +66,17 @@ def quantize(
     blame: Annotated[
         bool, typer.Option("--blame", help="Show which layers lose most, alone and added up, and what would help.")
     ] = False,
+    flash: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Give layers weights of 4 bits until the network fits, those that lose least."),
+    ] = None,
+    min_sqnr: Annotated[
+        float | None,
+        typer.Option(metavar="DB", help="Keep so much signal to noise: the fewest bytes by 4-bit weights, or int16 maps."),
+    ] = None,
+    max_accuracy_drop: Annotated[
+        float | None, typer.Option(metavar="POINTS", help="Lose at most so much accuracy, likewise; needs --labels.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8.
@@ -90,6 +101,9 @@ def quantize(
                 equalize=equalize,
                 correct_bias=correct_bias,
                 blamed=blame,
+                flash=flash,
+                min_sqnr=min_sqnr,
+                max_accuracy_drop=max_accuracy_drop,
                 path=path,
                 progress=report,
             )

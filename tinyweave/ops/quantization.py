@@ -18,7 +18,7 @@ from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_o
 INTEGERS = ("int8", "uint8", "int16")
 QUANTIZE_PAIRS = {("float32", t) for t in INTEGERS} | {(a, b) for a in ("int8", "uint8") for b in ("int8", "uint8")}
 QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16"), ("int16", "int32"), ("int32", "int8"), ("int32", "int16")}
-QUANTIZE_PAIRS |= {("int8", "int4"), ("int4", "int8")}
+QUANTIZE_PAIRS |= {("int8", "int4"), ("int4", "int8"), ("int8", "int16")}
 
 
 def requant(graph: Graph, op: Op) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def reference_cast(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
-    """must go from float32 to int8, uint8 or int16, between int8 and uint8 or int4, or from int16 or int32 to another one"""
+    """must go from float32 to int8, uint8 or int16, between int8 and uint8, int4 or int16, or from int16 or int32 to another"""
     return (graph.input(op).dtype, graph.output(op).dtype) in QUANTIZE_PAIRS
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Quant
+from ..ir import Graph, Op, Quant, Tensor
 from ..progress import Progress, silent
 from .calibrate import decibel, downstream, noise, signals, through
 from .convert import interval
@@ -64,7 +64,7 @@ class Blame:
 def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Blame:
     """Return the noise of each layer of a prepared float graph; `inputs` are real numbers of few samples."""
     maker = {name: op for op in real.ops for name in op.outputs}
-    quants = {name: small.tensors[name].quant for name in (*real.inputs, *maker)}
+    kept = {name: small.tensors[name] for name in (*real.inputs, *maker)}
     pairs = list(zip(real.ops, matching(real, small), strict=True))
     constants = {op.name: real_constants(real, small, op, given) for op, given in pairs}
     exact, names = evaluate(real, inputs, keep=True), signals(real)
@@ -77,7 +77,9 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
             op = maker.get(name)
             if (op.name if op else name) not in chosen or (op and _moves(op)):
                 return array
-            return _rounded(array, quants[name]) if op and op.kind in AVERAGING else through(array, quants[name])
+            if op and op.kind in AVERAGING:
+                return _rounded(array, kept[name].quant)
+            return through(array, kept[name].quant, kept[name].dtype)
 
         if layer in real.inputs:
             values, ops = {**values, layer: visit(layer, inputs[layer])}, set(downstream(real, {layer}))
@@ -97,7 +99,7 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
         alone = decibel(noise(exact, rerun(exact, layer, {layer}), names))
         without = decibel(noise(exact, rerun(partial, layer, set(layers) - {layer}), names))
         op = next((op for op in real.ops if op.name == layer), None)
-        output, clips = _output_noise(op.outputs[0] if op else layer, exact, quants)
+        output, clips = _output_noise(op.outputs[0] if op else layer, exact, kept)
         weights, wrong = _weight_noise(real, op, constants[layer]) if op else (None, "")
         costs = without - total
         helps = _what_helps(exact[op.outputs[0] if op else layer], wrong, clips)
@@ -118,13 +120,13 @@ def _rounded(values: Array, quant: Quant | None) -> Array:
     return values if quant is None else (np.rint(values / quant.scale[0]) * quant.scale[0]).astype(np.float32)
 
 
-def _output_noise(name: str, exact: Mapping[str, Array], quants: Mapping[str, Quant | None]) -> tuple[float, bool]:
+def _output_noise(name: str, exact: Mapping[str, Array], kept: Mapping[str, Tensor]) -> tuple[float, bool]:
     """Return the signal to noise ratio of a tensor by itself, and whether most noise is of values outside of its range."""
-    quant, values = quants[name], exact[name].astype(np.float64)
+    quant, dtype, values = kept[name].quant, kept[name].dtype, exact[name].astype(np.float64)
     if quant is None:
         return np.inf, False
-    lost, rounding = (values - through(values, quant)) ** 2, quant.scale[0] ** 2 / 12
-    low, high = interval(quant)
+    lost, rounding = (values - through(values, quant, dtype)) ** 2, quant.scale[0] ** 2 / 12
+    low, high = interval(quant, dtype)
     outside = (values < low - quant.scale[0] / 2) | (values > high + quant.scale[0] / 2)
     return decibel(lost.sum() / max((values**2).sum(), 1e-30)), bool(lost[outside].sum() > CLIPPING * rounding * values.size)
 

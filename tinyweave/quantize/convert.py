@@ -198,12 +198,13 @@ def constant_weights(weights: Tensor, scales: NDArray[np.float64], axis: int, dt
     return Tensor(weights.name, weights.shape, dtype, quant, quantised(weights.data, quant, dtype), "constant")
 
 
-def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64]) -> Tensor:
-    """Return a bias as int32."""
+def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64], dtype: str = "int32") -> Tensor:
+    """Return a bias as int32, or as int64 for int16 activations, of which 46 bits are used."""
     product = (x_scale * scales).astype(np.float32)
     quant = Quant(tuple(map(float, product)), (0,) * len(scales), 0)
+    least, most = (-(2**31), 2**31 - 1) if dtype == "int32" else (1 - 2**46, 2**46 - 1)
     steps = round_half_away(bias.astype(np.float64) / (x_scale * scales))
-    return Tensor(name, bias.shape, "int32", quant, np.clip(steps, -(2**31), 2**31 - 1).astype(np.int32), "constant")
+    return Tensor(name, bias.shape, dtype, quant, np.clip(steps, least, most).astype(array_type(dtype)), "constant")
 
 
 def finite(tensor: Tensor) -> NDArray[Any]:

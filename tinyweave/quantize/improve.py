@@ -129,8 +129,9 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
             shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))
             bias = tensors[given.inputs[rule.bias] or ""]
             assert bias.data is not None and bias.quant is not None
+            most = (1 << 31) - 1 if bias.dtype == "int32" else (1 << 46) - 2
             steps = round_half_away(shift / np.array(bias.quant.scale))
-            data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -(1 << 31), (1 << 31) - 1).astype(np.int32)
+            data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -most - 1, most).astype(bias.data.dtype)
             tensors[bias.name] = replace(bias, data=data)
             constants[op.inputs[rule.bias] or ""] = dequantised(data, bias.quant)
         done = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
@@ -152,5 +153,11 @@ def real_constants(real: Graph, small: Graph, op: Op, given: Op) -> dict[str, Ar
         if name is not None and became is not None and real.tensors[name].dtype == "float32":
             tensor = small.tensors[became]
             if tensor.data is not None and tensor.quant is not None:
-                constants[name] = dequantised(tensor.data, tensor.quant)
+                constants[name] = as_shaped(dequantised(tensor.data, tensor.quant), real.tensors[name].shape, op)
     return constants
+
+
+def as_shaped(weights: Array, shape: tuple[int, ...], op: Op) -> Array:
+    """Return weights as the float op has them: `widen` makes convolutions of depthwise and of dense ops."""
+    turned = weights.transpose(3, 1, 2, 0) if op.kind == "depthwise_conv_2d" and weights.shape != shape else weights
+    return turned.reshape(shape)

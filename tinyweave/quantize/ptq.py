@@ -6,24 +6,26 @@ to the float one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Quant, Tensor
+from ..ir import CompileError, Graph, Quant, Tensor
 from ..progress import Progress, silent
 from .calibrate import Calibration, calibrate, decibel, evenly, noise, picked, signals
 from .convert import dequantised, quantised, to_int8
 from .evaluate import chunks, outputs
 from .improve import corrected, equalised
+from .precision import Measures, Mixed, PrecisionLimits, mixed
 from .prepare import prepare
 from .samples import Samples
 
 Array = NDArray[Any]
 MEASURED = 64  # samples that gains are measured on, and biases corrected on, at most
+WEIGHED = 32  # samples that layers are weighed on for mixed precision, at most
 CALIBRATION = 200  # samples that scales are chosen from, at most
 
 
@@ -32,6 +34,7 @@ class Quantised:
     """real: the float graph, simplified. graph: the int8 one. used: the samples that calibrated it.
 
     gains: what was tried to lose less -> what it gained in dB at the outputs; it was left out where that is not above 0.
+    precision: which layers are not int8 throughout, where there were limits.
     """
 
     real: Graph
@@ -39,6 +42,7 @@ class Quantised:
     calibration: Calibration
     used: tuple[int, ...]
     gains: Mapping[str, float]
+    precision: Mixed | None
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,14 @@ def quantise(
     count: int = CALIBRATION,
     equalize: bool = False,
     correct_bias: bool = False,
+    limits: PrecisionLimits | None = None,
+    flash: Callable[[Graph], int] = lambda graph: 0,
     progress: Progress = silent,
 ) -> Quantised:
     """Return the int8 form of a float graph, with scales from at most `count` samples, evenly spread over those given.
 
-    equalize, correct_bias: see `improve.equalised` and `improve.corrected`; each is kept where it gains.
+    equalize, correct_bias: see `improve.equalised` and `improve.corrected`; each is kept where it gains. limits: for which
+    layers may have 4-bit weights and int16 maps, see `precision.mixed`; `flash` returns the bytes that a graph needs.
     """
     real, given = prepare(graph), samples.own_steps()
     used = tuple(map(int, evenly(count, len(samples))))
@@ -80,11 +87,40 @@ def quantise(
         other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
         best, reached = (other, now) if now > reached else (best, reached)
+    precision = None
+    if limits is not None:
+        precision = _precise(best, samples, used, limits, flash=flash, progress=progress)
+        best = best[0], precision.graph, best[2]
+        reached = sqnr(best[0], best[1], few) if correct_bias else 0.0
     if correct_bias:
         small = corrected(best[0], best[1], few)
         gains["corrected biases"] = (now := sqnr(best[0], small, few)) - reached
         best = (best[0], small, best[2]) if now > reached else best
-    return Quantised(*best, used, gains)
+    return Quantised(*best, used, gains, precision)
+
+
+def _precise(
+    plain: tuple[Graph, Graph, Calibration],
+    samples: Samples,
+    used: Sequence[int],
+    limits: PrecisionLimits,
+    *,
+    flash: Callable[[Graph], int],
+    progress: Progress,
+) -> Mixed:
+    """Return the graph that keeps the limits; those of quality are measured on all samples."""
+    real, _, calibration = plain
+    ranging = samples.batch(used)
+    if limits.accuracy_drop is not None and (samples.labels is None or not has_classes(real)):
+        why = "the samples have no labels" if samples.labels is None else "the network is no classifier"
+        raise CompileError(f"no accuracy can be kept: {why}", "limit the signal to noise ratio, or give a class per sample")
+
+    def quality(graph: Graph) -> tuple[float, float]:
+        near = fidelity(real, graph, samples, progress)
+        return near.sqnr_db, 0.0 if near.accuracy is None else 100 * (near.accuracy[0] - near.accuracy[1])
+
+    weighed = picked(real, ranging, 4 * len(real.ops), WEIGHED)
+    return mixed(real, calibration, limits, Measures(weighed, ranging, flash, quality), progress)
 
 
 def _calibrated(

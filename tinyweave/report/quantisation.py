@@ -45,7 +45,17 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
         "sqnr_db": near.sqnr_db,
         "agreement": near.agreement,
         "accuracy": accuracy,
+        "precision": None if done.precision is None else _precision(done.precision),
         "layers": None if done.blame is None else [asdict(layer) for layer in done.blame.layers],
+    }
+
+
+def _precision(mixed: results.Mixed) -> Record:
+    return {
+        "sqnr_db": mixed.sqnr_db,
+        "int8_sqnr_db": mixed.int8_sqnr_db,
+        "saved": mixed.saved,
+        "layers": [asdict(layer) for layer in mixed.layers],
     }
 
 
@@ -81,8 +91,27 @@ def show_quantisation(out: Console, record: Record) -> None:
             f"  accuracy: float {100 * record['accuracy']['float']:.1f} %, int8 {100 * record['accuracy']['int8']:.1f} %"
         )
     show_lines(out, lines)
+    if record["precision"] is not None:
+        _show_precision(out, record["precision"])
     if record["layers"] is not None:
         _show_layers(out, record["layers"])
+
+
+def _show_precision(out: Console, said: Record) -> None:
+    """Show the layers that are not int8 throughout, with what each saves and gains."""
+    if not said["layers"]:
+        heading(out, "int8 throughout keeps the limits")
+        return
+    heading(out, "what is not int8: bytes that the layer saves, dB at the output that it gains beside the others; - is a cost")
+    rows = [["layer", "weights", "activations", "saves", "gains"]]
+    for layer in said["layers"]:
+        figures = [f"{layer['saved']:,} B", f"{layer['gained']:+.2f} dB"]
+        rows.append([clean(layer["name"], 28), layer["weights"] or "-", layer["activations"], *figures])
+    for line in hanging(rows, frozenset((3, 4)), out.width):
+        out.print(Text(line))
+    saved = f"{said['saved']:,} B saved" if said["saved"] >= 0 else f"{-said['saved']:,} B more"
+    reached, before = said["sqnr_db"], said["int8_sqnr_db"]
+    show_lines(out, [f"in all: {saved}; {reached:.1f} dB on the samples that weighed layers, int8 has {before:.1f} dB there"])
 
 
 def _show_layers(out: Console, layers: Sequence[Record]) -> None:

@@ -1,0 +1,253 @@
+"""Mixed precision: the knapsack against brute force, limits that hold, choices that are the best, bytes that are LiteRT's."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases.floats import random_classifier, random_network
+
+import tinyweave as tw
+from tinyweave import ops
+from tinyweave.exporters.tflite import to_tflite
+from tinyweave.importers.tflite import from_tflite
+from tinyweave.ir import CompileError, Graph
+from tinyweave.quantize import precision
+from tinyweave.quantize.blame import blame
+from tinyweave.quantize.calibrate import calibrate
+from tinyweave.quantize.convert import to_int8
+from tinyweave.quantize.improve import corrected
+from tinyweave.quantize.precision import PrecisionLimits, knapsack
+from tinyweave.quantize.prepare import prepare
+from tinyweave.quantize.ptq import Quantised, as_int8, fidelity, quantise, sqnr
+from tinyweave.quantize.samples import Samples, open_samples
+from tinyweave.quantize.widen import KINDS, can_widen, wide_quant, widened
+from tinyweave.simulate import litert
+
+
+def constants(graph: Graph) -> int:
+    read = {name for op in graph.ops for name in op.inputs}
+    return sum(t.bytes for t in graph.tensors.values() if t.data is not None and t.name in read)
+
+
+@cache
+def network(seed: int) -> tuple[Graph, Samples]:
+    graph = random_classifier(seed)
+    shape = graph.tensors[graph.inputs[0]].shape
+    return graph, open_samples(np.random.default_rng(seed).normal(size=(24, *shape)).astype(np.float32), graph)
+
+
+@cache
+def quantised(seed: int, limits: PrecisionLimits | None = None) -> Quantised:
+    return quantise(*network(seed), method="minmax", limits=limits, flash=constants)
+
+
+def reached(done: Quantised, seed: int) -> float:
+    return fidelity(done.real, done.graph, network(seed)[1]).sqnr_db
+
+
+def int4_in(graph: Graph) -> set[str]:
+    return {op.name for op in graph.ops if len(op.inputs) > 1 and graph.tensors[op.inputs[1] or ""].dtype == "int4"}
+
+
+def int16_in(graph: Graph) -> set[str]:
+    return {op.name for op in graph.ops if op.kind != "quantize" and graph.output(op).dtype == "int16"}
+
+
+def test_the_knapsack_is_that_of_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        items = [(str(i), int(rng.integers(1, 40)), float(rng.random())) for i in range(int(rng.integers(1, 9)))]
+        saved = int(rng.integers(1, 1 + sum(size for _, size, _ in items)))
+        sets = (s for n in range(len(items) + 1) for s in itertools.combinations(items, n))
+        best = min(sum(damage for *_, damage in s) for s in sets if sum(size for _, size, _ in s) >= saved)
+        chosen = knapsack(items, saved)
+        assert chosen is not None
+        assert sum(size for name, size, _ in items if name in chosen) >= saved
+        assert sum(damage for name, _, damage in items if name in chosen) == pytest.approx(best)
+
+
+def test_a_knapsack_of_large_sizes_saves_what_is_asked_for() -> None:
+    rng = np.random.default_rng(1)
+    items = [(str(i), int(rng.integers(1000, 900_000)), float(rng.random())) for i in range(20)]
+    total = sum(size for _, size, _ in items)
+    for saved in (1, 12_345, total // 2, total - 5, total):
+        chosen = knapsack(items, saved)
+        assert chosen is not None and sum(size for name, size, _ in items if name in chosen) >= saved
+    assert knapsack(items, total + 1) is None and knapsack(items, 0) == frozenset()
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_flash_limit_holds_and_no_exchange_of_layers_is_better(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "EXCHANGES", 10_000)
+    plain = quantised(seed)
+    limit = int(0.75 * constants(plain.graph))
+    done = quantised.__wrapped__(seed, PrecisionLimits(flash=limit))
+    assert done.precision is not None and constants(done.graph) <= limit < constants(plain.graph)
+    chosen = int4_in(done.graph)
+    assert chosen == {layer.name for layer in done.precision.layers} and not int16_in(done.graph)
+    assert done.precision.saved == constants(plain.graph) - constants(done.graph)
+    inputs = network(seed)[1].batch(range(24))
+    best = sqnr(done.real, done.graph, inputs)
+    assert done.precision.sqnr_db == pytest.approx(best) and best < done.precision.int8_sqnr_db == sqnr(
+        *plain_of(plain), inputs
+    )
+    able = [op.name for op in done.real.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
+    for out, into in itertools.product(["", *chosen], ["", *(set(able) - chosen)]):
+        other = formed(done, (chosen - {out}) | ({into} - {""}))
+        assert constants(other) > limit or sqnr(done.real, other, inputs) <= best + 1e-9
+
+
+def plain_of(done: Quantised) -> tuple[Graph, Graph]:
+    return done.real, done.graph
+
+
+def formed(done: Quantised, narrow: set[str]) -> Graph:
+    forms = dict.fromkeys(narrow, precision.INT4)
+    return to_int8(done.real, done.calibration.groups, done.calibration.quants, weights=forms)
+
+
+def test_what_a_layer_saves_and_gains_is_measured_without_it() -> None:
+    done = quantised(0, PrecisionLimits(flash=int(0.7 * constants(quantised(0).graph))))
+    assert done.precision is not None and len(done.precision.layers) > 1
+    names, inputs = int4_in(done.graph), network(0)[1].batch(range(24))
+    for layer in done.precision.layers:
+        without = formed(done, names - {layer.name})
+        assert layer.saved == constants(without) - constants(done.graph) > 0
+        assert layer.gained == pytest.approx(sqnr(done.real, done.graph, inputs) - sqnr(done.real, without, inputs))
+        assert (layer.weights, layer.activations) == ("int4", "int8")
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_limit_of_noise_is_kept_with_few_bytes(seed: int) -> None:
+    plain = quantised(seed)
+    limit = reached(plain, seed) - 8
+    done = quantised(seed, PrecisionLimits(sqnr_db=limit))
+    assert reached(done, seed) >= limit and constants(done.graph) < constants(plain.graph) and not int16_in(done.graph)
+    narrow = int4_in(done.graph)
+    left = [op.name for op in done.real.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
+    left = [name for name in left if name not in narrow]
+    assert narrow and left
+    below = [fidelity(done.real, formed(done, narrow | {name}), network(seed)[1]).sqnr_db < limit for name in left]
+    assert all(below)  # no other layer can have 4 bits, too
+
+
+def test_maps_are_int16_where_int8_loses_too_much() -> None:
+    seed = 2
+    plain = quantised(seed)
+    limit = reached(plain, seed) + 0.8
+    done = quantised(seed, PrecisionLimits(sqnr_db=limit))
+    assert reached(done, seed) >= limit and int16_in(done.graph) and not int4_in(done.graph)
+    assert done.precision is not None
+    assert {layer.name for layer in done.precision.layers} == int16_in(done.graph)
+    assert all(layer.activations == "int16" for layer in done.precision.layers)
+    assert int16_in(done.graph) < {op.name for op in done.real.ops if can_widen(done.real, op, done.calibration.groups)}
+    assert {done.graph.tensors[name].dtype for name in (*done.graph.inputs, *done.graph.outputs)} == {"int8"}
+    assert not any(tensor.dtype == "float32" for tensor in done.graph.tensors.values() if tensor.data is None)
+
+
+def test_a_drop_of_accuracy_is_kept() -> None:
+    graph, samples = network(3)
+    plain = quantise(graph, samples, method="minmax")
+    labels = np.random.default_rng(0).integers(0, 5, 24)
+    known = open_samples(samples.batch(range(24))["x"], graph, labels=labels)
+    done = quantise(graph, known, method="minmax", limits=PrecisionLimits(accuracy_drop=0.0), flash=constants)
+    right = fidelity(done.real, done.graph, known).accuracy
+    assert right is not None and right[1] >= right[0] and constants(done.graph) < constants(plain.graph)
+    with pytest.raises(CompileError, match="no accuracy can be kept: the samples have no labels"):
+        quantised(3, PrecisionLimits(accuracy_drop=1.0))
+
+
+def test_limits_that_nothing_keeps_are_refused_with_what_was_reached() -> None:
+    with pytest.raises(CompileError, match=r"about [\d,]+ B of Flash are the least, 100 allowed"):
+        quantised(1, PrecisionLimits(flash=100))
+    with pytest.raises(CompileError, match=r"cannot be kept: with int16 maps the network has \d+\.\d dB; ask for less, or"):
+        quantised(1, PrecisionLimits(sqnr_db=90))
+    small = int(0.8 * constants(quantised(1).graph))
+    with pytest.raises(CompileError, match="ask for less, allow more Flash, or train"):
+        quantised(1, PrecisionLimits(flash=small, sqnr_db=60))
+
+
+def test_both_limits_hold_together() -> None:
+    flash = int(0.9 * constants(quantised(5).graph))
+    limit = reached(quantised(5, PrecisionLimits(flash=flash)), 5) + 0.3
+    done = quantised(5, PrecisionLimits(flash=flash, sqnr_db=limit))
+    assert constants(done.graph) <= flash and reached(done, 5) >= limit
+    assert int4_in(done.graph) and int16_in(done.graph) and not int4_in(done.graph) & int16_in(done.graph)
+
+
+@pytest.mark.litert
+def test_int16_ops_between_int8_ones_are_what_litert_computes() -> None:
+    seen = set[str]()
+    for seed in (0, 1, 2, 5, 6, 7):
+        graph = random_network(seed, 12)
+        exact = {op.name: replace(op, attrs=op.attrs | {"alpha": 0.125}) for op in graph.ops if op.kind == "leaky_relu"}
+        real = prepare(replace(graph, ops=tuple(exact.get(op.name, op) for op in graph.ops)))
+        rng = np.random.default_rng(seed)
+        inputs = {"x": rng.normal(size=(4, *real.tensors["x"].shape)).astype(np.float32)}
+        made = calibrate(real, inputs, "minmax")
+        able = [op for op in real.ops if can_widen(real, op, made.groups)]
+        assert {op.kind for op in able} <= KINDS
+        chosen = {op.name for op in able if rng.random() < 0.8}
+        seen |= {op.kind for op in able if op.name in chosen}
+        quants = {group: wide_quant(rng.uniform(1, 9)) for group in made.groups.members()}
+        wide = widened(real, to_int8(real, made.groups, made.quants), made.groups, chosen, quants)
+        file, stacked = to_tflite(wide), as_int8(wide, inputs)["x"]
+        read = from_tflite(file, "net")
+        assert sorted(t.dtype for t in read.tensors.values()) == sorted(
+            t.dtype for t in wide.tensors.values() if used(wide, t.name)
+        )
+        for sample, run in zip(stacked, litert.run(file, [[sample] for sample in stacked]), strict=True):
+            assert ops.run(wide, {"x": sample})[wide.outputs[0]].tobytes() == run.outputs[0].tobytes()
+    assert seen >= {"conv_2d", "depthwise_conv_2d", "fully_connected", "add", "leaky_relu", "transpose_conv"}
+
+
+def used(graph: Graph, name: str) -> bool:
+    return name in graph.inputs or any(name in (*op.inputs, *op.outputs) for op in graph.ops)
+
+
+def test_int16_maps_lose_less_than_int8_ones_and_their_biases_can_be_corrected() -> None:
+    graph, samples = network(2)
+    real, inputs = prepare(graph), samples.batch(range(24))
+    made = calibrate(real, inputs, "minmax")
+    small = to_int8(real, made.groups, made.quants)
+    able = {op.name for op in real.ops if can_widen(real, op, made.groups)}
+    quants = {group: wide_quant(8.0) for group in made.groups.members()}
+    wide = widened(real, small, made.groups, able, quants)
+    assert sqnr(real, wide, inputs) > sqnr(real, small, inputs)
+    shifted = {}
+    for op in (op for op in wide.ops if op.name in able and op.kind == "conv_2d"):
+        bias = wide.input(op, 2)
+        assert bias.dtype == "int64" and bias.data is not None
+        shifted[bias.name] = replace(bias, data=bias.data + np.int64(0.1 / bias.quant.scale[0]))
+    worse = replace(wide, tensors={**wide.tensors, **shifted})
+    assert sqnr(real, worse, inputs) < sqnr(real, wide, inputs) - 3
+    assert sqnr(real, corrected(real, worse, inputs), inputs) > sqnr(real, wide, inputs) - 1
+
+
+def test_blame_of_mixed_precision_adds_up_to_its_noise() -> None:
+    for limits in (
+        PrecisionLimits(flash=int(0.8 * constants(quantised(2).graph))),
+        PrecisionLimits(sqnr_db=reached(quantised(2), 2) + 0.8),
+    ):
+        done = quantised(2, limits)
+        inputs = network(2)[1].batch(range(24))
+        told = blame(done.real, done.graph, inputs)
+        assert told.sqnr_db == pytest.approx(sqnr(done.real, done.graph, inputs), abs=1.5)
+
+
+@pytest.mark.litert
+@pytest.mark.emulator
+def test_a_network_of_4_8_and_16_bits_is_deployed_byte_for_byte(tmp_path: Path) -> None:
+    done = quantised(3, PrecisionLimits(flash=int(0.9 * constants(quantised(3).graph))))
+    able = {op.name for op in done.real.ops if can_widen(done.real, op, done.calibration.groups)}
+    quants = {group: wide_quant(8.0) for group in done.calibration.groups.members()}
+    both = widened(done.real, done.graph, done.calibration.groups, able - int4_in(done.graph), quants)
+    assert int4_in(both) and int16_in(both)
+    (tmp_path / "net.tflite").write_bytes(to_tflite(both))
+    proof = tw.verify(tmp_path / "net.tflite", "stm32f412", samples=2)
+    assert proof.ok and proof.reference.startswith("LiteRT's reference kernels")
