@@ -29,7 +29,12 @@ from tinyweave.quantize.samples import open_samples
 ROOT = Path(__file__).resolve().parents[1]
 CALIBRATION = 200
 PLACES = 8  # where in its second a word is heard
-OPTIONS = {"minmax": {"method": "minmax"}, "auto": {}, "auto, improved": {"equalize": True, "correct_bias": True}}
+OPTIONS = {
+    "minmax": {"method": "minmax"},
+    "auto": {},
+    "auto, improved": {"equalize": True, "correct_bias": True},
+    "auto, rounded": {"adaptive_rounding": True, "correct_bias": True},
+}
 
 
 @dataclass(frozen=True)

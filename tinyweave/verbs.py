@@ -236,6 +236,7 @@ def quantize(
     count: int | None = None,
     equalize: bool = False,
     correct_bias: bool = False,
+    adaptive_rounding: bool = False,
     blame: bool = False,
     flash: int | str | None = None,
     min_sqnr: float | None = None,
@@ -247,7 +248,8 @@ def quantize(
     scale, offset: the network is given values * scale + offset, one number each or one per channel; images, 0 .. 255, must have
     a scale. labels: a class per sample. method: "auto", "minmax", "percentile", "mse" or "entropy". count: samples that choose
     the scales, 200 at most if not given; all are compared. equalize: rescale channels between layers. correct_bias: bring the
-    means of layers to where they are in the float model. Both are kept only where they gain; `.gains` says how much that is.
+    means of layers to where they are in the float model. adaptive_rounding: round each weight up or down so that its layer
+    gives what the float one gives. All are kept only where they gain; `.gains` says how much that is.
     blame: say how much noise each layer makes, the worst first, and what would help. flash, min_sqnr, max_accuracy_drop: bytes
     at most, dB at least, points below the float model at most; layers have 4-bit weights and int16 maps for that, `.precision`
     says which, and what each costs and gains.
@@ -256,7 +258,12 @@ def quantize(
     given: dict[str, Any] = {"equalize": equalize, "correct_bias": correct_bias, "blamed": blame} | (
         {} if count is None else {"count": count}
     )
-    given |= {"flash": flash, "min_sqnr": min_sqnr, "max_accuracy_drop": max_accuracy_drop}
+    given |= {
+        "adaptive_rounding": adaptive_rounding,
+        "flash": flash,
+        "min_sqnr": min_sqnr,
+        "max_accuracy_drop": max_accuracy_drop,
+    }
     return api.quantize(
         read,
         samples,

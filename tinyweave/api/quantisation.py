@@ -51,6 +51,7 @@ def quantize(
     count: int = CALIBRATION,
     equalize: bool = False,
     correct_bias: bool = False,
+    adaptive_rounding: bool = False,
     blamed: bool = False,
     flash: int | str | None = None,
     min_sqnr: float | None = None,
@@ -61,13 +62,14 @@ def quantize(
     """Return the int8 form of a model that was read as it is (`read`); `path` is where its file is going to lie.
 
     samples, scale, offset, labels: see `quantize.samples.open_samples`. method: "auto" or one of `quantize.ranges.METHODS`.
-    count: samples that choose the scales, at most; all are compared. equalize, correct_bias: see `quantize.ptq.quantise`.
+    count: samples that choose the scales, at most; all are compared. equalize, correct_bias, adaptive_rounding: see
+    `quantize.ptq.quantise`.
     blamed: measure the noise of each layer, too. flash, min_sqnr (dB), max_accuracy_drop (points below float): limits, for
     which layers may have 4-bit weights and int16 maps.
     """
     check_rules(model.original)
     opened = open_samples(samples, model.original, scale, offset, labels)
-    improved = {"equalize": equalize, "correct_bias": correct_bias}
+    improved = {"equalize": equalize, "correct_bias": correct_bias, "adaptive_rounding": adaptive_rounding}
     limits = _limits(flash, min_sqnr, max_accuracy_drop)
     done = quantise(
         model.original,

@@ -63,6 +63,9 @@ def quantize(
     correct_bias: Annotated[
         bool, typer.Option("--correct-bias", help="Bring the means of layers to where they are in float, if that gains.")
     ] = False,
+    adaptive_rounding: Annotated[
+        bool, typer.Option("--adaptive-rounding", help="Round weights up or down by what their layers give, if that gains.")
+    ] = False,
     blame: Annotated[
         bool, typer.Option("--blame", help="Show which layers lose most, alone and added up, and what would help.")
     ] = False,
@@ -100,6 +103,7 @@ def quantize(
                 count=samples,
                 equalize=equalize,
                 correct_bias=correct_bias,
+                adaptive_rounding=adaptive_rounding,
                 blamed=blame,
                 flash=flash,
                 min_sqnr=min_sqnr,

@@ -28,7 +28,7 @@ from .widen import MOVES, can_widen, wide_quant, widened
 Array = NDArray[Any]
 LEVELS = 2048  # to which savings are rounded down in the knapsack
 ROUNDS = 2  # of measuring what layers cost beside the others
-REPLANS = 4  # until what is saved of constants suits the code around them
+REPLANS = 8  # until what is saved of constants suits the code around them
 EXCHANGES = 48  # choices of layers that are measured after the knapsack's
 TRIALS = 8  # of layers that may be left as they were, each measured on all samples
 INT4 = WeightForm("int4")
@@ -240,10 +240,10 @@ def mixed(
     """
     search = _Search(real, calibration, measures, progress)
     narrow, wide, need, budget = NONE, NONE, 0, 0
-    for _ in range(REPLANS):
+    for trial in range(REPLANS):
         narrow = NONE
         if limits.flash is not None and (budget or (need := measures.flash(search.small)) > limits.flash):
-            budget = budget or need - limits.flash
+            budget = sum(search.saves.values()) if trial == REPLANS - 1 else budget or need - limits.flash
             narrow = _fit(search, budget, limits.flash, measures)
         wide = NONE
         if limits.has_quality:
@@ -255,8 +255,8 @@ def mixed(
             return _told(search, narrow, wide)
         budget += need - limits.flash
     raise CompileError(
-        f"about {need:,} B of Flash are needed, {limits.flash:,} allowed, with int16 maps that the limit of quality asks for",
-        "allow more Flash, or lower the other limit",
+        f"about {need:,} B of Flash are needed, {limits.flash:,} allowed" + (", with the int16 maps" if wide else ""),
+        "allow more Flash" + (", or ask for less quality" if wide else ", or give a smaller network"),
     )
 
 

@@ -21,10 +21,12 @@ from .evaluate import chunks, outputs
 from .improve import corrected, equalised
 from .precision import Measures, Mixed, PrecisionLimits, mixed
 from .prepare import prepare
+from .rounding import rounded
 from .samples import Samples
 
 Array = NDArray[Any]
 MEASURED = 64  # samples that gains are measured on, and biases corrected on, at most
+LEARNED = 16  # samples that weights are rounded by, at least
 WEIGHED = 32  # samples that layers are weighed on for mixed precision, at most
 CALIBRATION = 200  # samples that scales are chosen from, at most
 
@@ -68,21 +70,23 @@ def quantise(
     count: int = CALIBRATION,
     equalize: bool = False,
     correct_bias: bool = False,
+    adaptive_rounding: bool = False,
     limits: PrecisionLimits | None = None,
     flash: Callable[[Graph], int] = lambda graph: 0,
     progress: Progress = silent,
 ) -> Quantised:
     """Return the int8 form of a float graph, with scales from at most `count` samples, evenly spread over those given.
 
-    equalize, correct_bias: see `improve.equalised` and `improve.corrected`; each is kept where it gains. limits: for which
-    layers may have 4-bit weights and int16 maps, see `precision.mixed`; `flash` returns the bytes that a graph needs.
+    equalize, correct_bias, adaptive_rounding: see `improve.equalised`, `improve.corrected` and `rounding.rounded`; each is kept
+    where it gains. limits: for which layers may have 4-bit weights and int16 maps, see `precision.mixed`; `flash` returns the
+    bytes that a graph needs.
     """
     real, given = prepare(graph), samples.own_steps()
     used = tuple(map(int, evenly(count, len(samples))))
     inputs = samples.batch(used)
     best, gains = _calibrated(real, inputs, method, progress, given), dict[str, float]()
     few = picked(real, inputs, 8, MEASURED)
-    reached = sqnr(best[0], best[1], few) if equalize or correct_bias else 0.0
+    reached = sqnr(best[0], best[1], few) if equalize or correct_bias or adaptive_rounding else 0.0
     if equalize:
         other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
@@ -91,12 +95,23 @@ def quantise(
     if limits is not None:
         precision = _precise(best, samples, used, limits, flash=flash, progress=progress)
         best = best[0], precision.graph, best[2]
-        reached = sqnr(best[0], best[1], few) if correct_bias else 0.0
+        reached = sqnr(best[0], best[1], few) if correct_bias or adaptive_rounding else 0.0
+    if adaptive_rounding:
+        small = rounded(best[0], best[1], picked(real, _apart(inputs, few), 8, MEASURED), progress)
+        gains["adaptive rounding"] = (now := sqnr(best[0], small, few)) - reached
+        best, reached = ((best[0], small, best[2]), now) if now > reached else (best, reached)
     if correct_bias:
         small = corrected(best[0], best[1], few)
         gains["corrected biases"] = (now := sqnr(best[0], small, few)) - reached
         best = (best[0], small, best[2]) if now > reached else best
     return Quantised(*best, used, gains, precision)
+
+
+def _apart(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the samples that are not among the few on which gains are measured, or all where those are too few."""
+    total, measured = (len(next(iter(arrays.values()))) for arrays in (inputs, few))
+    others = np.setdiff1d(np.arange(total), evenly(measured, total))
+    return {name: array[others] if len(others) >= LEARNED else array for name, array in inputs.items()}
 
 
 def _precise(

@@ -1,0 +1,108 @@
+"""Adaptive rounding: what it descends on against brute force, what it gains, and that weights stay beside what they were."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from cases.floats import convolution, random_classifier
+
+from tinyweave.ir import Graph
+from tinyweave.quantize.calibrate import Calibration, calibrate
+from tinyweave.quantize.convert import WeightForm, to_int8
+from tinyweave.quantize.improve import as_shaped, matching
+from tinyweave.quantize.prepare import prepare
+from tinyweave.quantize.ptq import quantise, sqnr
+from tinyweave.quantize.rounding import DAMPING, descended, rounded
+from tinyweave.quantize.samples import open_samples
+from tinyweave.quantize.widen import can_widen, wide_quant, widened
+
+Inputs = dict[str, np.ndarray]
+
+
+def network(seed: int, bits: int) -> tuple[Graph, Graph, Calibration, Inputs, Inputs]:
+    """Return a float network, its int8 form with weights of so many bits, its scales, samples to learn from and others."""
+    real = prepare(random_classifier(seed))
+    x = np.random.default_rng(seed).normal(size=(32, *real.tensors["x"].shape)).astype(np.float32)
+    made = calibrate(real, {"x": x}, "minmax")
+    kinds = ("conv_2d", "depthwise_conv_2d", "fully_connected") if bits == 4 else ()
+    forms = {op.name: WeightForm("int4") for op in real.ops if op.kind in kinds}
+    return real, to_int8(real, made.groups, made.quants, weights=forms), made, {"x": x[:16]}, {"x": x[16:]}
+
+
+def test_no_single_change_lowers_the_error_and_few_beat_it() -> None:
+    rng = np.random.default_rng(0)
+    best = 0
+    for _ in range(40):
+        depth = int(rng.integers(2, 7))
+        steps, wanted = rng.normal(size=(1, depth)) * 5, rng.normal(size=(30, depth)) + 0.5
+        seen = wanted + rng.normal(size=wanted.shape) / 20
+        chosen = descended(np.rint(steps), steps, wanted, seen, (-127, 127))
+        ridge = DAMPING * (seen**2).sum() / depth
+
+        def error(ints: np.ndarray, steps=steps, wanted=wanted, seen=seen, ridge=ridge) -> float:  # type: ignore[no-untyped-def]
+            return float(((seen @ ints.T - wanted @ steps.T) ** 2).sum() + ridge * ((ints - steps) ** 2).sum())
+
+        corners = itertools.product(*zip(np.floor(steps[0]), np.ceil(steps[0]), strict=True))
+        errors = {corner: error(np.array([corner])) for corner in corners}
+        assert tuple(chosen[0]) in errors
+        assert error(chosen) <= errors[tuple(np.rint(steps[0]))] + 1e-9
+        for index in range(depth):
+            for other in (np.floor(steps[0, index]), np.ceil(steps[0, index])):
+                changed = chosen.copy()
+                changed[0, index] = other
+                assert error(chosen) <= error(changed) + 1e-9
+        best += error(chosen) <= min(errors.values()) + 1e-9
+    assert best >= 25
+
+
+def test_integers_stay_within_their_type() -> None:
+    steps = np.array([[9.3, -9.8, 6.5, -7.5, 0.2]])
+    seen = np.random.default_rng(0).normal(size=(20, 5))
+    chosen = descended(np.array([[7.0, -8, 7, -8, 0]]), steps, seen, seen, (-8, 7))
+    assert chosen[0, 0] == 7 and chosen[0, 1] == -8 and chosen[0, 2] in (6, 7) and chosen[0, 3] in (-8, -7)
+
+
+@pytest.mark.parametrize("bits, gain", [(8, 0.5), (4, 2.0)])
+def test_unseen_samples_gain_and_weights_are_one_of_two_neighbours(bits: int, gain: float) -> None:
+    gains = []
+    for seed in range(3):
+        real, small, _, seen, others = network(seed, bits)
+        better = rounded(real, small, seen)
+        gains.append(sqnr(real, better, others) - sqnr(real, small, others))
+        changed = 0
+        for op, given in zip(real.ops, matching(real, small), strict=True):
+            if op.kind not in ("conv_2d", "depthwise_conv_2d", "fully_connected"):
+                continue
+            before, after = small.input(given, 1), better.input(given, 1)
+            assert before.quant == after.quant and before.dtype == after.dtype and before.data.dtype == after.data.dtype
+            assert np.abs(after.data.astype(int) - before.data.astype(int)).max() <= 1
+            changed += int((after.data != before.data).sum())
+        assert changed
+    assert np.mean(gains) > gain
+
+
+def test_layers_on_int16_are_rounded_as_well() -> None:
+    real, small, made, seen, others = network(2, 8)
+    able = {op.name for op in real.ops if can_widen(real, op, made.groups)}
+    wide = widened(real, small, made.groups, able, {group: wide_quant(8.0) for group in made.groups.members()})
+    better = rounded(real, wide, seen)
+    assert sqnr(real, better, others) > sqnr(real, wide, others) + 0.5
+    for op, given in zip(real.ops, matching(real, wide), strict=True):
+        if op.kind in ("depthwise_conv_2d", "fully_connected"):
+            ints = as_shaped(better.input(given, 1).data, real.input(op, 1).shape, op)
+            before = as_shaped(wide.input(given, 1).data, real.input(op, 1).shape, op)
+            assert np.abs(ints.astype(int) - before.astype(int)).max() <= 1
+
+
+def test_the_gain_is_said_and_what_does_not_gain_is_left_out() -> None:
+    graph = convolution(3)
+    x = np.random.default_rng(0).normal(size=(80, *graph.tensors["x"].shape)).astype(np.float32)
+    samples = open_samples(x, graph)
+    plain = quantise(graph, samples, method="minmax")
+    done = quantise(graph, samples, method="minmax", adaptive_rounding=True)
+    (gain,) = done.gains.values()
+    assert list(done.gains) == ["adaptive rounding"] and gain > 0
+    inputs = {"x": samples.batch(range(80))["x"]}
+    assert sqnr(done.real, done.graph, inputs) > sqnr(plain.real, plain.graph, inputs)
