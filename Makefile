@@ -47,19 +47,19 @@ docs: setup
 
 bench: setup
 	$(BIN)/python bench/emulator_speed.py
-	$(BIN)/python bench/place.py
+	$(BIN)/python bench/planning/place.py
 	$(BIN)/python bench/ablation.py
 	$(BIN)/python bench/mlperf.py
 	$(BIN)/python bench/code_size.py
 	$(BIN)/python bench/fast_kernels.py
 	$(BIN)/python bench/int4.py
 	$(BIN)/python bench/models.py
-	$(BIN)/python bench/order.py
+	$(BIN)/python bench/planning/order.py
 	$(BIN)/python bench/papers/fusion.py
 	$(BIN)/python bench/papers/lecture.py
 	$(BIN)/python bench/papers/reordering.py
 	$(BIN)/python bench/papers/thesis.py
-	$(BIN)/python bench/plan.py
+	$(BIN)/python bench/planning/plan.py
 	$(BIN)/python bench/quantize.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py

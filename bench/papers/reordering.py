@@ -3,7 +3,7 @@
 In: its example, built in; SwiftNet Cell and the person detection model (--shared: the folder of the real models and networks).
 Out: bytes at the peak as the paper prints them, exact, and reproduced by its count (`working_set`); then what a plan needs, all
 of the arena, its bytes compared on this machine and on an emulated core. The paper's kB are 1000 bytes, cut. Exit code 1 when a
-figure is not reproduced, or a byte differs. `order.py` has more networks, and the time that it takes.
+figure is not reproduced, or a byte differs. `planning/order.py` has more networks, and the time that it takes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT), str(ROOT / "tests")]
 
 from cases.graphs import GRAPHS  # noqa: E402

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from cases.graphs import AMOEBANET, DARTS, NASNET, cells, inception, randwire
 from fuzz.generate import random_network

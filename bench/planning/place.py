@@ -17,7 +17,7 @@ from pathlib import Path
 from tinyweave.planning.place.place import arena_bytes, greedy, place
 from tinyweave.planning.plan import Buffer
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def instance(path: Path) -> list[Buffer]:
