@@ -71,7 +71,7 @@ MAY_IMPORT = {
         "nas",
         "version",
     },
-    "results": {"ir", "notebook", "devices", "passes", "planning", "quantize", "simulate"},
+    "results": {"ir", "notebook", "kernels", "devices", "passes", "planning", "quantize", "simulate"},
     "api": {
         "camera",
         "lazy",
