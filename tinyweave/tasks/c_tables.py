@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Table = tuple[str, str, NDArray[np.int64]]  # type in C, name, values
+PER_LINE = 12  # values
 
 
 def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Table]) -> str:
@@ -27,6 +28,6 @@ def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Tab
     return "\n".join([*lines, "", "#endif", ""])
 
 
-def _wrapped(values: NDArray[np.int64], per_line: int = 12) -> list[str]:
+def _wrapped(values: NDArray[np.int64]) -> list[str]:
     numbers = [str(int(value)) for value in values]
-    return ["    " + ", ".join(numbers[i : i + per_line]) + "," for i in range(0, len(numbers), per_line)]
+    return ["    " + ", ".join(numbers[i : i + PER_LINE]) + "," for i in range(0, len(numbers), PER_LINE)]

@@ -144,6 +144,10 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
 
+/* In assembly, between the two roundings: what `sign` of tw_rescale_doubled does where it is -1, and where it is 0. */
+#define TW_FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
+#define TW_NO_FIX(sum)
+
 /* Clamps `count` bytes. */
 void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high);
 

@@ -5,13 +5,12 @@ In: a Plan. Out: per op how often its kernel is called for parts of so many rows
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ...kernels.layer_cycles import Extent, FlashReads, layer_cycles
-from ...kernels.table import variant_for
 from ...ops.window import Spans
 from ..fuse.access import parts
 from ..fuse.schedule import row_graph_of
@@ -38,7 +37,7 @@ class CycleEstimate(NamedTuple):
 
 def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> CycleEstimate:
     """Return the cycles of one inference on `core`, by the shapes that its kernels work on."""
-    parts = list(_per_part(plan, core, reads=reads))
+    parts = list(_per_part(plan, core, reads))
     known = [cycles for _, cycles in parts if cycles is not None]
     missing = dict.fromkeys(plan.graph.ops[index].kind for index, cycles in parts if cycles is None)
     return CycleEstimate(round(sum(known)) if any(known) or not missing else None, tuple(missing))
@@ -47,27 +46,21 @@ def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> Cycle
 def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dict[int, float | None]:
     """Return the cycles of each op that runs code, by the shapes of its calls; None where its kernel has no constants."""
     cycles: dict[int, float | None] = {}
-    for index, part in _per_part(plan, core, reads=reads):
+    for index, part in _per_part(plan, core, reads):
         before = cycles.get(index, 0.0)
         cycles[index] = None if part is None or before is None else before + part
     return cycles
 
 
-def cycles_to_compare(plan: Plan, core: str, slow: Collection[str] = (), reads: FlashReads | None = None) -> float:
-    """Return the cycles by which plans of one graph are compared, without kernels that have no constants. slow: names of ops
-    that are to have portable kernels."""
-    return sum(cycles for _, cycles in _per_part(plan, core, slow, reads) if cycles is not None)
+def cycles_to_compare(plan: Plan, core: str, reads: FlashReads | None = None) -> float:
+    """Return the cycles by which plans of one graph are compared, without kernels that have no constants."""
+    return sum(cycles for _, cycles in _per_part(plan, core, reads) if cycles is not None)
 
 
-def _per_part(
-    plan: Plan, core: str, slow: Collection[str] = (), reads: FlashReads | None = None
-) -> Iterator[tuple[int, float | None]]:
+def _per_part(plan: Plan, core: str, reads: FlashReads | None) -> Iterator[tuple[int, float | None]]:
     """Yield per part of an op the op's index and the cycles of all calls that compute such a part."""
     for index, part, count in kernel_calls(plan):
-        op, variant = plan.graph.ops[index], plan.variants[index]
-        once = layer_cycles(
-            plan.graph, op, variant_for(plan.graph, op).name if op.name in slow else variant, core, part, reads=reads
-        )
+        once = layer_cycles(plan.graph, plan.graph.ops[index], plan.variants[index], core, part, reads=reads)
         yield index, None if once is None else count * once
 
 

@@ -21,8 +21,6 @@
 
 #if TW_HAS_DSP
 
-#define NO_FIX(sum)
-#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 #define RESCALE(sum, to, multiply, fix)        \
     multiply(sum)                              \
     fix(sum)                                   \
@@ -77,14 +75,14 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
     register const uint32_t *words __asm__("r1") = stream;
     if (pair->to_0 == pair->to_1) {
         if (sign) {
-            RUN(PRODUCTS(1, FIX));
+            RUN(PRODUCTS(1, TW_FIX));
         } else {
-            RUN(PRODUCTS(1, NO_FIX));
+            RUN(PRODUCTS(1, TW_NO_FIX));
         }
     } else if (sign) {
-        RUN(PRODUCTS(2, FIX));
+        RUN(PRODUCTS(2, TW_FIX));
     } else {
-        RUN(PRODUCTS(2, NO_FIX));
+        RUN(PRODUCTS(2, TW_NO_FIX));
     }
     return words;
 }

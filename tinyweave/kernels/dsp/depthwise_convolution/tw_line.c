@@ -340,9 +340,9 @@ static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
     {                                                                            \
         tw_fours frame = fours_of(line, advance, 4 * (instructions));            \
         if (line->sign) {                                                        \
-            RUN_ROWS(line, frame, advance, FOURS(row, FIX))                      \
+            RUN_ROWS(line, frame, advance, FOURS(row, TW_FIX))                   \
         } else {                                                                 \
-            RUN_ROWS(line, frame, advance, FOURS(row, NO_FIX))                   \
+            RUN_ROWS(line, frame, advance, FOURS(row, TW_NO_FIX))                \
         }                                                                        \
     }
 

@@ -16,8 +16,6 @@
         register const void *given __asm__("r0") = &(frame);                                                     \
         __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory");                  \
     } while (0)
-#define NO_FIX(sum)
-#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 
 /* Two sums at a time, all weights of three rows in registers; r0: line, r2: output, r3: bias, r4 .. r9: weights,
  * r10: multiplier, r11, r12: sums, r1, lr: inputs. The stack holds a tw_twos. */
@@ -109,9 +107,9 @@ typedef struct {
         const tw_twos frame = {0, line->zero, line->step, NULL, 0, on - length, line->down - 2 * pairs * line->step, on, \
                                line->words, line->count & 1, line->rows, line->x, line->to, line->channels, length}; \
         if (line->sign) {                                                                                        \
-            RUN(TWOS(pair, last, FIX), frame);                                                                   \
+            RUN(TWOS(pair, last, TW_FIX), frame);                                                                \
         } else {                                                                                                 \
-            RUN(TWOS(pair, last, NO_FIX), frame);                                                                \
+            RUN(TWOS(pair, last, TW_NO_FIX), frame);                                                             \
         }                                                                                                        \
     }
 

@@ -102,8 +102,6 @@
 
 #define ROW_ALONE(columns) ALL_TAPS(columns, WEIGHTS FIRST_SUMS)
 
-#define NO_FIX(sum)
-#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 #define BYTES_TWO(a, b, fix)            \
     "ldrd r2, r3, [r1], #8\n"           \
     "smmulr " a ", " a ", r2\n"         \
@@ -140,10 +138,10 @@
     "ldrd r12, lr, " AT(taps, ZERO) "\n"                                              \
     "cmp lr, #0\n"                                                                    \
     "bne.w 3f\n"                                                                      \
-    FOUR(BYTES_##count, NO_FIX)                                                       \
+    FOUR(BYTES_##count, TW_NO_FIX)                                                    \
     "b.w 4f\n"                                                                        \
     "3:\n"                                                                            \
-    FOUR(BYTES_##count, FIX)                                                          \
+    FOUR(BYTES_##count, TW_FIX)                                                       \
     "4:\n"                                                                            \
     "ldrd r2, r3, " AT(taps, TO) "\n"                                                 \
     PUT_##count                                                                       \
@@ -181,23 +179,23 @@
 #define RUN(code) __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
 
 /* One output, of a kernel that is `size` high and wide; firsts: the number of the first address of each row. */
-#define TW_TAPS_ALONE(name, size, taps, firsts, row)                        \
-    static void name(const tw_taps *outputs)                                \
-    {                                                                       \
-        register const tw_taps *given __asm__("r0") = outputs;              \
-        RUN(OUTPUTS(size, size, taps, ONE, EACH("first", firsts, row)));    \
+#define TW_TAPS_ALONE(name, size, taps, firsts, row)                           \
+    static void name(const tw_taps *outputs)                                   \
+    {                                                                          \
+        register const tw_taps *given __asm__("r0") = outputs;                 \
+        RUN(OUTPUTS(#size, #size, taps, ONE, EACH("first", firsts, row)));     \
     }
 
-/* A tw_taps_outputs: two outputs, whose taps lie in `columns` columns, or what `alone` does. */
-#define TW_TAPS_OUTPUTS(name, alone, size, columns, taps, firsts, row)      \
-    void name(const tw_taps *outputs)                                       \
-    {                                                                       \
-        if (outputs->to_0 == outputs->to_1) {                               \
-            alone(outputs);                                                 \
-            return;                                                         \
-        }                                                                   \
-        register const tw_taps *given __asm__("r0") = outputs;              \
-        RUN(OUTPUTS(size, columns, taps, TWO, EACH("first", firsts, row))); \
+/* A tw_taps_outputs: two outputs, `stride` apart, whose taps lie in `columns` columns, or what `alone` does. */
+#define TW_TAPS_OUTPUTS(name, alone, size, stride, columns, taps, firsts, row) \
+    void name(const tw_taps *outputs)                                          \
+    {                                                                          \
+        if (outputs->to_0 == outputs->to_1) {                                  \
+            alone(outputs);                                                    \
+            return;                                                            \
+        }                                                                      \
+        register const tw_taps *given __asm__("r0") = outputs;                 \
+        RUN(OUTPUTS(#size, columns, taps, TWO, EACH("first", firsts, row)));   \
     }
 
 #else
@@ -248,6 +246,10 @@ static void plain(const tw_taps *given, int32_t size, int32_t stride)
         }
     }
 }
+
+#define TW_TAPS_ALONE(name, size, taps, firsts, row)
+#define TW_TAPS_OUTPUTS(name, alone, size, stride, columns, taps, firsts, row) \
+    void name(const tw_taps *outputs) { plain(outputs, size, stride); }
 
 #endif
 
@@ -313,5 +315,14 @@ TW_INLINE void outputs_in(const tw_depthwise_lean_dsp *params, tw_view in, tw_vi
         tw_clamp_all(begin, (range.col_end - range.col_begin) * channels, p->out_min, p->out_max);
     }
 }
+
+/* The forms of a kernel that is `size` high and wide. */
+#define TW_TAPS_KERNEL(name, size)                                                                 \
+    void name##_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range)      \
+    {                                                                                              \
+        outputs_in(p, in, out, range, size);                                                       \
+    }                                                                                              \
+    TW_WHOLE_FORM(name, tw_depthwise_lean_dsp,                                                     \
+                  tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out)
 
 #endif

@@ -50,9 +50,6 @@
     "smlad r10, r3, lr, r10\n"        \
     "cmp r0, r2\n"
 
-#define NO_FIX(sum)
-#define FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
-
 /* Sums become outputs in turns: of both pixels, those of pixel 1 first, since a pixel that is alone is both. r0, lr: outputs;
  * r2, r3: multiplier and power; r12: zero point. */
 #define OUTPUTS(fix)                  \
@@ -168,9 +165,9 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
     register const tw_pair *frame __asm__("r0") = pair;
     register const uint32_t *words __asm__("r1") = stream;
     if (sign) {
-        RUN(PRODUCTS(FIX));
+        RUN(PRODUCTS(TW_FIX));
     } else {
-        RUN(PRODUCTS(NO_FIX));
+        RUN(PRODUCTS(TW_NO_FIX));
     }
     return words;
 }
