@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import json
 import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from test_imports import MAY_IMPORT, PLANNER
 
 import tinyweave
+from tinyweave.report.schema import SCHEMA
 
 ROOT = Path(tinyweave.__file__).parent
 TEXT = (ROOT.parent / "docs" / "ARCHITECTURE.md").read_text()
@@ -66,6 +71,54 @@ def test_a_class_name_means_one_thing() -> None:
 def code_files() -> list[Path]:
     paths = [path for folder in ("tinyweave", "tests", "bench", "examples") for path in (ROOT.parent / folder).rglob("*.*")]
     return [path for path in paths if path.suffix in (".py", ".c", ".h", ".js")]
+
+
+# words of public names that mean here what they mean anywhere, units, other projects' names, and forms of words of TERMS.md
+PLAIN = set(
+    """
+    11 95 abs accuracy accused address against alone arch at before begin best bias bits boards by caches calibrated calls
+    changes chosen classes clock coco code cols command compare compared compile compiler compilers convert correct count
+    cumulated db deploy deployed diff digests dtype end epochs equalize error estimate every example exceeded external file
+    firmware float folder format full gains helps hint hz inputs int8 interval io kept label labels least left line litert
+    load ma made max measure measured memories method methods minutes missing mj module ms name nearest new note now of
+    offset offsets ok on optimize options orders original out output outputs owner parameters per pixels places planned
+    planning prefix preparation prepare prepared processes producers published quantize ram range ray read real reason
+    reorder run schema sha256 shape shapes shares stride test timings tinyweave tool top total train trained unsupported
+    until up used validation verified verify version voc volts warm ways why without written
+    """.split()
+)
+
+
+def public_names() -> Iterator[str]:
+    """Yield what `tinyweave` offers, its parameters and fields, and the keys of what `--json` prints."""
+    for name in tinyweave.__all__:
+        offered = getattr(tinyweave, name)
+        yield name
+        if inspect.isfunction(offered):
+            yield from inspect.signature(offered).parameters
+        if is_dataclass(offered):
+            yield from (field.name for field in fields(offered))
+    yield from keys(json.loads(SCHEMA.read_text()))
+
+
+def keys(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from keys(inner)
+
+
+def forms(word: str) -> Iterator[str]:
+    yield word
+    yield from (word.removesuffix(end) for end in ("s", "es", "ed", "d", "ing", "r"))
+    yield from (word + end for end in ("s", "es", "ed", "d"))
+
+
+def test_every_word_of_a_public_name_is_a_term_or_plain_english() -> None:
+    terms = {word for row in rows_of_terms() for word in re.findall(r"[a-z0-9]+", row[0].lower())}
+    used = {word.lower() for name in public_names() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name)}
+    unknown = {word for word in used if terms.isdisjoint(forms(word))}
+    assert unknown <= PLAIN, unknown - PLAIN
 
 
 TABLES = {"tinyweave/kernels/table.py"}  # rows of one kind, which are read one at a time
