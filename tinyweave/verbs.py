@@ -285,6 +285,7 @@ def search(
     strategy: str = "auto",
     minutes: float | None = None,
     against: Sequence[str] = (),
+    proxies: Sequence[str] = ("macs", "parameters"),
     space: SearchSpace | None = None,
     prepared: Preparation | None = None,
     seed: int = 0,
@@ -299,9 +300,10 @@ def search(
     task: "images", "keywords", "sensors" or "detection". strategy: "halving" trains many networks a little and few for long;
     "supernet" trains all at once and breeds the best; "auto" takes the latter with a GPU or 3 hours. minutes: about how long to
     train, 20 if not given. against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search makes small, too.
-    prepared: what is done to the files. ray: train on a Ray cluster, that of RAY_ADDRESS or one that is started here.
-    energy_mj: what one inference may take from the supply of a device whose current is known. The same call goes on with a run
-    that was interrupted. Of the options the planner takes `stream_inputs`, `max_mac_overhead` and the limits.
+    proxies: of tinyweave.nas.proxies, who vote for what halving trains. prepared: what is done to the files. ray: train on a
+    Ray cluster, that of RAY_ADDRESS or one that is started here. energy_mj: what one inference may take from the supply of a
+    device whose current is known. The same call goes on with a run that was interrupted. Of the options the planner takes
+    `stream_inputs`, `max_mac_overhead` and the limits.
     """
     from .nas import costs, prepare, searching
 
@@ -325,6 +327,7 @@ def search(
         processes=processes,
         ray=ray,
         against=against,
+        proxies=proxies,
     )
 
 

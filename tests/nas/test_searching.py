@@ -249,12 +249,13 @@ def test_search_and_train_from_the_command_line(
     monkeypatch.setattr(searching, "POOL", 1)
     wave_files(tmp_path / "data")
     given = ["--task", "sensors", "--data", str(tmp_path / "data"), "--device", "stm32f412", "--ram", "4k", "--json"]
-    numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan"]
+    numbers = ["--window", "24", "--minutes", "0.1", "--processes", "1", "--search-plan", "--proxies", "synflow, macs"]
     code = main(["search", *given, *numbers, "-o", str(tmp_path / "found")])
     record = json.loads(capsys.readouterr().out)
     assert code == 0 and record["verified"] and record["fits"] and record["accuracy"]["test_int8"] > 0.5
     assert seconds[0].found == 6 and all(0 <= value < 300 for value in vars(seconds[0]).values()), "measured"
-    assert json.loads((tmp_path / "found" / "search.json").read_text())["rungs"] == [[3, 2], [1, 4]]
+    run = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert run["rungs"] == [[3, 2], [1, 4]] and run["proxies"] == ["synflow", "macs"]
     assert (tmp_path / "found" / "card.md").read_text().startswith("# sensors: 2 classes")
     page = (tmp_path / "found" / "report.html").read_text()
     (entry,) = json.loads(page.split('id="data">')[1].split("</script>")[0])["entries"]
@@ -270,6 +271,9 @@ def test_search_and_train_from_the_command_line(
     assert "--task speech is unknown; it is one of images, visual-wake-words, keywords" in capsys.readouterr().err
     assert main(["train", arch, *given, "--features", "mel", "-o", str(tmp_path / "other")]) == 2
     assert "--features mel is unknown; it is one of log-mel, mfcc" in capsys.readouterr().err
+    assert main(["search", *given, "--window", "24", "--proxies", "luck", "-o", str(tmp_path / "other")]) == 2
+    assert "--proxies luck is unknown; it is one of macs, parameters, ram, synflow" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.emulator

@@ -115,6 +115,14 @@ def search(
             help="Search the plan, too: the schedule, within --stream-inputs and --max-mac-overhead, and windows in the head.",
         ),
     ] = False,
+    vote: Annotated[
+        str,
+        typer.Option(
+            "--proxies",
+            metavar="A,B",
+            help="Halving: who votes for what is trained: parameters, macs, ram, synflow, naswot, zen, ...",
+        ),
+    ] = "macs,parameters",
     size: Size = "32",
     channels: Channels = 3,
     bands: Bands = 40,
@@ -152,6 +160,7 @@ def search(
             processes=processes,
             ray=ray,
             against=against or (),
+            proxies=tuple(filter(None, (name.strip() for name in vote.split(",")))),
             progress=report,
         )
     return _told(found, as_json=as_json)

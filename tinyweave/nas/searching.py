@@ -39,7 +39,7 @@ from .halving import Rung
 from .int8 import quantised, rehearsed
 from .one_shot import OneShot
 from .precision import quant_of
-from .proxies import ranked
+from .proxies import DEFAULT, check_proxies, first_batch, ranked
 from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
 from .trained import FIRMWARE
 from .workers import Workers, pool
@@ -101,6 +101,7 @@ def search(
     rungs: Sequence[Rung] | None = None,
     numbers: OneShot | None = None,
     against: Sequence[str] = (),
+    proxies: Sequence[str] = DEFAULT,
     archs: Sequence[Arch] = (),
     progress: Progress = silent,
 ) -> SearchResult:
@@ -109,12 +110,14 @@ def search(
     strategy: "halving", "supernet", or "auto", which is the latter with a GPU or HOURS. minutes: MINUTES if not given; for a
     supernet on a GPU the numbers of the paper. rungs, numbers: how much is trained, by halving or with a supernet, instead of
     what `minutes` turn into by a measurement. against: costs, of OBJECTIVES, that a supernet's evolution makes small, too.
-    archs: train these, whether they fit or not, and draw none. ray: networks are trained and measured on a Ray cluster, see
+    proxies: names of PROXIES, whose votes say which networks of those that fit halving trains. archs: train these, whether they
+    fit or not, and draw none. ray: networks are trained and measured on a Ray cluster, see
     `workers.pool`. Under torchrun all processes train the supernet; those beside the first end there (SystemExit). Raise
     CompileError where nothing of the space fits, or where the folder holds another search.
     """
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
+    check_proxies(proxies)
     from .learning.team import is_launched, joined
 
     with ExitStack() as stack:
@@ -124,7 +127,14 @@ def search(
             raise SystemExit(0)
         workers = stack.enter_context(pool(processes, ray=ray))
         about: dict[str, Any] = {"strategy": strategy, "minutes": minutes, "seed": seed, "against": against, "archs": archs}
-        about |= {"rungs": rungs, "numbers": numbers, "team": team, "threads": processes, "progress": progress}
+        about |= {
+            "proxies": proxies,
+            "rungs": rungs,
+            "numbers": numbers,
+            "team": team,
+            "threads": processes,
+            "progress": progress,
+        }
         return _search(data, space, target, folder, workers, **about)
 
 
@@ -143,6 +153,7 @@ def _search(
     rungs: Sequence[Rung] | None,
     numbers: OneShot | None,
     against: Sequence[str],
+    proxies: Sequence[str],
     archs: Sequence[Arch],
     progress: Progress,
 ) -> SearchResult:
@@ -152,6 +163,7 @@ def _search(
     budget: Any = minutes if rungs is None else list(map(_pair, rungs))
     asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
     asked |= {"strategy": strategy, "against": list(against)}
+    asked |= {"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}
     run = _read_run(folder, asked)
     if run is None:
         halving.save_data(data, folder / halving.DATA)
@@ -164,7 +176,8 @@ def _search(
             run["numbers"]["evolution"]["against"] = list(against)
         else:
             known, classes = dict[Arch, Costs | None](), len(data.classes)
-            find = partial(drawn, space, target, classes, seed=seed, known=known, progress=progress)
+            rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
+            find = partial(drawn, space, target, classes, seed=seed, known=known, rank=rank, progress=progress)
             if rungs is None:
 
                 def found(count: int) -> list[Arch]:
@@ -239,9 +252,10 @@ def drawn(
     *,
     seed: int,
     known: dict[Arch, Costs | None] | None = None,
+    rank: Callable[[Sequence[Arch]], list[int]] = ranked,
     progress: Progress,
 ) -> list[tuple[Arch, Costs]]:
-    """Return up to `count` different networks that fit, those that the proxies put first of POOL times as many.
+    """Return up to `count` different networks that fit, those that `rank` puts first of POOL times as many.
 
     known: what networks cost (None: too much), as an earlier call with the same seed left it.
     """
@@ -267,7 +281,7 @@ def drawn(
                 break
     if not fitting:
         raise _nothing_fits(space, target, classes, len(seen))
-    order = ranked([arch for arch, _ in fitting])
+    order = rank([arch for arch, _ in fitting])
     return [fitting[index] for index in order[:count]]
 
 

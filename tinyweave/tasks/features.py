@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class LogMel:
     """rate: samples a second. frame: samples of a frame, a power of two up to 2048. hop: samples from one frame to the next.
-    bands: of the mel scale. lowest, highest: Hz of the bands' ends. coefficients: MFCC of a frame, its features; 0: the bands are.
+    bands: of the mel scale. lowest, highest: Hz of the bands' ends. coefficients: MFCC of a frame, its features; 0: the bands.
     """
 
     rate: int
