@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORKERS := -n auto --dist worksteal
 
 .PHONY: setup demo test sweep emulated lint types check docs bench clean
 
@@ -24,13 +25,13 @@ demo: setup
 	$(BIN)/python examples/keywords/demo.py
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest $(WORKERS)
 
 sweep: setup
-	$(BIN)/python -m pytest -n auto -m sweep
+	$(BIN)/python -m pytest $(WORKERS) -m sweep
 
 emulated: setup
-	$(BIN)/python -m pytest -n auto -m 'emulator and not sweep'
+	$(BIN)/python -m pytest $(WORKERS) -m 'emulator and not sweep'
 
 lint: setup
 	$(BIN)/ruff check .

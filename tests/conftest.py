@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 
+for library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # before numpy and torch start: tests run on all cores as it is
+    os.environ.setdefault(library, "1")
+
 SHARED = Path(os.environ.get("TINYWEAVE_SHARED", Path(__file__).parents[2] / "shared"))
 
 

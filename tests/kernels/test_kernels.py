@@ -48,11 +48,13 @@ COMPILERS = {
 }
 READ = ("-O0", "-fno-sanitize=undefined", "-c")  # clang warns of what it reads, gcc also of what it sees when it optimises
 C_FILES = [path for path in FILES.values() if path.suffix == ".c"]
+FOR_ALL = ("gcc", "clang", "zig", "arm m4")  # compilers that read all files; others those that say something else to them
 HEADERS = "".join(path.read_text() for path in FILES.values() if path.suffix == ".h")
 ABLATION = Path(__file__).parents[2] / "bench" / "ablation"
 UNOPTIMISED = (*WARNINGS, "-O0")  # sanitizers see as much, and loops that are written out build ten times as fast
-TWINS, TWINS_OF_M7 = 300, 40  # of each fast kernel; bench/fast_kernels.py runs more
-ON_CORE = 200  # trials of each kernel on its core
+TWINS, TWINS_OF_M7 = 80, 20  # of each fast kernel; bench/fast_kernels.py runs more
+ON_CORE = 60  # trials of each kernel on its core
+IN_SWEEPS = 220, 140  # of each fast kernel, and of each on its core, from another seed
 SEED = int(os.environ.get("TINYWEAVE_SEED", "1"))
 
 
@@ -69,11 +71,24 @@ def run(command: list[str | Path], **options: object) -> None:
     assert not done.stderr.strip(), done.stderr[-3000:]
 
 
+def includes(path: Path) -> set[Path]:
+    """A file and all that it includes of ours."""
+    named = (FILES[name] for name in re.findall(r'#include "([^"]+)"', path.read_text()) if name in FILES)
+    return {path}.union(*map(includes, named))
+
+
+def is_for_some_cores(path: Path) -> bool:
+    """Whether what a compiler reads depends on the core."""
+    return any(re.search(r"__ARM_|__riscv|__thumb", each.read_text()) for each in includes(path))
+
+
 @pytest.mark.parametrize("name", COMPILERS)
 def test_no_warnings(name: str, tmp_path: Path) -> None:
     command = compiler(name)
     how = ("-O2", "-c") if "gcc" in command[0] else READ
-    run([*command, *c99(command[0]), *INCLUDE, *how, PLAIN, *C_FILES], cwd=tmp_path)
+    files = C_FILES if name in FOR_ALL else list(filter(is_for_some_cores, C_FILES))
+    assert len(files) >= 30
+    run([*command, *c99(command[0]), *INCLUDE, *how, PLAIN, *files], cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang", "zig"])
@@ -107,10 +122,22 @@ def test_rings_equal_whole_maps_and_fast_kernels_portable_ones(tmp_path: Path) -
     library, environment = sanitized(tmp_path, flags=UNOPTIMISED)
     tests = Path(ring_views.__file__).parents[1]
     run([sys.executable, "-m", "kernels.ring_views", library, str(SEED)], env=os.environ | environment, cwd=tests)
+    twins_equal(library, environment, (SEED, TWINS, TWINS_OF_M7))
+
+
+@pytest.mark.sweep
+def test_many_trials_of_fast_kernels_equal_those_of_portable_ones(tmp_path: Path) -> None:
+    twins_equal(*sanitized(tmp_path, flags=UNOPTIMISED), (SEED + 1, IN_SWEEPS[0], TWINS_OF_M7))
+
+
+def twins_equal(library: Path, environment: dict[str, str], trials: tuple[int, int, int]) -> None:
+    """Run so many trials from a seed of each fast kernel, and of each whose plain C is that of others."""
+    seed, *counts = map(str, trials)
+    tests = Path(ring_views.__file__).parents[1]
     own = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa != "m7"]
-    of_m7 = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa == "m7"]  # whose plain C is that of others
-    for count, names in ((TWINS, own), (TWINS_OF_M7, of_m7)):
-        command = [sys.executable, "-m", "kernels.variant_pairs", library, str(SEED), str(count), *names]
+    of_m7 = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa == "m7"]
+    for count, names in zip(counts, (own, of_m7), strict=True):
+        command = [sys.executable, "-m", "kernels.variant_pairs", library, seed, count, *names]
         run(command, env=os.environ | environment, cwd=tests)
 
 
@@ -141,18 +168,27 @@ def test_kernels_of_the_ablation_equal_portable_ones(
     )
 
 
+IN_ASSEMBLY = [
+    *((name, on_core.CORES[BY_NAME[name].isa]) for name in variant_pairs.DRAWN),
+    *((name, on_core.SMALL) for name in on_core.IN_TURN),
+]
+
+
 @pytest.mark.emulator
-@pytest.mark.parametrize(
-    ("name", "core"),
-    [
-        *((name, on_core.CORES[BY_NAME[name].isa]) for name in variant_pairs.DRAWN),
-        *((name, on_core.SMALL) for name in on_core.IN_TURN),
-    ],
-)
+@pytest.mark.parametrize(("name", "core"), IN_ASSEMBLY)
 def test_kernels_in_assembly_equal_portable_ones(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     on_core.compare(library, name, (SEED, ON_CORE), core, tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.emulator
+@pytest.mark.parametrize(("name", "core"), IN_ASSEMBLY)
+def test_many_trials_of_kernels_in_assembly(name: str, core: str, library: ctypes.CDLL, tmp_path: Path) -> None:
+    if reason := emulated.missing(core):
+        pytest.skip(reason[0])
+    on_core.compare(library, name, (SEED + 1, IN_SWEEPS[1]), core, tmp_path)
 
 
 def test_a_core_gets_its_own_kernels() -> None:
