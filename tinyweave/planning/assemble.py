@@ -45,12 +45,14 @@ class Layout(NamedTuple):
 
 
 class PlacedLayout(NamedTuple):
-    """offsets: per buffer. bytes: the arena. lower_bound: as of a Plan."""
+    """offsets: per buffer. bytes: the arena. lower_bound: as of a Plan. unmoved: where tensors move between steps, the same
+    layout without these moves, which needs more bytes and fewer cycles."""
 
     layout: Layout
     offsets: dict[str, int]
     bytes: int
     lower_bound: int
+    unmoved: PlacedLayout | None = None
 
     @property
     def cost(self) -> tuple[int, int]:
@@ -183,7 +185,7 @@ def _buffers(
 
 def draft(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
     """Return offsets for a layout, with `moves` after moves between steps if need be; `tries` as for `place`."""
-    placed = place(layout.buffers, layout.rules, tries=0)
+    placed, unmoved = place(layout.buffers, layout.rules, tries=0), None
     lower_bound = placed.lower_bound
     if placed.bytes > lower_bound and tries:
         relocation = _relocate(layout, lower_bound, placed.bytes, moves=moves)
@@ -191,9 +193,10 @@ def draft(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLa
         within_bound = relocation is not None and relocation.bytes < lower_bound + max(b.align for b in layout.buffers)
         placed = place(layout.buffers, layout.rules, min(tries, FEWER_TRIES) if within_bound else tries, known=known)
         if relocation is not None and relocation.bytes < placed.bytes:
+            unmoved = PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound)
             layout, known = _carry_out(layout, relocation)
             placed = place(layout.buffers, layout.rules, 0, known=known)
-    return PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound if moves else placed.lower_bound)
+    return PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound if moves else placed.lower_bound, unmoved)
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:

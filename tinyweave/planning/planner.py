@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from typing import NamedTuple
 
 from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import FlashReads, layer_cycles
 from ..progress import Progress
 from .alias.subtensors import ALIGN
 from .assemble import PlacedLayout, finish
+from .check import check
 from .fuse.schedule import plan_macs
 from .fuse.stages import NEVER, not_by_rows
 from .kernel_choice import Kernels
@@ -151,15 +153,16 @@ class Choices:
         found = trade.front()
         if not found:
             raise not_by_rows(self.spaces[-1].space.row_graph, self.spaces[-1].space.order)
-        plans, by = list[Plan](), self.spaces[0].space.cycles_of
+        plans, by, points = list[Plan](), self.spaces[0].space.cycles_of, list[_Point]()
         cycles = partial(cycles_to_compare, core=by.core, reads=by.reads)
-        for number, each in enumerate(most_distinct(found, MOST_POINTS)):
+        chosen = most_distinct(found, MOST_POINTS)
+        for number, each in enumerate(chosen):
             if progress:
-                progress("plans of the front", number, len(found))
-            placed = self.spaces[each.space].laid_out(each)
-            if each is found[-1]:
-                placed, _ = _placed_better(self.spaces, trade, placed, each)
-            made = finish(placed, self.spaces[each.space].channels_once)
+                progress("plans of the front", number, len(chosen))
+            laid = _laid_out(self.spaces, each)
+            points += _placed_better(self.spaces, trade, laid, each)[0] if each is found[-1] else laid
+        for placed, each in _few(points):
+            made = finish(placed, self.spaces[each.space].channels_once, checked=False)
             if not _works_too_much(self.graph, made, self.overhead) and (not plans or _bytes(made) < _bytes(plans[-1])):
                 # the search takes the cycles of each call as a whole number, so that plans may differ in its eyes alone
                 while by.core and plans and round(cycles(made)) <= round(cycles(plans[-1])):
@@ -167,7 +170,7 @@ class Choices:
                 plans.append(made)
         if not plans:
             raise _too_little_work(self.overhead)
-        return plans
+        return [check(made) for made in plans]
 
 
 def smallest_plan(
@@ -195,65 +198,85 @@ def _chosen(
     progress: Progress | None = None,
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
-    trade, by = trade_of(spaces), spaces[0].space.cycles_of
+    trade = trade_of(spaces)
     whole_words = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # paths count these
-    cost, best, limit, allowed = COSTS[aim], None, whole_words, cycle_limit
-    smallest: tuple[PlacedLayout, Found] | None = None
+    cost, limit, allowed = COSTS[aim], whole_words, cycle_limit
+    best: _Point | None = None
     for number in range(MOST_LAYOUTS):
         found = trade.best(aim, limit, allowed)
-        if found is None or (best is not None and cost(found) >= cost(_as_placed(*best))):
+        if found is None or (best is not None and cost(found) >= cost(best.as_placed)):
             break
         if progress:
             progress("plans laid out", number, 0)
-        placed, least = spaces[found.space].laid_out(found), found.path.bytes
+        points = _laid_out(spaces, found)
         if aim == "size" and cycle_limit == NEVER:
-            placed, found = _placed_better(spaces, trade, placed, found)
-        if smallest is None or placed.bytes < smallest[0].bytes:
-            smallest = placed, found
-        over = found.path.cycles + _cycles_of_moves(placed, by) - cycle_limit
-        if over > 0 and (without := spaces[found.space].laid_out(found, moves=False)).bytes <= byte_limit:
-            # moves would take too long: a plan without them, if none of the next, which leave time for moves, is better
-            best = min((best, (without, found)), key=lambda each: cost(_as_placed(*each))) if best else (without, found)
-        if placed.bytes > byte_limit or over > 0:  # the next one, which should need less
-            limit = least - 1 if placed.bytes > byte_limit else limit
-            allowed = found.path.cycles - over if over > 0 else allowed
+            points, found = _placed_better(spaces, trade, points, found)
+        within = [each for each in points if each.placed.bytes <= byte_limit and each.as_placed.path.cycles <= cycle_limit]
+        best = min([*within, *([best] if best else [])], key=lambda each: cost(each.as_placed), default=None)
+        over = points[0].as_placed.path.cycles - cycle_limit
+        if points[0].placed.bytes > byte_limit:  # the next one should need less
+            limit = found.path.bytes - 1
+        if over > 0:  # moves would take too long: the next one leaves time for them
+            allowed = found.path.cycles - over
+        if points[0].placed.bytes > byte_limit or over > 0:
             continue
-        if best is None or cost(_as_placed(placed, found)) < cost(_as_placed(*best)):
-            best = placed, found
-        if placed.bytes <= least:
+        if best is not None and cost(best.as_placed) <= cost(found):
             break
-        trade.closed.add(found.space)  # in others a plan may be placed better
-    best = best or smallest
+        trade.caps[found.space] = found.path.bytes - 1  # what needs less, or is of another space, may be placed better
     if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
         fastest = partial(_chosen, spaces, "speed", byte_limit=byte_limit, checked=checked, progress=progress)
         unmoved = fastest(cycle_limit=found.path.cycles)
         return unmoved if _bytes(unmoved) <= byte_limit else fastest()
-    if best is None:
-        found = trade.least_bytes()
-        if found is None:  # some op cannot take what comes by rows
-            raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
-        best = spaces[found.space].laid_out(found), found
-    return finish(best[0], spaces[best[1].space].channels_once, checked=checked)
+    if best is None and (byte_limit < NEVER or aim != "size"):
+        return _chosen(spaces, "size", checked=checked, progress=progress)
+    if best is None:  # some op cannot take what comes by rows
+        raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
+    return finish(best.placed, spaces[best.as_placed.space].channels_once, checked=checked)
 
 
-def _placed_better(spaces: Sequence[PlanSpace], trade: Trade, placed: PlacedLayout, found: Found) -> tuple[PlacedLayout, Found]:
-    """Return a plan of fewer bytes than one whose placement needs many more than its path: of the paths that need less than it
+class _Point(NamedTuple):
+    """A path that is laid out. as_placed: the path with the bytes and the cycles that it takes so."""
+
+    placed: PlacedLayout
+    as_placed: Found
+
+
+def _laid_out(spaces: Sequence[PlanSpace], found: Found) -> list[_Point]:
+    """Return a path as it is placed; where that moves tensors between steps, then as it is placed without moves."""
+    placed, by = spaces[found.space].laid_out(found), spaces[found.space].space.cycles_of
+    points = [_Point(placed, _as_placed(placed, found, _cycles_of_moves(placed, by)))]
+    return points if placed.unmoved is None else [*points, _Point(placed.unmoved, _as_placed(placed.unmoved, found))]
+
+
+def _few(points: Sequence[_Point]) -> list[_Point]:
+    """Return at most MOST_POINTS of the points, of which none needs as few bytes and cycles as another, the fewest cycles
+    first."""
+    front = list[_Point]()
+    for point in sorted(points, key=lambda point: COSTS["speed"](point.as_placed)):
+        if not front or point.placed.bytes < front[-1].placed.bytes:
+            front.append(point)
+    kept = most_distinct([point.as_placed for point in front], MOST_POINTS)
+    return [point for point in front if point.as_placed in kept]
+
+
+def _placed_better(spaces: Sequence[PlanSpace], trade: Trade, points: list[_Point], found: Found) -> tuple[list[_Point], Found]:
+    """Return a path of fewer bytes than one whose placement needs many more than its path: of the paths that need less than it
     the fastest fuse least, and are often placed better."""
     for _ in range(MOST_LAYOUTS):
-        path = trade.path(found.space, placed.bytes - 1)
-        if placed.bytes <= found.path.bytes * (1 + SLACK) or path is None or path == found.path:
+        path = trade.path(found.space, points[0].placed.bytes - 1)
+        if points[0].placed.bytes <= found.path.bytes * (1 + SLACK) or path is None or path == found.path:
             break
         again = Found(found.space, path)
-        laid = spaces[found.space].laid_out(again)
-        if laid.bytes >= placed.bytes:
+        laid = _laid_out(spaces, again)
+        if laid[0].placed.bytes >= points[0].placed.bytes:
             break
-        placed, found = laid, again
-    return placed, found
+        points, found = laid, again
+    return points, found
 
 
-def _as_placed(placed: PlacedLayout, found: Found) -> Found:
-    """Return what was found with the bytes that it needs when it is laid out."""
-    return found._replace(path=found.path._replace(bytes=placed.bytes))
+def _as_placed(placed: PlacedLayout, found: Found, moves: int = 0) -> Found:
+    """Return what was found with the bytes and the cycles that it takes when it is laid out."""
+    return found._replace(path=found.path._replace(bytes=placed.bytes, cycles=found.path.cycles + moves))
 
 
 def _cycles_of_moves(placed: PlacedLayout, by: StageCycles) -> int:

@@ -99,9 +99,8 @@ class PlanSpace(NamedTuple):
     fast: bool = False
     channels_once: Mapping[str, int] = {}
 
-    def laid_out(self, found: Found, *, moves: bool = True) -> PlacedLayout:
-        """Return the placed buffers of a path: with `moves`, which take time, between steps where less is needed so; else as
-        they are placed without a search."""
+    def laid_out(self, found: Found) -> PlacedLayout:
+        """Return the placed buffers of a path, with moves between steps where less is needed so."""
         graph, stages = self.space.row_graph.graph, found.path.stages
         kernels = _with_names(
             graph, self.kernels, {i: n for stage in stages for i, n in zip(stage.ops, stage.kernels, strict=True)}
@@ -118,7 +117,7 @@ class PlanSpace(NamedTuple):
             max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
             **self.streams._asdict(),
         )
-        return draft(layout, moves=self.overlap and not self.fast, tries=TRIES if moves and not self.fast else 0)
+        return draft(layout, moves=self.overlap and not self.fast, tries=0 if self.fast else TRIES)
 
 
 def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:

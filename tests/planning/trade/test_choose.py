@@ -29,6 +29,7 @@ from tinyweave.planning.trade.space import Path as BytesOfPath
 DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 CORE = "cortex-m4"
 SEEDS = range(20)
+MOVING = (96, 136, 153, 291)  # networks of `by_row` whose fastest path is placed in fewer bytes with moves
 WORD = 4
 EVERY_OP = 100  # ops at most, of which each may round its cycles
 
@@ -101,6 +102,33 @@ def test_a_looser_limit_never_costs_anything(seed: int) -> None:
     ram = (size(fastest) + size(least)) // 2
     late = plan(graph, core=CORE, aim="size", ram_limit=ram, cycle_limit=1)
     assert size(late) <= ram and cycles(late) <= cycles(plan(graph, core=CORE, aim="speed", ram_limit=ram)) + EVERY_OP
+
+
+def slower_with_more(graph: Graph, overhead: float) -> list[tuple[int, float]]:
+    """Return the limits of RAM, and their plans' cycles, at which the fastest plan takes longer than at a tighter one."""
+    choices, found = planner.Choices(graph, core=CORE, max_mac_overhead=overhead), list[tuple[int, float]]()
+    free, least = (size(choices.plan(aim, checked=False)) for aim in ("speed", "size"))
+    for limit in sorted({least + (free - least) * part // 8 for part in range(9)} | {free - 1, 2 * free}):
+        made = choices.plan("speed", ram_limit=limit, checked=False)
+        if size(made) <= limit:
+            found.append((limit, cycles(made)))
+    assert found[-1][1] == cycles(choices.plan("speed", checked=False))
+    rounding = len(graph.ops)  # the search takes whole cycles of each call
+    return [after for before, after in pairwise(found) if after[1] > before[1] + rounding]
+
+
+@pytest.mark.parametrize("seed", MOVING)
+def test_more_ram_never_costs_cycles(seed: int) -> None:
+    """The fastest plan has moves only where it does not fit without them; else they would cost time for nothing."""
+    assert not slower_with_more(by_row(seed), 1.0)
+    assert not any(map(is_move, plan(by_row(seed), core=CORE, aim="speed").graph.ops))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["quality_samy", "quality_mcunet-10fps_vww"])
+def test_more_ram_never_costs_cycles_of_real_networks(name: str, shared: Path) -> None:
+    real = shared / "models" / f"harvard-edge__Wake_Vision__wv_{name}.tflite"
+    assert not slower_with_more(api.load(real, "int8", layout="nhwc").graph, 1.1)
 
 
 @pytest.mark.shared

@@ -32,14 +32,14 @@ class Trade:
     def __init__(self, spaces: Sequence[tuple[Space, int]]) -> None:
         self.spaces = spaces
         self.known: dict[tuple[int, int], Path | None] = {}
-        self.closed = set[int]()  # spaces that are not asked
+        self.caps = dict[int, int]()  # of spaces: the most bytes that a path of theirs may need
 
     def fastest(self, byte_limit: int) -> Found | None:
         """Return the path with fewest cycles within so many bytes, of equally fast ones that with fewest bytes."""
         found = [
             Found(number, path)
             for number in range(len(self.spaces))
-            if number not in self.closed and (path := self.path(number, byte_limit)) is not None
+            if (path := self.path(number, min(byte_limit, self.caps.get(number, NEVER)))) is not None
         ]
         return min(found, key=_speed, default=None)
 
