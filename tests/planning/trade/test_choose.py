@@ -235,11 +235,12 @@ def test_xtensa_has_portable_kernels_and_no_cycles(model: results.Model) -> None
 
 
 @pytest.mark.parametrize(("placed", "looks"), [(10_100, 0), (10_101, 1)])
-def test_other_paths_are_laid_out_where_a_placement_needs_a_hundredth_more_than_its_path(placed: int, looks: int) -> None:
-    laid_out = list[Path]()
-    space = SimpleNamespace(laid_out=lambda found: laid_out.append(found.path) or SimpleNamespace(bytes=placed))
-    path, other = BytesOfPath((), 10_000, 5), BytesOfPath((), 9_000, 6)
+def test_other_paths_are_laid_out_where_a_placement_needs_a_hundredth_more_than_its_path(
+    placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out, path, other = list[BytesOfPath](), BytesOfPath((), 10_000, 5), BytesOfPath((), 9_000, 6)
+    point = planner._Point(SimpleNamespace(bytes=placed), Found(0, path))  # type: ignore[arg-type]
     trade = SimpleNamespace(path=lambda number, limit: other)
-    first = SimpleNamespace(bytes=placed)
-    assert planner._placed_better([space], trade, first, Found(0, path)) == (first, Found(0, path))  # type: ignore[arg-type, list-item]
+    monkeypatch.setattr(planner, "_laid_out", lambda spaces, found: laid_out.append(found.path) or [point])
+    assert planner._placed_better([], trade, [point], Found(0, path)) == ([point], Found(0, path))  # type: ignore[arg-type]
     assert len(laid_out) == looks
