@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tinyweave import api
@@ -22,13 +24,15 @@ from tinyweave.nas.evolution import (
     Evolution,
     best_of,
     check_feasible,
+    check_predicted,
     evolve,
     fronts,
     objectives,
     priced,
     unplanned,
 )
-from tinyweave.nas.space import Choice, arch_of, planned, sensors, small_images, smallest
+from tinyweave.nas.predictor import genes, predictor
+from tinyweave.nas.space import Choice, arch_of, planned, sampled, sensors, small_images, smallest
 
 SPACE = sensors(24, 2)
 BOARD = find("stm32f412")
@@ -236,3 +240,40 @@ def test_costs_are_those_of_the_network_s_plan() -> None:
     assert costs(arch, tight).fit and set(costs(replace(arch, plan=PlanGene("unfused")), tight).excess) == {"ram"}
     with pytest.raises(CompileError, match="exceeds ram by 1"):
         check_feasible(space, replace(target, limits=api.limits_of(BOARD, ram=str(enough - 1))), 2)
+
+
+def test_a_predictor_knows_what_each_gene_is_worth() -> None:
+    """Of an accuracy that is a sum over genes it ranks networks that it has not seen nearly as they are."""
+    rng = random.Random(4)
+    choices = [sampled(SPACE, rng) for _ in range(340)]
+    archs = [arch_of(SPACE, choice, 2) for choice in choices]
+    free = Costs(0, 0, 0, None, {})
+    known = [Evaluated(choice, arch, free, goodness(arch)) for choice, arch in zip(choices[:300], archs, strict=False)]
+    predict = predictor(SPACE, known)
+    true, said = np.array([goodness(arch) for arch in archs[300:]]), predict(choices[300:])
+    assert np.corrcoef(true, said)[0, 1] > 0.98 and np.abs(true - said).max() < 0.08
+    table = genes(SPACE, choices[:2])
+    assert table.shape == (2, 1 + 5 + 1 + 2 * (1 + 4 + 3) + 3 * (1 + 4 + 3) + 2 * (1 + 3 + 3)), "size, width, head, blocks"
+    blocks = sum(map(len, choices[0].blocks))
+    assert table[0].sum() == 1 + 1 + 3 * blocks
+
+
+def test_with_a_predictor_the_same_number_of_measurements_finds_more(tmp_path: Path) -> None:
+    bests = list[tuple[float, float]]()
+    for seed in range(4):
+        pair = list[float]()
+        for predicted in (1, 6):
+            settings = Evolution(10, 4, 5, 5, 0.1, 4, predicted=predicted)
+            found = evolve(SPACE, TARGET, 2, settings, measure, seed=seed, price=cheap)
+            assert 40 < len(found) == len({each.arch for each in found}) <= settings.evaluations == 50
+            pair.append(found[0].accuracy)
+        bests.append((pair[0], pair[1]))
+    assert sum(guided for _, guided in bests) > sum(blind for blind, _ in bests) + 4 * 0.02, bests
+    settings = Evolution(6, 3, 3, 3, 0.1, 2, predicted=3)
+    whole = evolve(SPACE, TARGET, 2, settings, measure, seed=1, price=cheap, file=tmp_path / "memory")
+    lines = (tmp_path / "memory").read_text().splitlines()
+    (tmp_path / "memory").write_text("\n".join(lines[: len(lines) // 2]))  # interrupted halfway
+    assert evolve(SPACE, TARGET, 2, settings, measure, seed=1, price=cheap, file=tmp_path / "memory") == whole
+    for wrong in (0, 101):
+        with pytest.raises(CompileError, match=f"--predicted {wrong} is out of range; give 1 to 100"):
+            check_predicted(wrong)

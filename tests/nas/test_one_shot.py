@@ -14,7 +14,7 @@ from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
-from tinyweave.nas import halving, one_shot, searching  # noqa: E402
+from tinyweave.nas import halving, logs, one_shot, searching  # noqa: E402
 from tinyweave.nas.arch import to_json  # noqa: E402
 from tinyweave.nas.costs import Target, costs  # noqa: E402
 from tinyweave.nas.evolution import Evolution  # noqa: E402
@@ -38,7 +38,7 @@ def few_of_each_width() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS)
+    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS, tensorboard=True)
 
 
 @pytest.mark.emulator
@@ -107,6 +107,26 @@ def test_the_same_start_gives_the_same_supernet(found: SearchResult, tmp_path: P
     assert all(torch.equal(ours[name], start[name]) for name in ours if "running" not in name and "num_batches" not in name)
     assert any(not torch.equal(ours[name], start[name]) for name in ours if "running_var" in name), "calibrated"
     assert not list(found.folder.glob("*.epoch"))
+
+
+def test_the_training_is_logged(found: SearchResult) -> None:
+    """Each epoch's loss and rate, of the largest network and of all, and the best accuracy of the networks measured so far."""
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="needs tensorboard")
+    log = reading.EventAccumulator(str(found.folder / "tensorboard"))
+    log.Reload()
+    told = {name: [(each.step, each.value) for each in log.Scalars(name)] for name in log.Tags()["scalars"]}
+    assert [step for step, _ in told["largest/loss"]] == [1] and [step for step, _ in told["supernet/loss"]] == [1, 2]
+    assert all(0 < value < 3 for _, value in told["supernet/loss"]) and told["supernet/rate"][-1][1] < 1e-3
+    bests = [value for _, value in told["evolution/best accuracy"]]
+    assert bests == sorted(bests) and len(bests) == len(found.candidates)
+    assert bests[-1] == pytest.approx(max(each["accuracy"] for each in found.trained if each["rung"] == 0))
+
+
+def test_without_tensorboard_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(logs, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match=r"TensorBoard, which is not installed; pip install 'tinyweave\[tensorboard\]'"):
+        search(waves(400), SPACE, TARGET, tmp_path / "none", numbers=NUMBERS, tensorboard=True)
+    assert not (tmp_path / "none").exists()
 
 
 def test_what_pays_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

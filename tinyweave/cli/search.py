@@ -115,6 +115,13 @@ def search(
             help="Search the plan, too: the schedule, within --stream-inputs and --max-mac-overhead, and windows in the head.",
         ),
     ] = False,
+    predicted: Annotated[
+        int,
+        typer.Option("--predicted", help="Supernet: children for each that is measured; a predictor of accuracy says which."),
+    ] = 1,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Supernet: log its training into OUT/tensorboard.")
+    ] = False,
     vote: Annotated[
         str,
         typer.Option(
@@ -160,6 +167,8 @@ def search(
             processes=processes,
             ray=ray,
             against=against or (),
+            predicted=predicted,
+            tensorboard=tensorboard,
             proxies=tuple(filter(None, (name.strip() for name in vote.split(",")))),
             progress=report,
         )

@@ -16,13 +16,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..ir import CompileError
 from ..progress import Progress, silent
 from .arch import Arch, to_json
 from .costs import Costs, Target, costs, too_large
+from .predictor import predictor
 from .space import Choice, SearchSpace, arch_of, crossed, mutated, sampled, smallest
 
 TRIES = 10  # networks drawn, at most, for each that is wanted
+MOST_PREDICTED = 100
 BATCH = 16  # networks that are priced at a time
 Measure = Callable[[Sequence[Arch]], Iterable[tuple[int, float]]]
 """Called with networks: yields the number of each and its accuracy, in any order."""
@@ -35,6 +39,7 @@ class Evolution:
     """How many networks there are at first, how many become parents, and how many children of each kind a generation has.
 
     rate: of mutations, per gene. against: costs that are made small while accuracy is made large: of ram, flash, macs, ms, mj.
+    predicted: how many children are drawn for each that is measured: a predictor of accuracy says which; 1: all are measured.
     """
 
     population: int = 100
@@ -44,6 +49,7 @@ class Evolution:
     rate: float = 0.1
     generations: int = 30
     against: tuple[str, ...] = ()
+    predicted: int = 1
 
     @property
     def evaluations(self) -> int:
@@ -53,6 +59,12 @@ class Evolution:
     def at_random(self) -> Evolution:
         """Return the search that draws as many networks and breeds none: the baseline."""
         return Evolution(self.evaluations, 1, 0, 0, self.rate, 0, self.against)
+
+
+def check_predicted(predicted: int) -> None:
+    """Raise CompileError for a number of children per measurement that is out of range."""
+    if not 1 <= predicted <= MOST_PREDICTED:
+        raise CompileError(f"--predicted {predicted} is out of range", f"give 1 to {MOST_PREDICTED}: 4 are usual")
 
 
 class Evaluated(NamedTuple):
@@ -140,8 +152,18 @@ def evolve(
     for number in range(settings.generations):
         title = f"generation {number + 1} of {settings.generations}"
         parents = [each.choice for each in best_of(measured, settings.parents, settings.against)]
-        children = fitting(lambda: crossed(rng.choice(parents), rng.choice(parents), rng), settings.crossovers)  # noqa: B023
-        children += fitting(lambda: mutated(space, rng.choice(parents), settings.rate, rng), settings.mutations)  # noqa: B023
+        predict = predictor(space, measured) if settings.predicted > 1 else None
+
+        def bred(draw: Callable[[], Choice], count: int) -> list[tuple[Choice, Arch, Costs]]:
+            drawn = fitting(draw, settings.predicted * count)
+            if predict is None:  # noqa: B023
+                return drawn
+            order = np.argsort(-predict([choice for choice, _, _ in drawn]), kind="stable")  # noqa: B023
+            seen.difference_update(drawn[index][1] for index in order[count:])  # they may be drawn again
+            return [drawn[index] for index in order[:count]]
+
+        children = bred(lambda: crossed(rng.choice(parents), rng.choice(parents), rng), settings.crossovers)  # noqa: B023
+        children += bred(lambda: mutated(space, rng.choice(parents), settings.rate, rng), settings.mutations)  # noqa: B023
         evaluate(children, title)
     return sorted(measured, key=lambda each: -each.accuracy)
 

@@ -28,8 +28,9 @@ from . import arch as archs
 from . import halving
 from .arch import Arch
 from .costs import Costs, Target
-from .evolution import Evaluated, Evolution, best_of, check_feasible, evolve, priced, unplanned
+from .evolution import Evaluated, Evolution, Ledger, best_of, check_feasible, evolve, priced, unplanned
 from .halving import Rung
+from .logs import Log, unlogged
 from .space import SearchSpace, arch_of, largest, sampled
 from .workers import Workers
 
@@ -125,11 +126,12 @@ def train_supernet(
     seed: int,
     count: int,
     team: Team | None = None,
+    log: Log = unlogged,
     progress: Progress,
 ) -> Path:
     """Train the supernet of a space with `count` threads, and return the file of its weights.
 
-    team: its other processes are in `help_train`; those of a machine share the threads.
+    team: its other processes are in `help_train`; those of a machine share the threads. log: of both trainings, as of `fit`.
     """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
@@ -148,12 +150,14 @@ def train_supernet(
     with threads(count):
         first = module_of(supernet.largest, seed)
         title = "training the largest network"
-        fit(first, *values, recipe, seed, checkpoint=states[0], progress=_named(title, progress))
+        about: dict[str, Any] = {"log": _below("largest", log), "progress": _named(title, progress)}
+        fit(first, *values, recipe, seed, checkpoint=states[0], **about)
         supernet.load(first)  # type: ignore[arg-type]
         supernet.sort()
     with threads(count if team is None else share):
         title, recipe = "training the supernet", replace(recipe, epochs=numbers.epochs)
-        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], team=team, progress=_named(title, progress))
+        about = {"log": _below("supernet", log), "progress": _named(title, progress)}
+        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], team=team, **about)
     save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
     for state in states:
         state.unlink(missing_ok=True)
@@ -182,6 +186,10 @@ def digest(data: Dataset) -> str:
     for array in (data.values, data.labels, data.parts):
         total.update(np.ascontiguousarray(array))
     return total.hexdigest()
+
+
+def _below(title: str, log: Log) -> Log:
+    return log if log is unlogged else lambda name, value, at: log(f"{title}/{name}", value, at)
 
 
 def _named(title: str, progress: Progress) -> Progress:
@@ -229,6 +237,7 @@ def fine_tuned(
     workers: Workers,
     fits: Callable[[Arch], bool] = lambda _: True,
     seed: int = 0,
+    log: Log = unlogged,
     progress: Progress = silent,
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
     """Return the networks that evolution measured, those that were fine-tuned first, and a record per training.
@@ -247,6 +256,8 @@ def fine_tuned(
         price=lambda each: _priced_in(workers, target, each),
         progress=progress,
     )
+    for number, best in enumerate(_bests(folder / MEMORY), 1):
+        log("evolution/best accuracy", best, number)
     count, against = numbers.rungs[0].candidates, numbers.evolution.against
     best = best_of(measured, count, against)
     order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
@@ -270,6 +281,15 @@ def fine_tuned(
     )
     told += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], told
+
+
+def _bests(file: Path) -> Iterator[float]:
+    """Yield after each network that was measured the best accuracy so far."""
+    best = 0.0
+    for (_, kind), value in Ledger(file).known.items():
+        if kind == "accuracy":
+            best = max(best, value)
+            yield best
 
 
 def _different(order: Sequence[Evaluated]) -> Iterator[Evaluated]:

@@ -34,9 +34,10 @@ from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import DEPLOYING, Seconds, chosen_rungs, measure
 from .costs import NAME, Costs, Target, built_costs, costs, planned, too_large
-from .evolution import Ledger, unplanned
+from .evolution import Ledger, check_predicted, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
+from .logs import check_tensorboard, logged
 from .one_shot import OneShot
 from .precision import quant_of
 from .proxies import DEFAULT, check_proxies, first_batch, ranked
@@ -56,7 +57,7 @@ UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, t
 IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 VERIFIED = 5  # samples on which every byte is compared
-RUN, BUILT = "search.json", "built.jsonl"
+RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 3
 
@@ -98,6 +99,8 @@ def search(
     seed: int = 0,
     processes: int = 2,
     ray: bool = False,
+    tensorboard: bool = False,
+    predicted: int = 1,
     rungs: Sequence[Rung] | None = None,
     numbers: OneShot | None = None,
     against: Sequence[str] = (),
@@ -110,14 +113,18 @@ def search(
     strategy: "halving", "supernet", or "auto", which is the latter with a GPU or HOURS. minutes: MINUTES if not given; for a
     supernet on a GPU the numbers of the paper. rungs, numbers: how much is trained, by halving or with a supernet, instead of
     what `minutes` turn into by a measurement. against: costs, of OBJECTIVES, that a supernet's evolution makes small, too.
-    proxies: names of PROXIES, whose votes say which networks of those that fit halving trains. archs: train these, whether they
-    fit or not, and draw none. ray: networks are trained and measured on a Ray cluster, see
-    `workers.pool`. Under torchrun all processes train the supernet; those beside the first end there (SystemExit). Raise
+    proxies: names of PROXIES, whose votes say which networks of those that fit halving trains. predicted: as of Evolution,
+    where minutes turn into numbers. tensorboard: log a supernet's training into `folder`/LOGS. archs: train these, whether they
+    fit or not, and draw none. ray: networks are trained and measured on a Ray cluster, see `workers.pool`. Under torchrun all
+    processes train the supernet; those beside the first end there (SystemExit). Raise
     CompileError where nothing of the space fits, or where the folder holds another search.
     """
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
     check_proxies(proxies)
+    check_predicted(predicted)
+    if tensorboard:
+        check_tensorboard()
     from .learning.team import is_launched, joined
 
     with ExitStack() as stack:
@@ -127,14 +134,8 @@ def search(
             raise SystemExit(0)
         workers = stack.enter_context(pool(processes, ray=ray))
         about: dict[str, Any] = {"strategy": strategy, "minutes": minutes, "seed": seed, "against": against, "archs": archs}
-        about |= {
-            "proxies": proxies,
-            "rungs": rungs,
-            "numbers": numbers,
-            "team": team,
-            "threads": processes,
-            "progress": progress,
-        }
+        about |= {"rungs": rungs, "numbers": numbers, "team": team, "threads": processes, "progress": progress}
+        about |= {"proxies": proxies, "predicted": predicted, "logs": folder / LOGS if tensorboard else None}
         return _search(data, space, target, folder, workers, **about)
 
 
@@ -154,7 +155,9 @@ def _search(
     numbers: OneShot | None,
     against: Sequence[str],
     proxies: Sequence[str],
+    predicted: int,
     archs: Sequence[Arch],
+    logs: Path | None,
     progress: Progress,
 ) -> SearchResult:
     begin = time.perf_counter()
@@ -163,6 +166,7 @@ def _search(
     budget: Any = minutes if rungs is None else list(map(_pair, rungs))
     asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
     asked |= {"strategy": strategy, "against": list(against)}
+    asked |= {"predicted": predicted} if predicted != 1 else {}
     asked |= {"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}
     run = _read_run(folder, asked)
     if run is None:
@@ -173,7 +177,7 @@ def _search(
             size = team.size if team else 1
             given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "begin": begin, "progress": progress}
             run |= _numbers(data, space, target, folder, workers, numbers=numbers, **given)
-            run["numbers"]["evolution"]["against"] = list(against)
+            run["numbers"]["evolution"] |= {"against": list(against)} | ({} if numbers else {"predicted": predicted})
         else:
             known, classes = dict[Arch, Costs | None](), len(data.classes)
             rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
@@ -194,11 +198,10 @@ def _search(
     work: dict[str, Any] = {"seed": seed, "progress": progress}
     if strategy == "supernet":
         numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
-        one_shot.train_supernet(data, narrow, numbers, folder, count=threads, team=team, **work)
-        classes = len(data.classes)
-        candidates, trained = one_shot.fine_tuned(
-            narrow, target, classes, numbers, folder, workers=workers, fits=lambda arch: built(arch).fit, **work
-        )
+        with logged(logs) as log:
+            one_shot.train_supernet(data, narrow, numbers, folder, count=threads, team=team, log=log, **work)
+            about: dict[str, Any] = {"workers": workers, "fits": lambda arch: built(arch).fit, "log": log, **work}
+            candidates, trained = one_shot.fine_tuned(narrow, target, len(data.classes), numbers, folder, **about)
     else:
         rungs = [Rung(*pair) for pair in run["rungs"]]
         candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]

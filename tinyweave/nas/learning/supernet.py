@@ -20,6 +20,7 @@ from ...papers.chain import ChainLayer
 from ...progress import Progress, silent
 from ...tasks.dataset import SCALE
 from ..arch import Arch, Block, blocks
+from ..logs import Log, unlogged
 from ..space import SearchSpace, arch_of, largest, sampled
 from .module import ACTIVATIONS, Excitation, excited, module_of
 from .team import Team
@@ -223,12 +224,13 @@ def fit_supernet(
     distilled: bool = False,
     checkpoint: Path | None = None,
     team: Team | None = None,
+    log: Log = unlogged,
     progress: Progress = silent,
 ) -> Supernet:
     """Train all networks of the space in place: at each step `per_batch` of them, drawn at random, add up their gradients.
 
     distilled: the largest one is the first of them, and the others learn the scores that it gives in place of the labels.
-    team: processes that share the networks of each step; all of them begin with the weights of the first one.
+    team: processes that share the networks of each step; all of them begin with the weights of the first one. log: as of `fit`.
     """
     if team is not None:
         supernet.load_state_dict(team.shared({name: value.cpu() for name, value in supernet.state_dict().items()}))
@@ -250,7 +252,7 @@ def fit_supernet(
             if is_teacher:
                 learned = scores.detach().float().softmax(1)
 
-    fit(supernet, values, labels, recipe, seed, losses=losses, checkpoint=checkpoint, team=team, progress=progress)
+    fit(supernet, values, labels, recipe, seed, losses=losses, checkpoint=checkpoint, team=team, log=log, progress=progress)
     return supernet
 
 

@@ -22,6 +22,7 @@ from torch.nn import functional
 from ...progress import Progress, silent
 from ...tasks.boxes import Head
 from ...tasks.dataset import SCALE
+from ..logs import Log, unlogged
 from . import detection
 from .augment import AUGMENT
 from .team import Team
@@ -70,13 +71,14 @@ def fit(
     losses: Losses | None = None,
     checkpoint: Path | None = None,
     team: Team | None = None,
+    log: Log = unlogged,
     progress: Progress = silent,
 ) -> nn.Module:
     """Train the module in place, from the weights that it has; return it, ready to be evaluated.
 
     losses: by default one, the cross entropy of the module's scores, or that of boxes. checkpoint: a file that is written after
-    each epoch, and from which a run that was interrupted goes on; of a team the first process's file. A GPU computes in mixed
-    precision.
+    each epoch, and from which a run that was interrupted goes on; of a team the first process's file. log: told of each epoch's
+    mean loss, of this process, and of the rate. A GPU computes in mixed precision.
     """
     where, generator = device(), torch.Generator().manual_seed(seed)
     module = module.to(where).to(memory_format=torch.channels_last)
@@ -90,6 +92,7 @@ def fit(
     losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
     for epoch in range(first, recipe.epochs):
         module.train()
+        sums = list[Tensor]()
         order = torch.randperm(len(x), generator=generator)
         for number, part in enumerate(order[: steps * recipe.batch].split(recipe.batch)):
             part = part.to(where)
@@ -100,6 +103,7 @@ def fit(
                 samples = augment(samples, generator)
             optimiser.zero_grad(set_to_none=True)  # what no loss depends on stays as it is
             each = losses(samples.contiguous(memory_format=torch.channels_last), wanted, epoch * steps + number)
+            each = each if log is unlogged else _noted(each, sums)
             if team is not None:
                 team.backward(each, list(module.parameters()))
             else:
@@ -112,8 +116,19 @@ def fit(
         if checkpoint is not None and (team is None or team.rank == 0):
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
             save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
+        if sums:
+            log("loss", float(torch.stack(sums).mean()), epoch + 1)
+            log("rate", float(schedule.get_last_lr()[0]), epoch + 1)
         progress("training", epoch + 1, recipe.epochs)
     return module.eval()
+
+
+def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
+    """Yield losses as they come, and note those that this process has."""
+    for loss in losses:
+        if loss is not None:
+            noted.append(loss.detach().float())
+        yield loss
 
 
 def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
