@@ -23,6 +23,7 @@ from tinyweave.simulate import compare, emulated, host
 
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
 AT_A_TIME = 48
+USUAL = 48  # cases with every change, evenly drawn, and one of each kernel; the others in sweeps
 CORE = "cortex-m4"
 CORES = (CORE, "cortex-m55", "rv32imc")  # with kernels of their own
 SMALL = "cortex-m0plus"  # whose loops of portable kernels are in assembly
@@ -36,6 +37,12 @@ def chosen_of(kind: str, core: str, which: str) -> Iterator[tuple[Case, Variant]
         row = variant_for(*operands, **dict.fromkeys([which] * bool(which), True))
         if (not core or core == SMALL or row.cores) and not (which and row is variant_for(*operands)):
             yield case, row
+
+
+def usual(drawn: Sequence[tuple[Case, Variant]]) -> list[tuple[Case, Variant]]:
+    """Some cases evenly drawn, and the first that each kernel runs."""
+    first = {row.name: number for number, (_, row) in reversed(list(enumerate(drawn)))}
+    return [drawn[number] for number in sorted({*range(0, len(drawn), -(-len(drawn) // USUAL)), *first.values()})]
 
 
 def side_by_side(name: str, drawn: Sequence[tuple[Case, Variant]]) -> Plan:
@@ -63,6 +70,7 @@ KINDS += [(INT4 + "conv_2d", CORE, "")]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
+FEW = ("cortex-m7", "lean")  # no more cases than run with every change
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/test_moves.py"}
 
 
@@ -71,15 +79,33 @@ NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: 
 def test_emitted_c_gives_the_reference_bytes(kind: str, core: str, which: str, tmp_path: Path) -> None:
     drawn = list(chosen_of(kind, core, which))
     assert len(drawn) >= (6 if kind.startswith(INT4) else 8), f"only {len(drawn)} cases of {kind} have a kernel"
+    same_bytes(kind, core, usual(drawn), tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.emulator
+@pytest.mark.parametrize(("core", "which"), sorted({(core, which) for _, core, which in KINDS} - {FEW}))
+def test_emitted_c_gives_the_reference_bytes_in_all_cases(core: str, which: str, tmp_path: Path) -> None:
+    left = 0
+    for kind in (kind for kind, *of in KINDS if of == [core, which]):
+        drawn = list(chosen_of(kind, core, which))
+        known = {case.id for case, _ in usual(drawn)}
+        rest = [(case, row) for case, row in drawn if case.id not in known]
+        same_bytes(kind, core, rest, tmp_path)
+        left += len(rest)
+    assert left
+
+
+def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], folder: Path) -> None:
+    """Run cases on the host and on the emulated core, many to a model."""
     for number in range(0, len(drawn), AT_A_TIME):
         made = side_by_side(f"{kind}_{number}", drawn[number : number + AT_A_TIME])
         graph, chosen = made.graph, [case for case, _ in drawn[number : number + AT_A_TIME]]
-        folder = emit_to(made, tmp_path / graph.name)
-        program = host.build(
-            folder, graph.name, sanitize=True, optimize="-O0"
-        )  # the sanitizers see as much, and it builds fast
+        source = emit_to(made, folder / graph.name)
+        # without optimisation the sanitizers see as much, and it builds fast
+        program = host.build(source, graph.name, sanitize=True, optimize="-O0")
         nearest = emulated.nearest(core or CORE, CORE)
-        firmware = emulated.build(folder, graph.name, nearest, plain=nearest != (core or CORE))
+        firmware = emulated.build(source, graph.name, nearest, plain=nearest != (core or CORE))
         samples = [[x for case in chosen for x in case.inputs[i]] for i in range(len(chosen[0].inputs))]
         state, expected = ops.initial_state(graph), []
         for x in samples:

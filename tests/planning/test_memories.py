@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cases.graphs import Net
+from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
@@ -29,7 +30,7 @@ def two(graph: Graph, *shares: float, schedule: str = "best") -> tuple[Plan, dic
 
 
 @pytest.mark.parametrize("schedule", ["layer", "best"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))
 def test_random_networks_in_two_memories(seed: int, schedule: str) -> None:
     graph = random_network(seed, 16)
     made, memories = two(graph, 0.45, 1.0, schedule=schedule)
@@ -43,7 +44,7 @@ def test_random_networks_in_two_memories(seed: int, schedule: str) -> None:
         assert to_json(two(graph, 0.45, 1.0, schedule=schedule)[0]) == to_json(made)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))
 def test_what_fits_nowhere_says_by_how_much(seed: int) -> None:
     graph = random_network(seed, 16)
     made, memories = two(graph, 0.2, 0.3)

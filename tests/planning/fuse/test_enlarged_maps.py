@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
 from cases.maps import UP, neck
 from cases.possible import same_in_c_and_python
+from cases.sweeps import rest_in_sweeps
 from fuzz.generate import BY_SOME_ROWS, random_network
 
 from tinyweave import api
@@ -63,8 +65,7 @@ def test_a_larger_map_need_not_be_there_as_a_whole(kind: str) -> None:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("kind", UP)
-@pytest.mark.parametrize("core", ["cortex-m4", "rv32imc"])
+@pytest.mark.parametrize(("core", "kind"), rest_in_sweeps([*product(["cortex-m4"], UP), *product(["rv32imc"], UP)], len(UP)))
 def test_the_bytes_are_the_same(kind: str, core: str, tmp_path: Path) -> None:
     path = tmp_path / "neck.tflite"
     path.write_bytes(to_tflite(neck(kind)))

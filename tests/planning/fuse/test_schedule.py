@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cases.graphs import GRAPHS
+from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
@@ -18,7 +19,7 @@ def steps(made: Plan) -> list[int]:
     return [index for stage in made.stages for index in stage.ops]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", rest_in_sweeps(range(40), 12))
 def test_best_is_never_worse_than_layer(seed: int) -> None:
     graph = random_network(seed, 16)
     layer, best = plan(graph, "layer"), plan(graph, "unfused")
@@ -65,7 +66,7 @@ def test_a_real_model_with_moves_gives_the_same_bytes(shared: Path, file: str, a
     assert {place: used["sram"] for place, used in result.touched.items()} == {"host": arenas[1], "cortex-m4": arenas[1]}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", rest_in_sweeps(range(20), 6))
 def test_the_fast_form_is_sound_and_the_exact_one_never_larger(seed: int) -> None:
     graph = random_network(seed, 16)
     fast = plan(graph, "best", fast=True)

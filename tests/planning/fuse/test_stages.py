@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cases.graphs import Net
 from cases.possible import same_in_c_and_python
+from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
@@ -282,7 +283,7 @@ def test_c_and_python_find_the_same_stages(seed: int, brought: bool, blocks: boo
     assert len(found) == 3
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", rest_in_sweeps(SEEDS, 8))
 @pytest.mark.parametrize("core", ["", "cortex-m4"])
 def test_more_work_never_needs_more_memory(seed: int, core: str) -> None:
     graph, arena = by_row(seed), list[int]()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases.sweeps import rest_in_sweeps
 
 from tinyweave import api, results
 from tinyweave.devices import find
@@ -24,7 +25,7 @@ def model() -> results.Model:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("schedule", ["unfused", "best"])
+@pytest.mark.parametrize("schedule", rest_in_sweeps(["best", "unfused"], 1))
 @pytest.mark.parametrize("core", TIMINGS)
 def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: results.Model, core: str, schedule: str, emulator):
     plan = api.plan(model, schedule, optimize="speed", core=core)

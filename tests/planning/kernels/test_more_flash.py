@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from cases.sweeps import rest_in_sweeps
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
@@ -54,13 +55,13 @@ def never_costs(graph: Graph) -> bool:
     return most > least
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))
 def test_more_flash_never_costs(seed: int) -> None:
     never_costs(random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2))
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", rest_in_sweeps(MODELS, 2))
 def test_more_flash_never_costs_real_networks(name: str, shared: Path) -> None:
     graph = api.load(shared / "models" / f"{name}.tflite", "int8").graph
     assert trades_flash(graph, CORE) and never_costs(graph)

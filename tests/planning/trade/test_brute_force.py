@@ -17,7 +17,7 @@ from tinyweave.planning.trade.choose import Trade
 from tinyweave.planning.trade.spaces import StreamedIO, space_of
 
 CORE = "cortex-m4"
-USUAL = (*range(12), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: one that leaves rows out
+USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: one that leaves rows out
 SWEPT = (*range(60), 166)
 TALL = -1  # a network whose tiles pay where they compute several rows
 OVERHEADS = (0.0, 0.05, 0.3, 1.0)

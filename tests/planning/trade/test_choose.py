@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from cases.graphs import Net
+from cases.sweeps import rest_in_sweeps
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api, results
@@ -28,7 +29,7 @@ from tinyweave.planning.trade.space import Path as BytesOfPath
 
 DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 CORE = "cortex-m4"
-SEEDS = range(20)
+SEEDS = rest_in_sweeps(range(20), 8)
 MOVING = (96, 136, 153, 291)  # networks of `by_row` whose fastest path is placed in fewer bytes with moves
 WORD = 4
 EVERY_OP = 100  # ops at most, of which each may round its cycles
