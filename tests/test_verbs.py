@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from functools import cached_property
 from io import StringIO
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -101,13 +103,21 @@ def test_the_page_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_all_that_is_promised_is_there() -> None:
     assert sorted(tw.__all__) == list(tw.__all__) and dir(tw) == sorted([*tw.__all__, "__version__"])
     for name in tw.__all__:
-        assert getattr(tw, name).__doc__, name
+        offered = getattr(tw, name)
+        parts = {part: value for part, value in vars(offered).items() if not part.startswith("_") and hasattr(value, "__doc__")}
+        methods = {part: value for part, value in parts.items() if isinstance(value, (property, FunctionType, cached_property))}
+        assert offered.__doc__ and all(value.__doc__ for value in methods.values()), name
     with pytest.raises(AttributeError, match="tinyweave has no 'plann'"):
         tw.plann  # noqa: B018
 
 
+def test_the_known_devices_are_there_from_the_start() -> None:
+    code = "import tinyweave as tw; assert tw.devices.find('stm32l4r5') in tw.devices.all_devices()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_plan_is_the_one_of_the_command(model: tw.Model) -> None:
-    device = tw.devices.find("stm32l4r5")  # a room of the package, like any other
+    device = tw.devices.find("stm32l4r5")
     limits = api.device_limits(device)
     for options in ({}, {"optimize": "size"}, {"max_mac_overhead": 1.2, "stream_inputs": True}):
         wanted = to_json(api.plan(model, limits=limits, core=device.core, **options))

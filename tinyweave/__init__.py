@@ -8,7 +8,7 @@
 
 There is one function for each command of the command line that returns something; pages are `tinyweave report` and
 `tinyweave explore` there. Each takes a model or the path of its file, a device or its name
-(`tinyweave.devices` has the known ones), and the fields of PlanOptions as keyword arguments.
+(`tinyweave.devices.all_devices()` are the known ones), and the fields of PlanOptions as keyword arguments.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from .lazy import attributes
 
 if TYPE_CHECKING:
+    from . import devices
     from .devices import Device
     from .ir import CompileError
     from .options import PlanOptions
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         convert_qat,
         deploy,
         export,
+        guard,
         load,
         pareto,
         plan,
@@ -56,7 +58,9 @@ __all__ = [
     "compile",
     "convert_qat",
     "deploy",
+    "devices",
     "export",
+    "guard",
     "load",
     "pareto",
     "plan",
@@ -71,13 +75,13 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile convert_qat deploy export load pareto plan prepare_qat profile quantize reorder search "
+        "verbs": "compare compile convert_qat deploy export guard load pareto plan prepare_qat profile quantize reorder search "
         "verify",
         "results": "Deployment Fit Model Profile Quantisation Reordering",
         "simulate.compare": "Verification",
         "planning": "Plan",
         "options": "PlanOptions",
-        "devices": "Device",
+        "devices": "Device devices",
         "ir": "CompileError",
     },
 )

@@ -30,14 +30,15 @@ def lazy(name: str) -> ModuleType:
 def attributes(package: str, rooms: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`, which imports a name when it is first used.
 
-    rooms: module of the package -> the names that it has, with spaces between them.
+    rooms: module of the package -> the names that it has, with spaces between them; its own name is the module itself.
     """
     home = {name: room for room, names in rooms.items() for name in names.split()}
 
     def imported(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
-        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        module = import_module(f"{package}.{home[name]}")
+        value = module if name == home[name] else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -250,6 +250,7 @@ class Fit:
 
     @property
     def limits(self) -> Limits:
+        """Return the board's RAM and Flash."""
         return Limits(self.device.ram, self.device.flash)  # one arena for all boards
 
     @property
@@ -259,6 +260,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
+        """Return whether RAM and Flash, as measured, are within what the board has."""
         return not any(self.excess.values())
 
 
@@ -304,6 +306,7 @@ class Quantisation:
 
     @property
     def file(self) -> bytes:
+        """Return the int8 model as a .tflite file."""
         return self.model.file
 
     def __repr__(self) -> str:

@@ -166,6 +166,7 @@ class Device:
 
     @property
     def has_external_flash(self) -> bool:
+        """Return whether the Flash lies beside the chip, on the usual board."""
         return any(memory.external for memory in self.memories)
 
 

@@ -155,6 +155,7 @@ class Plan:
         return True if self.gap == 0 else None
 
     def buffer(self, name: str) -> Buffer:
+        """Return the buffer of that name."""
         return self._by_name[name]
 
     @cached_property
@@ -186,6 +187,7 @@ class Plan:
         return scratch_name(self.graph.ops[stage.ops[0]].name)
 
     def memory(self, tensor: str) -> str:
+        """Return the memory in which a tensor lies."""
         return self.buffer(self.places[tensor].buffer).memory
 
 
