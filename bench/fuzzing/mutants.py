@@ -346,6 +346,12 @@ def environment(tree: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "TINYWEAVE_SHARED": str(tree / "none")}
 
 
+def is_collected(tests: Sequence[str]) -> bool:
+    """Whether pytest knows these tests where nothing is changed."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    return subprocess.run(command, cwd=ROOT, env=environment(ROOT), capture_output=True, check=False).returncode == 0
+
+
 def failure(tree: Path, tests: Sequence[str], limit_s: int, budget_s: float) -> str:
     """Return the first test that fails, "" when all pass that begin within `budget_s` seconds.
 
@@ -363,6 +369,8 @@ def failure(tree: Path, tests: Sequence[str], limit_s: int, budget_s: float) -> 
         return ""
     if process.returncode == 4 and "[" in tests[0]:  # the change gave a test's parameters other names
         return ""
+    if process.returncode == 4 and is_collected(tests):  # the change keeps a file of tests from being imported
+        return tests[0]
     if process.returncode == 4:
         raise SystemExit(f"pytest refuses {tests}: {said[-300:]}")
     if failed and "Failed: Timeout" in said:  # a change that never ends, or a machine that was busy
