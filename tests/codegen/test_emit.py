@@ -61,6 +61,12 @@ def test_same_plan_same_bytes(name: str) -> None:
     assert list(first.files) == list(second.files)
 
 
+def test_a_table_has_an_entry_for_each_byte() -> None:
+    tensors = [activation(name, (1, 4)) for name in "xy"]
+    source = source_of(tiny_graph("looked_up", tensors, [Op("tanh_0", "tanh", ("x",), ("y",))], ("x",), ("y",)))
+    assert re.findall(r"int8_t \w+\[(\d+)\]", source.files["looked_up_weights.h"]) == ["256"]
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_only_the_kernels_used(name: str) -> None:
     made = plan(NETWORKS[name]())

@@ -333,6 +333,14 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
     assert np.array_equal(*out) and abs(out[0].astype(int)).max() < 127
 
 
+def test_a_dense_layer_is_rescaled_once_where_the_low_word_is_rounded_away() -> None:
+    """From a shift of -2 on; one filter that is shifted less is enough to take it from all."""
+    shifts = {(-2, -3): True, (-2, -2): True, (-1, -3): False, (0, 0): False}
+    for shift, once in shifts.items():
+        numbers = (np.array(part, np.int64) for part in (np.zeros((2, 4)), (0, 0), (1 << 30, 1 << 30), shift))
+        assert dense.rescales_once(dense.Filters(*numbers)) == once
+
+
 def test_int4_weights_lie_two_to_a_byte_where_their_sums_are_exact() -> None:
     """The fourth of four filters in a lane has 2^19 to sum up to; beyond that weights have a byte each."""
     names = {}
@@ -521,9 +529,9 @@ def test_what_no_kernel_runs_is_said() -> None:
     graph = Graph("g", {"x": x, "y": Tensor("y", (4,), "float32")}, (op,), ("x",), ("y",))
     with pytest.raises(CompileError, match="float32 -> float32; types with a kernel: int8 -> int8"):
         variant_for(graph, op)
-    quant = Quant((1.0,), (0,))
     shapes = {"a": (2, 1, 3, 1, 2), "b": (2, 4, 1, 3, 2), "c": (2, 4, 3, 3, 2)}
-    tensors = {name: Tensor(name, shape, "int8", quant) for name, shape in shapes.items()}
     add = Op("add_0", "add", ("a", "b"), ("c",), {"activation": "none"})
-    with pytest.raises(CompileError, match="more than four axes"):
-        variant_for(Graph("g", tensors, (add,), ("a", "b"), ("c",)), add)
+    for dtype in ("int8", "int16"):
+        tensors = {name: Tensor(name, shape, dtype, Quant((1.0,), (3,))) for name, shape in shapes.items()}
+        with pytest.raises(CompileError, match="more than four axes"):
+            variant_for(Graph("g", tensors, (add,), ("a", "b"), ("c",)), add)
