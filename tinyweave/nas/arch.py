@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
@@ -100,6 +101,7 @@ def rounded(channels: float) -> int:
     return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
+@lru_cache(maxsize=1 << 16)
 def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride: Size = (1, 1)) -> ChainLayer:
     """Return a convolution of a map, padded alike on both sides so that with stride 1 the map keeps its size."""
     (rows, row_step), (columns, column_step) = (
@@ -108,6 +110,7 @@ def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride
     return ChainLayer(*size, c_in, c_out, (rows, columns), (row_step, column_step), ((rows // 2,) * 2, (columns // 2,) * 2))
 
 
+@lru_cache(maxsize=1 << 16)
 def bottleneck(
     size: Size, channels: tuple[int, int, int], kernel: int, stride: int, *, squeeze: int = 0, activation: str = ACTIVATIONS[0]
 ) -> Block:

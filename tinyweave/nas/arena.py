@@ -16,7 +16,7 @@ from ..passes import PASSES, shrink_channels, strip_transposes
 from ..planning.planner import Choices
 from ..planning.schedules import more_work
 from . import ram_model
-from .arch import Arch, Block, blocks, excitation
+from .arch import Arch, Block, blocks, bottleneck, convolution, excitation
 from .network import to_graph
 from .steps import Step, cropped
 
@@ -62,7 +62,7 @@ def arena_of(
     if is_chain and schedule == "layer" and not stream_inputs:
         return ram_model.layer_by_layer(chain)
     if is_chain and schedule == "best":
-        budget = more_work(ram_model.macs(chain), 1.0 if max_mac_overhead is None else max_mac_overhead)
+        budget = 0 if max_mac_overhead is None else more_work(ram_model.macs(chain), max_mac_overhead)
         found = ram_model.least_bytes(chain, streamed_inputs=stream_inputs, budget=budget)
         if found is not None:
             return found
@@ -130,5 +130,6 @@ def _step(layer: ChainLayer) -> Step:
 
 def forget() -> None:
     """Forget what is known of blocks, which only makes the next ones slower."""
-    _steps.cache_clear()
+    for function in (bottleneck, convolution, _steps, _head):
+        function.cache_clear()
     ram_model.forget()

@@ -262,7 +262,7 @@ num tw_chain_bytes(const question *q, const step_facts *f, num steps)
         .is_by_rows = is_by_rows, .read = as_reads(&read), .candidate_at = candidate_at, .candidate_begin = to[0],
         .candidate_rows = to[1], .candidate_bytes = to[2], .candidate_macs = to[3], .candidate_read = as_reads(&tile_read),
     };
-    answer = tw_least_bytes(&t, in_place, q->budget);
+    answer = tw_least_bytes(&t, in_place, q->budget, q->longest_tile);
 end:
     free(r.memory);
     free(upto);

@@ -55,9 +55,11 @@ typedef struct {
     num saved, tile, macs, if_read, count, before, candidate; /* before: the choice with one tile less */
 } choice;
 
-typedef struct {
+typedef struct growth {
     const tables *t;
     stages *out;
+    int (*stops)(struct growth *, num begin, num end); /* whether a stage need not grow on; NULL: never */
+    num emit_after; /* stages up to this step are known */
     map *maps;
     num *in, ins, unread; /* the tensors that the stage makes or takes by rows */
     wait *waits;
@@ -441,8 +443,8 @@ static void grow_from(growth *g, num begin)
         below = most(below, t->alone[end - 1]);
         if (!grow_choices(g, begin, end)) g->out->failed = 1;
         if (g->out->failed) return;
-        if (!g->unread && (end > begin + 1 || t->alone[begin] >= NEVER)) emit(g, begin, end, below);
-        if (t->sums[end - 1]) return;
+        if (!g->unread && end > g->emit_after && (end > begin + 1 || t->alone[begin] >= NEVER)) emit(g, begin, end, below);
+        if (t->sums[end - 1] || (g->stops && g->stops(g, begin, end))) return;
         g->maps[t->out[end - 1]].is_unread = 1;
         g->unread++;
     }

@@ -1,8 +1,12 @@
 /* The least bytes that the busiest step of any path needs, where only bytes and work done again are of interest: what `Space`
  * answers for all kernels alike, without a graph. Stages grow as in stages.c, from those cuts alone that the best path may come
  * to; what a stage's output shares with what dies in it is worked out as in schedule.py, of those alone on which the answer
- * depends. No op makes a map larger, no tensor is a view of another, and of the ops of a stage the first alone waits for none. */
+ * depends. No op makes a map larger, no tensor is a view of another, and of the ops of a stage the first alone waits for none.
+ * Stages grow as long as they may need little more than the way to their cut does; they grow on when all other ways need more. */
 #include "../fuse/stages.c"
+
+#define MORE 8 /* a stage first grows up to this part more than the way to its cut needs */
+#define MOST_PARTS 16 /* in which the stages of a cut are found */
 
 /* An op or a tile of a stage. begin, end: its steps; candidate: of a tile, else -1; rows: of an iteration; ticks: per row. */
 typedef struct {
@@ -10,10 +14,22 @@ typedef struct {
 } node;
 
 /* A way to a cut. choice: of the last stage on it, -1: an op by itself; known: whether its bytes are exact; before: bytes up to
- * this stage. */
+ * this stage; part: which of the stages behind the cut are wanted next, shorter ones first. */
 typedef struct {
-    num bytes, again, cut, choice, before, known;
+    num bytes, again, cut, choice, before, known, part;
 } way;
+
+/* What is known of the stages that begin with a cut, in parts by their length. at: the first choice of a part and that behind its
+ * last; upto: the last step of all; beyond: bytes that no longer one needs less than. */
+typedef struct {
+    num parts, at[MOST_PARTS][2], upto, beyond[MOST_PARTS];
+} behind;
+
+/* A growth that stops where longer stages need more than `limit`. alive: bytes of what is there before the stage. */
+typedef struct {
+    growth g;
+    num longest_tile, limit, alive, upto, beyond;
+} bounded;
 
 typedef struct {
     const tables *t;
@@ -202,14 +218,49 @@ static way pop(search *s)
     return top;
 }
 
-/* Find the stages that begin with a cut; false when memory ran out. */
+/* The bytes that no stage needs less than that begins at a cut and goes on behind `end`, besides what is there before it: its
+ * rings so far, which only grow, but for what tiles save: those so far, and one that has not ended yet all rings inside it. All
+ * rows of all maps are needed. */
+static num least_beyond(const growth *g, num longest_tile, num begin, num end)
+{
+    const tables *const t = g->t;
+    num bytes = 0, less = NEVER, inside = 0;
+    for (num k = 0; k < g->ins; k++) bytes += least(g->maps[g->in[k]].ring_rows, t->height[g->in[k]]) * t->row_bytes[g->in[k]];
+    for (num from = end; from >= most(begin, end - longest_tile + 1); from--) {
+        if (from < end) inside += least(g->maps[t->out[from]].ring_rows, t->height[t->out[from]]) * t->row_bytes[t->out[from]];
+        for (num k = g->front_at[from - begin]; k < g->front_at[from - begin + 1]; k++)
+            less = least(less, cost(&g->known[k]) + g->known[k].if_read - inside);
+    }
+    return bytes + less;
+}
 
-static int look(search *s, growth *g, num cut)
+static int is_beyond(growth *g, num begin, num end)
+{
+    bounded *const b = (bounded *)g;
+    if (end == g->t->steps) return 1;
+    b->upto = end;
+    b->beyond = b->alive + least_beyond(g, b->longest_tile, begin, end);
+    return b->beyond > b->limit;
+}
+
+/* Find the next part of the stages that begin with a cut; false when memory ran out. */
+static int look(search *s, bounded *b, behind *of, num cut)
 {
     stages *const f = &s->found;
+    const tables *const t = s->t;
     const num begin = f->span.count;
-    grow_from(g, cut);
+    b->upto = t->steps;
+    b->beyond = NEVER;
+    b->alive = 0;
+    for (num x = 0; x < t->tensors; x++)
+        if (t->life_begin[x] < cut && t->life_end[x] > cut && !t->is_streamed[x]) b->alive += t->bytes[x];
+    b->g.emit_after = of->upto;
+    grow_from(&b->g, cut);
     if (f->failed) return 0;
+    of->at[of->parts][0] = begin;
+    of->at[of->parts][1] = f->span.count;
+    of->beyond[of->parts++] = b->beyond > b->limit ? b->beyond : NEVER;
+    of->upto = b->upto;
     if (f->span.count > s->exact_room) {
         num *const exact = realloc(s->exact, (size_t)f->span.count * 2 * sizeof *exact);
         if (!exact) return 0;
@@ -220,18 +271,28 @@ static int look(search *s, growth *g, num cut)
     return 1;
 }
 
+/* Whether all rows of all maps that come by rows are read, so that a stage keeps no fewer when it grows. */
+static int needs_all_rows(const tables *t)
+{
+    for (num step = 0; step < t->steps; step++)
+        for (num r = t->read.at[step]; r < t->read.at[step + 1]; r++)
+            if ((t->rows[step] - 1) * t->read.stride[r] - t->read.pad[r] + t->read.extent[r] < t->height[t->read.tensor[r]])
+                return 0;
+    return 1;
+}
+
 /* The least bytes of a path with at most `budget` multiply-accumulates done again; NEVER where there is none, -1 when memory ran
  * out. */
-num tw_least_bytes(const tables *t, const num *in_place, num budget)
+num tw_least_bytes(const tables *t, const num *in_place, num budget, num longest_tile)
 {
     search s = {.t = t, .in_place = in_place, .room = 1024, .exact_room = 1024};
-    growth g;
+    bounded b;
     num answer = -1, less = 0; /* what tiles that leave out rows may do less, at most */
     const size_t steps = (size_t)t->steps;
     num *const worst = calloc(steps + 1, sizeof *worst);             /* per cut, what the ops after it need one by one */
     num *const least_again = calloc(steps + 1, sizeof *least_again); /* per cut, of the ways to it so far */
-    num *const from = calloc(2 * steps + 2, sizeof *from);           /* per cut, where its choices begin and end; -1: not known */
-    const int is_grown = begin_growth(&g, t, &s.found);
+    behind *const from = calloc(steps + 1, sizeof *from);            /* per cut */
+    const int is_grown = begin_growth(&b.g, t, &s.found), is_bounded = needs_all_rows(t);
     s.exact = calloc((size_t)s.exact_room, sizeof *s.exact);
     s.node_of = calloc((size_t)t->tensors + 1, sizeof *s.node_of);
     s.nodes = calloc(steps + 1, sizeof *s.nodes);
@@ -245,13 +306,14 @@ num tw_least_bytes(const tables *t, const num *in_place, num budget)
     }
     for (num cut = 0; cut <= t->steps; cut++) {
         least_again[cut] = NEVER;
-        from[2 * cut] = -1;
     }
-    s.heap[s.ways++] = (way){0, 0, 0, -1, 0, 1};
+    b.g.stops = is_beyond;
+    b.longest_tile = longest_tile;
+    s.heap[s.ways++] = (way){0, 0, 0, -1, 0, 1, 0};
     answer = NEVER;
     while (s.ways) {
         way w = pop(&s);
-        if (w.again >= least_again[w.cut]) continue; /* ways come by rising bytes */
+        if (w.again >= least_again[w.cut] && !w.part) continue; /* ways come by rising bytes */
         if (!w.known) {
             num *const exact = &s.exact[w.choice];
             if (*exact < 0) {
@@ -263,32 +325,37 @@ num tw_least_bytes(const tables *t, const num *in_place, num budget)
             if (!push(&s, w)) goto failed;
             continue;
         }
-        if (worst[w.cut] <= w.bytes && w.again <= budget) {
-            answer = w.bytes;
-            break;
+        behind *const of = &from[w.cut];
+        if (!w.part) {
+            if (worst[w.cut] <= w.bytes && w.again <= budget) {
+                answer = w.bytes;
+                break;
+            }
+            least_again[w.cut] = w.again;
+            if (t->alone[w.cut] < NEVER &&
+                !push(&s, (way){most(w.bytes, t->alone[w.cut]), w.again, w.cut + 1, -1, w.bytes, 1, 0}))
+                goto failed;
         }
-        least_again[w.cut] = w.again;
-        if (from[2 * w.cut] < 0) {
-            from[2 * w.cut] = s.found.span.count;
-            if (!look(&s, &g, w.cut)) goto failed;
-            from[2 * w.cut + 1] = s.found.span.count;
+        if (w.part == of->parts) {
+            b.limit = !is_bounded || w.part == MOST_PARTS - 1 ? NEVER : w.part ? 2 * w.bytes : w.bytes + w.bytes / MORE;
+            if (!look(&s, &b, of, w.cut)) goto failed;
         }
-        if (t->alone[w.cut] < NEVER &&
-            !push(&s, (way){most(w.bytes, t->alone[w.cut]), w.again, w.cut + 1, -1, w.bytes, 1}))
+        if (of->beyond[w.part] < NEVER &&
+            !push(&s, (way){most(w.bytes, of->beyond[w.part]), w.again, w.cut, -1, w.before, 1, w.part + 1}))
             goto failed;
-        for (num c = from[2 * w.cut]; c < from[2 * w.cut + 1]; c++) {
+        for (num c = of->at[w.part][0]; c < of->at[w.part][1]; c++) {
             const num span = s.found.span.at[c], again = w.again + s.found.again.at[c], cut = s.found.end.at[span];
             const num low = s.found.total.at[span] - s.found.saved.at[c] + s.found.tile.at[c] - s.found.most_shared.at[span];
             const num bytes = most(w.bytes, s.exact[c] < 0 ? low : s.exact[c]);
             if (again - less > budget || again >= least_again[cut]) continue;
-            if (!push(&s, (way){bytes, again, cut, c, w.bytes, s.exact[c] >= 0})) goto failed;
+            if (!push(&s, (way){bytes, again, cut, c, w.bytes, s.exact[c] >= 0, 0})) goto failed;
         }
     }
     goto end;
 failed:
     answer = -1;
 end:
-    if (is_grown) end_growth(&g);
+    if (is_grown) end_growth(&b.g);
     tw_free_stages(&s.found);
     free(worst);
     free(least_again);
