@@ -190,9 +190,9 @@ def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     return row
 
 
-def networks(count: int) -> Iterator[tuple[str, Callable[[], Graph]]]:
+def networks(first: int, count: int) -> Iterator[tuple[str, Callable[[], Graph]]]:
     """Random networks: half of them run by rows from end to end; then models, the smallest files first."""
-    for seed in range(FIRST_SEED, FIRST_SEED + count):
+    for seed in range(first, first + count):
         grown = ({"growers": BY_ROW, "live": 3}, {"growers": GROWERS, "live": 6})[seed % 2]
         yield f"random {seed}", partial(random_network, seed, 10 + seed % 16, **grown)
     for path in sorted(MODELS.glob("*.tflite"), key=lambda path: path.stat().st_size):
@@ -276,6 +276,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only networks whose name contains one of these")
     parser.add_argument("--count", type=int, default=200, help="random networks")
+    parser.add_argument("--first", type=int, default=FIRST_SEED, help="the seed of the first of them")
     parser.add_argument(
         "--limit-s", type=float, default=3, help="CPU seconds that planning a model with all techniques may take"
     )
@@ -286,7 +287,7 @@ def main() -> int:
         name, technique, row = json.loads(line)
         known.setdefault(name, {})[technique] = row
     signal.signal(signal.SIGVTALRM, stop)
-    for name, make in networks(options.count):
+    for name, make in networks(options.first, options.count):
         if not options.names or any(part in name for part in options.names):
             for technique, row in rows(name, make, options.limit_s, known.setdefault(name, {})):
                 if options.record:
