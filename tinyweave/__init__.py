@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .ir import CompileError
     from .options import PlanOptions
     from .planning import Plan
-    from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
+    from .results import Deployment, Fit, Model, Profile, Pruning, Quantisation, Reordering
     from .simulate.compare import Verification
     from .verbs import (
         compare,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         plan,
         prepare_qat,
         profile,
+        prune,
         quantize,
         reorder,
         search,
@@ -51,6 +52,7 @@ __all__ = [
     "Plan",
     "PlanOptions",
     "Profile",
+    "Pruning",
     "Quantisation",
     "Reordering",
     "Verification",
@@ -66,6 +68,7 @@ __all__ = [
     "plan",
     "prepare_qat",
     "profile",
+    "prune",
     "quantize",
     "reorder",
     "search",
@@ -75,9 +78,9 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile convert_qat deploy export guard load pareto plan prepare_qat profile quantize reorder search "
-        "verify",
-        "results": "Deployment Fit Model Profile Quantisation Reordering",
+        "verbs": "compare compile convert_qat deploy export guard load pareto plan prepare_qat profile prune quantize reorder "
+        "search verify",
+        "results": "Deployment Fit Model Profile Pruning Quantisation Reordering",
         "simulate.compare": "Verification",
         "planning": "Plan",
         "options": "PlanOptions",

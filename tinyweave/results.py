@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what `inspect` does not need
     from .quantize.blame import Blame
     from .quantize.calibrate import Calibration
     from .quantize.precision import Mixed
+    from .quantize.prune import Need, PrunedLayer
     from .quantize.ptq import Fidelity
     from .quantize.samples import Preprocessing
     from .simulate.compare import Verification
@@ -280,6 +281,32 @@ def _said(fits: bool) -> str:
 
 def _proved(verification: Verification) -> str:
     return "every byte is right" if verification.ok else "it differs"
+
+
+@dataclass(frozen=True, eq=False)
+class Pruning:
+    """A float model made a smaller int8 one: `model` is what plan, compile and verify take, `file` its .tflite file.
+
+    layers: those that lost channels. needs: RAM and Flash of the whole network in int8 and of this one. macs: likewise.
+    fidelities: to the float model, of the whole network in int8, pruned, and after the training. trained: on how many samples,
+    in so many epochs; the fidelities are those of other samples where there are enough.
+    """
+
+    model: Model
+    layers: tuple[PrunedLayer, ...]
+    needs: tuple[Need, Need]
+    macs: tuple[int, int]
+    fidelities: tuple[Fidelity, Fidelity, Fidelity]
+    trained: int
+    epochs: int
+
+    @property
+    def file(self) -> bytes:
+        return self.model.file
+
+    def __repr__(self) -> str:
+        after = self.needs[1]
+        return f"<Pruning of '{self.model.name}': {after.ram:,} B of RAM, {after.flash:,} B of Flash>"
 
 
 @dataclass(frozen=True, eq=False)

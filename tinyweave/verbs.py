@@ -21,7 +21,7 @@ from .ir import CompileError
 from .manifest import generated_folder
 from .options import LIMITS, OF_MODEL, PlanOptions, typed
 from .planning import Plan
-from .results import Deployment, Fit, Model, Profile, Quantisation, Reordering
+from .results import Deployment, Fit, Model, Profile, Pruning, Quantisation, Reordering
 from .simulate.compare import Verification
 
 if TYPE_CHECKING:  # a search loads much that others do not need
@@ -273,6 +273,30 @@ def quantize(
         method=method,
         **given,
     )
+
+
+def prune(
+    model: Model | str | Path,
+    samples: Any,
+    *,
+    ram: int | str | None = None,
+    flash: int | str | None = None,
+    scale: float | Sequence[float] | None = None,
+    offset: float | Sequence[float] = 0.0,
+    labels: Any = None,
+    epochs: int = 10,
+    rate: float = 1e-3,
+) -> Pruning:
+    """Make a float model int8 without the channels that keep it above a limit, and train the rest to give what it gave.
+
+    ram, flash: bytes of the plan with the least RAM and code. samples, scale, offset, labels: see `quantize`. epochs, rate: of
+    the training, which needs torch; without labels it aims at what the float model gives. `.fidelities` says what is lost: of
+    int8, pruned, and after the training.
+    """
+    read = model if isinstance(model, Model) else api.read(model)
+    scales = None if scale is None else _numbers(scale)
+    options: dict[str, Any] = {"labels": labels, "epochs": epochs, "rate": rate}
+    return api.prune(read, samples, ram=ram, flash=flash, scale=scales, offset=_numbers(offset), **options)
 
 
 def search(

@@ -11,7 +11,21 @@ from cli.running import run
 
 
 @pytest.mark.parametrize(
-    "verb", ["inspect", "plan", "compile", "export", "verify", "profile", "deploy", "compare", "reorder", "devices", "quantize"]
+    "verb",
+    [
+        "inspect",
+        "plan",
+        "compile",
+        "export",
+        "verify",
+        "profile",
+        "deploy",
+        "compare",
+        "reorder",
+        "devices",
+        "quantize",
+        "prune",
+    ],
 )
 def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert run(verb, "--help") == 0

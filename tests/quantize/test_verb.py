@@ -65,6 +65,8 @@ def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, m
     commands = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
     assert len(commands) >= 3
     for command in commands:
+        if "prune" in command:
+            pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
         assert main(shlex.split(command)[1:]) == 0, command
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     capsys.readouterr()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .programs import listening as listening
     from .programs import looking as looking
     from .programs import play as play
+    from .pruning import prune as prune
     from .quantisation import accuracies as accuracies
     from .quantisation import convert_qat as convert_qat
     from .quantisation import prepare_qat as prepare_qat
@@ -70,6 +71,7 @@ __getattr__ = attributes(
         "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need "
         "flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "programs": "cascade listening looking play",
+        "pruning": "prune",
         "quantisation": "accuracies convert_qat prepare_qat quantize",
         "row_sources": "row_source_bytes",
         "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",

@@ -20,6 +20,7 @@ from . import explore as explore  # their verbs join those of `commands`
 from . import export as export
 from . import guard as guard
 from . import listing as listing
+from . import prune as prune
 from . import quantize as quantize
 from . import report as report
 from . import search as search

@@ -38,7 +38,14 @@ class Link(NamedTuple):
 
 def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
     known = ranges(graph)
-    needed = _needed(graph, known)
+    return with_channels(graph, _needed(graph, known), known)
+
+
+def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Graph, TensorMap]:
+    """Return the graph with those channels of its activations that are needed, which must suit `LINKS`, and where they were.
+
+    known: of an int8 graph the ranges of all tensors: the bias holds the share of constant channels that go.
+    """
     tensors = dict(graph.tensors)
     changed: TensorMap = {}
     for name, mask in needed.items():
@@ -222,13 +229,16 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
     """Filters without the channels that are gone, whose share the bias holds now."""
     x, weights, bias = graph.input(op), graph.input(op, 1), graph.optional_input(op, 2)
-    assert weights.data is not None and weights.quant is not None
+    assert weights.data is not None
+    left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
+    if weights.quant is None:  # floats: what goes is not there any more
+        cut = [part(graph, op, "weights", weights, left), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
+        return replace(op, inputs=(x.name, *(t.name for t in cut))), cut
     products, reads, always, _ = taps(graph, op)
     gone = (~source)[reads] & known[x.name].constant[reads]
     level = np.where(gone, known[x.name].low.astype(np.int64)[reads] - x.zero_point, 0)
     share = (products * always[None, :, :, None] * level[:, None, None, :]).sum(axis=(1, 2, 3))
     total = share if bias is None or bias.data is None else share + bias.data
-    left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
     scales = _picked(weights.quant, target, 0)
     constants = [part(graph, op, "weights", replace(weights, quant=scales), left)]
     if bias is not None or share[target].any():

@@ -20,10 +20,13 @@ from torch.nn import functional
 from ..ir import CompileError, Graph, Op, Quant, limits
 from ..ir import Tensor as Value
 from ..ops import SPECS, reduce, spec_for
+from ..progress import Progress, silent
 from .calibrate import Calibration
 from .convert import WeightForm, affine, dequantised, quantised, to_int8, weight_scales
 from .rules import LEAST_SCALE, RULES, is_number
 
+BATCH = 32
+MOST_NORM = 5.0  # of the gradient of a step
 MOVING = frozenset(
     """batch_to_space_nd broadcast_to concatenation depth_to_space expand_dims gather gather_nd mirror_pad pack pad reshape
 resize_nearest_neighbor slice space_to_batch_nd space_to_depth split split_v squeeze strided_slice tile transpose
@@ -140,7 +143,7 @@ class Trainable(nn.Module):
     def _constant(self, op: Op, data: np.ndarray) -> Tensor:
         """Return a constant as int8 keeps it: on the scale of a tied op's output, or on one of its own."""
         if data.dtype != np.float32:
-            return torch.from_numpy(data)
+            return torch.from_numpy(data.copy())
         if RULES[op.kind].tied:
             return self.kept(op.outputs[0], torch.from_numpy(data))
         quant = affine(data.min(initial=0), data.max(initial=0))
@@ -223,6 +226,52 @@ def _slowed(scale: Tensor, count: int) -> Tensor:
     """Return the scale, with the gradient that learned steps have: 1 / sqrt(elements * greatest step) of its own."""
     part = float(count) ** -0.5
     return torch.add(scale * part, (scale * (1 - part)).detach())
+
+
+def tune(
+    module: Trainable,
+    inputs: np.ndarray[Any, Any],
+    wanted: np.ndarray[Any, Any],
+    labels: np.ndarray[Any, Any] | None,
+    *,
+    epochs: int,
+    rate: float,
+    progress: Progress = silent,
+) -> None:
+    """Train a module of one input and one output to give what is wanted: what a larger network gave, say. The seed is fixed.
+
+    inputs: [samples, *shape]. wanted: [samples, *output]. labels: classes, which are half of the aim then.
+    """
+    draws = torch.Generator().manual_seed(0)
+    x, aim = torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(wanted)).flatten(1)
+    classes = None if labels is None else torch.from_numpy(labels)
+    last = module.graph.ops[module.graph.producer[module.graph.outputs[0]]]
+    optimizer = torch.optim.Adam(module.parameters(), rate)
+    steps = epochs * -(-len(x) // BATCH)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
+    done = 0
+    for _ in range(epochs):
+        for chosen in torch.split(torch.randperm(len(x), generator=draws), BATCH):
+            optimizer.zero_grad()
+            given = module(x[chosen]).flatten(1)
+            loss = _loss(given, aim[chosen], None if classes is None else classes[chosen], is_softmax=last.kind == "softmax")
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(module.parameters(), MOST_NORM)
+            optimizer.step()
+            schedule.step()
+            done += 1
+            progress("training", done, steps)
+
+
+def _loss(given: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
+    """Return the cross entropy with the aim, of probabilities, or the mean square error as a share of the aim's; with classes
+    half of the cross entropy with them."""
+    if is_softmax:
+        logs = torch.log(given.clamp_min(1e-3))
+        soft = -(aim * logs).sum(dim=1).mean()
+        return soft if classes is None else (soft + functional.nll_loss(logs, classes)) / 2
+    soft = ((given - aim) ** 2).mean() / (aim**2).mean().clamp_min(1e-12)
+    return soft if classes is None else (soft + functional.cross_entropy(given, classes)) / 2
 
 
 def trained(module: Trainable) -> tuple[Graph, Graph, Calibration]:

@@ -64,6 +64,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self.sources)
 
+    def only(self, indices: Sequence[int]) -> Samples:
+        """Return some of the samples, with their labels."""
+        labels = None if self.labels is None else self.labels[list(indices)]
+        return Samples(self.tensors, [self.sources[index] for index in indices], self.preprocessing, labels)
+
     def batch(self, indices: Iterable[int]) -> dict[str, Array]:
         """Return some samples stacked, by the name of the input."""
         read = [self.read(index) for index in indices]

@@ -1,0 +1,76 @@
+"""The verb `prune`: a float model and limits in, a smaller int8 model out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..lazy import lazy
+from . import steps
+from .commands import app
+from .options import Flash, Json, ModelFile, Ram
+from .quantize import numbers
+
+if TYPE_CHECKING:
+    from .. import api, files
+    from ..report import pruning, text
+else:
+    api, files, pruning, text = map(lazy, ("api", "files", "report.pruning", "report.text"))
+
+
+@app.command()
+def prune(
+    model: ModelFile,
+    *,
+    calibrate: Annotated[
+        Path, typer.Option("--calibrate", metavar="PATH", help="Samples, as `quantize` takes them; hundreds are better here.")
+    ],
+    ram: Ram = None,
+    flash: Flash = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="The .tflite to write; <model>_pruned.tflite if left out."),
+    ] = None,
+    scale: Annotated[str | None, typer.Option(metavar="X", help="Factor of the samples' values, as with `quantize`.")] = None,
+    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then, likewise.")] = "0",
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE|folders", help="A class per sample, which the training then aims at, too.")
+    ] = None,
+    epochs: Annotated[
+        int, typer.Option(min=0, max=10_000, help="How often the training sees the samples; it needs torch; 0: no training.")
+    ] = 10,
+    rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="The rate of the training at its greatest.")] = 1e-3,
+    as_json: Json = False,
+) -> int:
+    """Make a float model int8 without the channels that keep it above a limit.
+
+    Whole channels go, those of least weights first, of the layers where they save most of what the planner finds too much. What
+    is left is trained to give what the float model gives, as the int8 network that it is going to be.
+
+    Example: tinyweave prune net.tflite --calibrate photos --scale 1/255 --ram 32k -o small.tflite
+    """
+    path = out or model.with_name(f"{model.stem}_pruned.tflite")
+    with steps.told(model):
+        loaded = api.read(model)
+        with steps.progress_bar() as report:
+            done = api.prune(
+                loaded,
+                calibrate,
+                ram=ram,
+                flash=flash,
+                scale=None if scale is None else numbers("--scale", scale),
+                offset=numbers("--offset", offset),
+                labels=labels,
+                epochs=epochs,
+                rate=rate,
+                path=path,
+                progress=report,
+            )
+    files.write_file(path, done.file)
+    record = pruning.pruning_record(done, path)
+    if as_json:
+        return steps.print_json(record)
+    pruning.show_pruning(text.console(), record)
+    return 0
