@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from models import lcg_samples, number, per_mac
+from models import TFLITE_MICRO, lcg_samples, number, per_mac
 
 from tinyweave import api, planning
 from tinyweave.devices import find
@@ -63,8 +63,8 @@ COLUMNS = (
 )
 
 
-def rows(path: Path, optimize: str, cores: Sequence[str]) -> list[list[object]]:
-    """A row for each of the cores that can be emulated here."""
+def rows(path: Path, optimize: str, cores: Sequence[str], *, third: bool = False) -> list[list[object]]:
+    """A row for each of the cores that can be emulated here; third: of a plan within a third of TFLite Micro's arena."""
     model = api.load(path)
     sample = lcg_samples(model.graph, 1)
     macs, (theirs, goal) = macs_original(model.original), RECORDS[path.stem]
@@ -73,7 +73,8 @@ def rows(path: Path, optimize: str, cores: Sequence[str]) -> list[list[object]]:
     others = list(zip_longest(CORES, theirs, MEASURED_MS.get(path.stem, ())))
     for core, other, record in (row for row in others if row[0] in cores and emulated.missing(row[0]) is None):
         board = find(BOARDS[core]) if core in BOARDS else None
-        limits = Limits(None, None, reads=api.flash_reads(board) if board else None)
+        ram = TFLITE_MICRO[path.stem][0] // 3 if third and path.stem in TFLITE_MICRO else None
+        limits = Limits(ram, None, reads=api.flash_reads(board) if board else None)
         plan = api.plan(model, limits=limits, optimize=optimize, core=core)
         equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
         profile = api.profile(model, plan, core, sample[0], device=board)
@@ -112,6 +113,9 @@ def main() -> int:
     parser.add_argument("--optimize", default="speed", help="speed, balanced, or size for the kernels of all cores")
     parser.add_argument("--cores", default=",".join(CORES), help="comma-separated")
     parser.add_argument("--kinds", action="store_true", help="instructions by kind of op instead, on the M4 and the M55")
+    parser.add_argument(
+        "--third", action="store_true", help="plans within a third of TFLite Micro's arena, where that is known"
+    )
     options = parser.parse_args()
     chosen = [name for name in RECORDS if not options.names or any(part in name for part in options.names)]
     if options.kinds:
@@ -120,7 +124,7 @@ def main() -> int:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
     missed = 0
     for name in chosen:
-        for row in rows(options.models / f"{name}.tflite", options.optimize, options.cores.split(",")):
+        for row in rows(options.models / f"{name}.tflite", options.optimize, options.cores.split(","), third=options.third):
             print(f"| {' | '.join(number(cell) if type(cell) is int else str(cell or '-') for cell in row)} |", flush=True)
             equal, measured, goal = row[2], row[3], row[8]
             missed += not equal or (goal is not None and measured > goal)
