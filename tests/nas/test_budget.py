@@ -78,7 +78,7 @@ class Played:
         return (self.clock.now - self.begin) / 60
 
 
-@pytest.mark.parametrize("minutes", [10, 20, 60, 300])
+@pytest.mark.parametrize("minutes", [10, 20, 60, pytest.param(300, marks=pytest.mark.sweep)])
 def test_a_search_ends_when_it_should(minutes: float) -> None:
     taken = list[float]()
     for seed in range(12):

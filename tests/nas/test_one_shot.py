@@ -71,6 +71,7 @@ class StopError(Exception):
     pass
 
 
+@pytest.mark.sweep  # that of halving is interrupted with every change, and so are a supernet's training and evolution
 @pytest.mark.emulator
 def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchResult, tmp_path: Path) -> None:
     def stop_at(title: str, count: int) -> Callable[[str, int, int], None]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.floats import random_classifier
+from cases.sweeps import rest_in_sweeps
 
 from tinyweave.ir import Graph, Op, Quant
 from tinyweave.quantize.blame import blame
@@ -87,21 +88,16 @@ def verdicts(seeds: range) -> Iterator[tuple[int, str, bool, bool]]:
         yield seed, damage, first.name == name, first.accused
 
 
-def test_planted_damage_is_named_first() -> None:
-    told = list(verdicts(range(30)))
-    named = sum(right for _, _, right, _ in told)
-    assert named >= 27, [verdict for verdict in told if not verdict[2]]
-    assert sum(right and accused for _, _, right, accused in told) >= 22
-
-
-@pytest.mark.sweep
-def test_planted_damage_is_named_first_in_other_networks_too() -> None:
-    told = list(verdicts(range(30, 90)))
+@pytest.mark.parametrize("seeds", rest_in_sweeps([range(10), range(10, 30), range(30, 90)], 1), ids=str)
+def test_planted_damage_is_named_first(seeds: range) -> None:
+    told = list(verdicts(seeds))
     assert sum(right for _, _, right, _ in told) >= 0.9 * len(told), [verdict for verdict in told if not verdict[2]]
+    assert sum(right and accused for _, _, right, accused in told) >= 0.7 * len(told)
 
 
-def test_undamaged_networks_accuse_nobody() -> None:
-    for seed in range(30):
+@pytest.mark.parametrize("seeds", rest_in_sweeps([range(10), range(10, 30)], 1), ids=str)
+def test_undamaged_networks_accuse_nobody(seeds: range) -> None:
+    for seed in seeds:
         graph, inputs = network(seed)
         made = calibrate(graph, inputs, ("minmax", "mse", "percentile")[seed % 3])
         assert blame(graph, to_int8(graph, made.groups, made.quants), inputs).accused == (), seed
