@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
@@ -75,3 +77,10 @@ def test_state_says_that_it_is_kept() -> None:
     assert reasons["concatenation_1"] == "the operand is kept between calls"
     with pytest.raises(KeyError):
         explain(made, "weights")
+
+
+def test_a_part_of_a_buffer_and_scratch_lie_where_the_plan_has_them() -> None:
+    made = plan(NETWORKS["residual"](), core="cortex-m4")
+    inner = replace(made, places={**made.places, "sum": replace(made.places["sum"], offset=8)})
+    assert explain(inner, "sum").offset == explain(made, "sum").offset + 8 == made.offset("sum") + 8
+    assert explain(made, "conv_2d_0.scratch").offset == made.offsets["conv_2d_0.scratch"]
