@@ -152,3 +152,14 @@ def test_a_proxy_that_looks_at_samples_says_so() -> None:
         ranked([POINT], ("synflow",))
     with pytest.raises(CompileError, match="--proxies luck is unknown; it is one of macs, parameters, ram, synflow"):
         check_proxies(("macs", "luck"))
+
+
+def test_zen_leaves_residuals_out_and_changes_nothing() -> None:
+    module, samples = module_of(Arch((4, 4, 1), 8, (Group(8, 1, (3,), (2,)),), classes=2)), torch.zeros(8, 1, 4, 4)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    score = zen(module, samples)
+    assert module[1].residual and all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+    module[1].residual = False
+    assert zen(module, samples) == score
+    made = module[0].layers.train()(torch.randn(64, 1, 4, 4))
+    assert (module[1](made) - made).std() > 0, "the residual would be seen"
