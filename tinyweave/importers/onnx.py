@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import CompileError, Graph
+from .erf_chains import with_gelu
 from .onnx_ops import OPS, QUANTISED
 from .program import Exported, Node, Ref, graph_of
 
@@ -124,7 +125,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node makes", "the file may be damaged", tensor=ref.name)
-    return Exported(inputs, constants, nodes, outputs, OPS, "ONNX")
+    return with_gelu(Exported(inputs, constants, nodes, outputs, OPS, "ONNX"))
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:

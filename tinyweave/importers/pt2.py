@@ -20,6 +20,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from . import aten
+from .erf_chains import with_gelu
 from .program import ILL_FORMED, Exported, Node, Ref, graph_of
 
 MAX_FILE = 1 << 28  # bytes, of the file and of its parts unpacked
@@ -38,7 +39,7 @@ AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 def from_pt2(data: bytes, name: str) -> Graph:
     """Return the graph of a file, called `name`; whatever is damaged, absurd or unsupported ends as one CompileError."""
     try:
-        return graph_of(_exported(data), name)
+        return graph_of(with_gelu(_exported(data)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
         why = str(error) or type(error).__name__
         raise CompileError(f"not a readable .pt2 file: {why}", f"it may be cut short or damaged; {AGAIN}") from error

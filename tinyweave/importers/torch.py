@@ -17,6 +17,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from . import aten
+from .erf_chains import with_gelu
 from .program import Exported, Node, Ref, graph_of
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
@@ -24,7 +25,7 @@ QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 def from_module(module: Any, example: Any, name: str = "") -> Graph:
     """Return the graph of a module in evaluation mode; `example` is its input, or a tuple of them, each with a batch of 1."""
-    return graph_of(exported(module, example), name or type(module).__name__)
+    return graph_of(with_gelu(exported(module, example)), name or type(module).__name__)
 
 
 def exported(module: Any, example: Any) -> Exported:
@@ -51,7 +52,7 @@ def from_program(program: Any, name: str = "model") -> Graph:
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
         raise CompileError(f"a {type(program).__name__} is no exported program", what)
-    return graph_of(_plain(program), name)
+    return graph_of(with_gelu(_plain(program)), name)
 
 
 def _torch() -> Any:

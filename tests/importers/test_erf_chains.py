@@ -1,0 +1,107 @@
+"""GELU written with erf: every form is one op that computes the same; what only looks like it is refused as an erf."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+from tinyweave import ops  # noqa: E402
+from tinyweave.importers.onnx import from_onnx  # noqa: E402
+from tinyweave.ir import CompileError  # noqa: E402
+
+Nodes = list[tuple[str, Sequence[str], str]]
+NUMBERS = {"root": math.sqrt(2), "inverse": math.sqrt(0.5), "one": 1.0, "half": 0.5, "two": 2.0}
+X = np.linspace(-4, 4, 24).astype(np.float32).reshape(1, 24)
+
+
+def file(nodes: Nodes, outputs: Sequence[str] = ("y",), as_nodes: bool = False, numbers: dict[str, float] = NUMBERS) -> bytes:
+    arrays = {name: numpy_helper.from_array(np.array(value, np.float32), name) for name, value in numbers.items()}
+    made = [helper.make_node("Constant", [], [name], value=array) for name, array in arrays.items()] if as_nodes else []
+    made += [helper.make_node(op, list(given), [out]) for op, given, out in nodes]
+    edges = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 24)) for name in names] for names in (["x"], outputs)]
+    graph = helper.make_graph(made, "case", *edges, [] if as_nodes else list(arrays.values()))
+    return bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString())
+
+
+def chain(start: str, end: str, swapped: bool) -> Nodes:
+    """The nodes of a GELU: how x is scaled, in which order the products are."""
+    nodes: Nodes = [("Div", ("x", "root"), "a") if start == "div" else ("Mul", ("x", "inverse"), "a")]
+    nodes += [("Erf", ("a",), "b"), ("Add", ("b", "one"), "c")]
+    nodes += {
+        "x then half": [("Mul", ("x", "c"), "d"), ("Mul", ("d", "half"), "y")],
+        "half of x first": [("Mul", ("x", "half"), "d"), ("Mul", ("d", "c"), "y")],
+        "x by two first": [("Div", ("x", "two"), "d"), ("Mul", ("d", "c"), "y")],
+        "half of the sum first": [("Mul", ("c", "half"), "d"), ("Mul", ("d", "x"), "y")],
+        "x then by two": [("Mul", ("x", "c"), "d"), ("Div", ("d", "two"), "y")],
+    }[end]
+    return [(op, given[::-1] if swapped and op != "Div" else given, out) for op, given, out in nodes]
+
+
+ENDS = ("x then half", "half of x first", "x by two first", "half of the sum first", "x then by two")
+
+
+@pytest.mark.parametrize("start, end, swapped", [*itertools.product(("div", "mul"), ENDS, (False, True))])
+def test_every_form_is_one_gelu(start: str, end: str, swapped: bool) -> None:
+    data = file(chain(start, end, swapped), as_nodes=swapped)
+    graph = from_onnx(data, "net")
+    assert [op.kind for op in graph.ops] == ["gelu"] and not graph.ops[0].attrs["approximate"]
+    (expected,) = ReferenceEvaluator(onnx.load_from_string(data)).run(None, {"x": X})
+    np.testing.assert_allclose(ops.run(graph, {"x": X})[graph.outputs[0]], expected, atol=1e-5)
+
+
+def test_two_in_a_row_are_two() -> None:
+    first, second = chain("div", "x then half", False), chain("mul", "half of x first", True)
+    renamed = {name: f"{name}2" for name in "abcd"} | {"x": "y", "y": "z"}
+    nodes = first + [(op, tuple(renamed.get(n, n) for n in given), renamed[out]) for op, given, out in second]
+    graph = from_onnx(file(nodes, ("z",)), "net")
+    assert [op.kind for op in graph.ops] == ["gelu", "gelu"]
+
+
+@pytest.mark.parametrize(
+    "nodes, outputs, numbers",
+    [
+        (chain("div", "x then half", False), ("y", "c"), {}),  # the sum is given out
+        ([*chain("div", "x then half", False), ("Neg", ("b",), "z")], ("y", "z"), {}),  # the erf is read elsewhere
+        (chain("div", "x then half", False), ("y",), {"root": 1.5}),
+        (chain("mul", "x then half", False), ("y",), {"one": 1.1}),
+        (chain("div", "half of the sum first", False), ("y",), {"half": 0.4}),
+        (chain("div", "half of x first", False), ("y",), {"half": 0.4}),
+        ([*chain("div", "x then half", False)[:3], ("Mul", ("c", "half"), "d"), ("Mul", ("d", "a"), "y")], ("y",), {}),
+        (chain("div", "x then half", False)[:4], ("d",), {}),
+        ([("Erf", ("x",), "y")], ("y",), {}),
+    ],
+)
+def test_what_only_looks_like_it_is_refused(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, float]) -> None:
+    with pytest.raises(CompileError, match=r"Erf .*TFLite has no op for it here"):
+        from_onnx(file(nodes, outputs, numbers=NUMBERS | numbers), "net")
+
+
+def test_a_scaled_input_that_others_read_stays() -> None:
+    nodes = [*chain("mul", "half of x first", False), ("Neg", ("a",), "z"), ("Neg", ("d",), "w")]
+    graph = from_onnx(file(nodes, ("y", "z", "w")), "net")
+    assert "gelu" in {op.kind for op in graph.ops} and len(graph.outputs) == 3
+
+
+def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+
+    class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return 0.5 * x * (1.0 + torch.erf(x / math.sqrt(2.0)))
+
+    from tinyweave.importers.torch import from_module
+
+    graph = from_module(Net(), torch.from_numpy(X))
+    assert [op.kind for op in graph.ops] == ["gelu"]
+    expected = Net()(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(ops.run(graph, {graph.inputs[0]: X})[graph.outputs[0]], expected, atol=1e-5)
