@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases.floats import random_classifier, random_network
+from cases.floats import DENSE, WINDOW, fixed, float_graph, random_classifier, random_network
 
 import tinyweave as tw
 from tinyweave import ops
@@ -239,6 +239,28 @@ def test_int16_ops_between_int8_ones_are_what_litert_computes() -> None:
         for sample, run in zip(stacked, litert.run(file, [[sample] for sample in stacked]), strict=True):
             assert ops.run(wide, {"x": sample})[wide.outputs[0]].tobytes() == run.outputs[0].tobytes()
     assert seen >= {"conv_2d", "depthwise_conv_2d", "fully_connected", "add", "leaky_relu", "transpose_conv"}
+
+
+def test_an_output_stays_int8_and_a_view_between_int16_ops_is_int16() -> None:
+    rng = np.random.default_rng(0)
+    tensors = [fixed("w", rng.normal(size=(4, 3, 3, 4))), fixed("b", rng.normal(size=4)), fixed("shape", np.array([1, 256]))]
+    tensors += [fixed("v", rng.normal(size=(5, 256)) / 16), fixed("c", rng.normal(size=5))]
+    steps = [
+        ("conv_2d", ("x", "w", "b"), WINDOW | {"activation": "relu"}),
+        ("reshape", ("t0", "shape"), {"new_shape": (1, 256)}),
+    ]
+    real = prepare(float_graph(tensors, [*steps, ("fully_connected", ("t1", "v", "c"), DENSE)]))
+    inputs = {"x": rng.normal(size=(4, 1, 1, 8, 8, 4)).astype(np.float32)[:, 0]}
+    made = calibrate(real, inputs, "minmax")
+    search = precision._Search(
+        real, made, precision.Measures(inputs, inputs, constants, lambda graph: (0.0, 0.0)), lambda *_: None
+    )
+    names = frozenset(op.name for op in real.ops)
+    assert list(precision._units(search, search.able)) == [names]
+    wide = search.graph(frozenset(), names)
+    assert [wide.tensors[name].dtype for name in (*wide.inputs, *wide.outputs)] == ["int8", "int8"]
+    assert {wide.tensors[name].dtype for name in ("t0", "t1", "t2.int16")} == {"int16"}
+    assert sqnr(real, wide, inputs) > sqnr(real, search.small, inputs)
 
 
 def used(graph: Graph, name: str) -> bool:

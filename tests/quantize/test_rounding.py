@@ -6,12 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from cases.floats import convolution, random_classifier
+from cases.floats import WINDOW, Step, convolution, fixed, float_graph, random_classifier
 
 from tinyweave.ir import Graph
-from tinyweave.quantize.calibrate import Calibration, calibrate
+from tinyweave.quantize.calibrate import Calibration, calibrate, through
 from tinyweave.quantize.convert import WeightForm, to_int8
-from tinyweave.quantize.improve import as_shaped, matching
+from tinyweave.quantize.evaluate import evaluate
+from tinyweave.quantize.improve import as_shaped, matching, real_constants
 from tinyweave.quantize.prepare import prepare
 from tinyweave.quantize.ptq import quantise, sqnr
 from tinyweave.quantize.rounding import DAMPING, descended, rounded
@@ -83,6 +84,28 @@ def test_unseen_samples_gain_and_weights_are_one_of_two_neighbours(bits: int, ga
     assert np.mean(gains) > gain
 
 
+@pytest.mark.parametrize("kind", ["depthwise_conv_2d", "conv_2d"])
+def test_each_channel_is_rounded_by_what_it_reads(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    shape = (1, 3, 3, 6) if kind == "depthwise_conv_2d" else (6, 3, 3, 2)  # three groups of two channels
+    weights = fixed("w", rng.normal(size=shape))
+    steps: list[Step] = [(kind, ("x", "w", "b"), WINDOW | {"activation": "none"})]
+    real = prepare(float_graph([weights, fixed("b", np.zeros(6))], steps, x=(1, 8, 8, 6)))
+    mixed = rng.normal(size=(6, 6)) * np.logspace(0, 1, 6)
+    x = (rng.normal(size=(16, 1, 8, 8, 6)) @ mixed + rng.normal(size=6) * 20).astype(np.float32)
+    made = calibrate(real, {"x": x}, "minmax")
+    small = to_int8(real, made.groups, made.quants, weights={real.ops[0].name: WeightForm("int4")})
+    expected = evaluate(real, {"x": x})["t0"]
+
+    def errors(graph: Graph) -> np.ndarray:
+        kept = real_constants(real, graph, real.ops[0], graph.ops[0])
+        given = through(x, graph.tensors["x"].quant)
+        return ((evaluate(real, {"x": given}, constants=kept)["t0"] - expected) ** 2).sum(axis=(0, 1, 2, 3))
+
+    before, after = errors(small), errors(rounded(real, small, {"x": x}))
+    assert (after <= before).all() and after.sum() < 0.7 * before.sum()
+
+
 def test_layers_on_int16_are_rounded_as_well() -> None:
     real, small, made, seen, others = network(2, 8)
     able = {op.name for op in real.ops if can_widen(real, op, made.groups)}
@@ -94,6 +117,12 @@ def test_layers_on_int16_are_rounded_as_well() -> None:
             ints = as_shaped(better.input(given, 1).data, real.input(op, 1).shape, op)
             before = as_shaped(wide.input(given, 1).data, real.input(op, 1).shape, op)
             assert np.abs(ints.astype(int) - before.astype(int)).max() <= 1
+
+
+def test_few_samples_are_learned_from_and_measured_on() -> None:
+    graph = convolution(2)
+    x = np.random.default_rng(0).normal(size=(6, *graph.tensors["x"].shape)).astype(np.float32)
+    assert quantise(graph, open_samples(x, graph), method="minmax", adaptive_rounding=True).gains["adaptive rounding"] > 0
 
 
 def test_the_gain_is_said_and_what_does_not_gain_is_left_out() -> None:
