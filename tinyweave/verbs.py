@@ -285,7 +285,7 @@ def prune(
     offset: float | Sequence[float] = 0.0,
     labels: Any = None,
     epochs: int = 10,
-    rate: float = 1e-3,
+    rate: float = 1e-4,
 ) -> Pruning:
     """Make a float model int8 without the channels that keep it above a limit, and train the rest to give what it gave.
 

@@ -41,7 +41,7 @@ def prune(
     epochs: Annotated[
         int, typer.Option(min=0, max=10_000, help="How often the training sees the samples; it needs torch; 0: no training.")
     ] = 10,
-    rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="The rate of the training at its greatest.")] = 1e-3,
+    rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="The rate of the training at its greatest.")] = 1e-4,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8 without the channels that keep it above a limit.

@@ -61,7 +61,10 @@ def show_pruning(out: Console, record: Record) -> None:
     seen = f", trained on {samples['trained']:,} others" if samples["trained"] else ""
     heading(out, f"compared with the float model on {samples['compared']:,} samples{seen}")
     shown = [(word, record[state]) for state, word in zip(STATES, WORDS, strict=True)]
-    show_lines(out, [f"{word}: {_near(near)}" for word, near in (shown if record["epochs"] else shown[:2])])
+    lines = [f"{word}: {_near(near)}" for word, near in (shown if record["epochs"] else shown[:2])]
+    if record["epochs"] and record["trained"]["sqnr_db"] <= record["pruned"]["sqnr_db"]:
+        lines[-1] += "; left out: try more samples, or another --rate"
+    show_lines(out, lines)
 
 
 def _near(near: Record) -> str:
