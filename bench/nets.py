@@ -13,7 +13,7 @@ from dataclasses import replace
 from tinyweave.ir import Graph, verify
 from tinyweave.nas.arch import blocks, mobilenet_v2, rounded
 from tinyweave.nas.network import Growth, to_graph
-from tinyweave.nas.published import LAST, mnasnet_b1, proxyless_mobile
+from tinyweave.nas.published.mobile import LAST, mnasnet_b1, proxyless_mobile
 from tinyweave.papers.chain import square
 
 CIFAR_CHANNELS, CIFAR_KERNEL, CIFAR_CLASSES = (32, 32, 64), 5, 10

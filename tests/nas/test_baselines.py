@@ -11,7 +11,7 @@ from tinyweave.devices import find
 from tinyweave.nas.arch import Arch, blocks, macs, mobilenet_v2, weights
 from tinyweave.nas.baselines import KEPT, TABLES, Kept, best_ds_cnn, best_scaled, ds_cnn, kept_strides, scaled
 from tinyweave.nas.costs import Target, costs
-from tinyweave.nas.published import proxyless_mobile
+from tinyweave.nas.published.mobile import proxyless_mobile
 
 SIZES = [(side, side) for side in (16, 24, 32, 48)]
 NO_LIMIT = Target(None, api.limits_of(None))

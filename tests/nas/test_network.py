@@ -11,8 +11,8 @@ from cases.mobile import bottlenecks, fusion_chains, narrow_mobilenet, published
 from tinyweave import ops
 from tinyweave.nas.arch import blocks, layers, macs
 from tinyweave.nas.network import to_graph
-from tinyweave.nas.published import mcunet_320kb, mcunet_512kb, proxyless_mobile
-from tinyweave.nas.resnet import resnet
+from tinyweave.nas.published.mobile import mcunet_320kb, mcunet_512kb, proxyless_mobile
+from tinyweave.nas.published.resnet import resnet
 from tinyweave.ops import macs_original
 from tinyweave.passes import run_passes
 from tinyweave.planning.order.search import each_its_own, file_order, live_bytes

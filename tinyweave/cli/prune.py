@@ -15,9 +15,9 @@ from .quantize import numbers
 
 if TYPE_CHECKING:
     from .. import api, files
-    from ..report import pruning, text
+    from ..report import quantisation, text
 else:
-    api, files, pruning, text = map(lazy, ("api", "files", "report.pruning", "report.text"))
+    api, files, quantisation, text = map(lazy, ("api", "files", "report.quantisation", "report.text"))
 
 
 @app.command()
@@ -69,8 +69,8 @@ def prune(
                 progress=report,
             )
     files.write_file(path, done.file)
-    record = pruning.pruning_record(done, path)
+    record = quantisation.pruning_record(done, path)
     if as_json:
         return steps.print_json(record)
-    pruning.show_pruning(text.console(), record)
+    quantisation.show_pruning(text.console(), record)
     return 0

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ..ir import Graph
 from ..nas.arch import Arch, Block, blocks, layers, mobilenet_v2, rounded
 from ..nas.network import to_graph
-from ..nas.published import mcunet_320kb, mcunet_512kb, mnasnet_b1, proxyless_mobile
-from ..nas.resnet import CLASSES, resnet, resnet_layers
+from ..nas.published.mobile import mcunet_320kb, mcunet_512kb, mnasnet_b1, proxyless_mobile
+from ..nas.published.resnet import CLASSES, resnet, resnet_layers
 from ..nas.space import MOBILE, arch_of, sampled
 from ..papers.chain import ChainLayer, square
 

@@ -13,7 +13,7 @@ from typing import Literal
 from ..ops.window import Size
 from .arch import MOBILENET_V2, Arch, Group, rounded, verify
 from .costs import Target, costs, too_large
-from .published import LAST, PROXYLESS_MOBILE, STEM
+from .published.mobile import LAST, PROXYLESS_MOBILE, STEM
 
 LEAST = 4  # rows and columns of the last map, of an image that has them
 WIDTHS = tuple(step / 20 for step in range(2, 41))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..ir import Graph, verify
-from ..ops.window import output_size
-from ..papers.chain import ChainLayer
-from .arch import convolution, rounded
-from .network import SIX, Growth
+from ...ir import Graph, verify
+from ...ops.window import output_size
+from ...papers.chain import ChainLayer
+from ..arch import convolution, rounded
+from ..network import SIX, Growth
 
 CLASSES, STEM, EXPANSION = 1000, 64, 4
 GROUPS = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels inside a block, stride of the first

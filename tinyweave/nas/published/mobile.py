@@ -1,13 +1,13 @@
 """Networks that others have published, as architectures of any image and width, with random weights to come.
 
 Here: ProxylessNAS' network for phones, MnasNet-B1, which has no squeeze-and-excitation, and MCUNet's two largest. All channels
-are multiplied by the width, those of the last convolution too. MobileNetV2 is in `arch`, ResNets are in `resnet`.
+are multiplied by the width, those of the last convolution too. MobileNetV2 is in `arch.py`, ResNets are in `resnet.py`.
 Sources: arXiv 1812.00332, 1807.11626, 2007.10319, and the code of their models.
 """
 
 from __future__ import annotations
 
-from .arch import Arch, Group, rounded
+from ..arch import Arch, Group, rounded
 
 CLASSES, STEM, LAST = 1000, 32, 1280
 Table = tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]

@@ -1,0 +1,1 @@
+"""Networks that others have published, as architectures and layers of this project."""
