@@ -76,15 +76,16 @@ def code_files() -> list[Path]:
 # words of public names that mean here what they mean anywhere, units, other projects' names, and forms of words of TERMS.md
 PLAIN = set(
     """
-    11 95 abs accuracy accused address against alone arch at before begin best bias bits boards by caches calibrated calls
+    11 95 abs accuracy accused address after against alone arch at before begin best bias bits boards by caches calibrated calls
     changes chosen classes clock coco code cols command compare compared compile compiler compilers convert correct count
-    cumulated db deploy deployed diff digests dtype end epochs equalize error estimate every example exceeded external file
-    firmware float folder format full gains helps hint hz inputs int8 interval io kept label labels least left line litert
-    load ma made max measure measured memories method methods minutes missing mj module ms name nearest new note now of
-    offset offsets ok on optimize options orders original out output outputs owner parameters per pixels places planned
-    planning prefix preparation prepare prepared processes producers published quantize ram range ray read real reason
-    reorder run schema sha256 shape shapes shares stride test timings tinyweave tool top total train trained unsupported
-    until up used validation verified verify version voc volts warm ways why without written
+    cumulated db deploy deployed diff digests drop dtype end epochs equalize error estimate every example exceeded external
+    fidelities file firmware float folder format full gained gains helps hint hz inputs int8 interval io kept label labels least
+    left line litert load lost ma made max measure measured memories method methods min minutes missing mj module ms name
+    nearest needs new note now of offset offsets ok on optimize options orders original out output outputs owner parameters per
+    pixels places planned planning prefix preparation prepare prepared processes producers proxies prune pruned published
+    quantize ram range rate ray read real reason reorder run saved schema sha256 shape shapes shares stride test timings
+    tinyweave tool top total train trained unsupported until up used validation verified verify version voc volts warm ways why
+    without written
     """.split()
 )
 
