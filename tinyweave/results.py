@@ -302,6 +302,7 @@ class Pruning:
 
     @property
     def file(self) -> bytes:
+        """Return the int8 model as a .tflite file."""
         return self.model.file
 
     def __repr__(self) -> str:

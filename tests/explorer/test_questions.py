@@ -80,7 +80,8 @@ def check_answer(value: dict[str, Any]) -> None:
     except CompileError:  # of a network that has no plan by this schedule
         answer = None
     model = model_of(graph_of(value["network"], value["resolution"], value["width"]))
-    core = find(value["device"]).core
+    board = find(value["device"])
+    core = board.core
     options: dict[str, Any] = {"schedule": asked.schedule, "core": core}
     if value["schedule"] in ("best", "msf"):
         options["max_mac_overhead"] = value["overhead"]
@@ -88,9 +89,9 @@ def check_answer(value: dict[str, Any]) -> None:
         options["stream_inputs"] = value["stream"]
     if answer is None:
         with pytest.raises(CompileError):
-            api.plan(model, limits=Limits(value["ram"], None), **options)
+            api.plan(model, limits=Limits(value["ram"], None, reads=api.flash_reads(board)), **options)
         return
-    right = api.plan(model, limits=Limits(value["ram"], None), **options)
+    right = api.plan(model, limits=Limits(value["ram"], None, reads=api.flash_reads(board)), **options)
     record = answer["entry"]["record"]
     assert record["ram"]["arena"] == sum(right.arena.values()) and record["plan"]["steps"] == len(right.stages)
     assert {each["name"]: each["offset"] for each in record["buffers"]} == right.offsets
@@ -107,7 +108,13 @@ def test_the_front_is_that_of_the_planner() -> None:
     asked = question(ASKED | {"stream": True, "overhead": 1.1})
     found = questions.front(asked)["front"]
     model = model_of(graph_of("mobilenet_v2", 48, 0.35))
-    right = api.front(model, Limits(None, None), core="cortex-m7", stream_inputs=True, max_mac_overhead=1.1)
+    right = api.front(
+        model,
+        Limits(None, None, reads=api.flash_reads(find("stm32f746"))),
+        core="cortex-m7",
+        stream_inputs=True,
+        max_mac_overhead=1.1,
+    )
     assert [point["arena"] for point in found["points"]] == [sum(each.arena.values()) for each in right]
 
 

@@ -167,7 +167,10 @@ def test_blame_and_options_are_shown(capsys: Any, model: Path, tmp_path: Path) -
     assert [layer["costs"] for layer in layers] == sorted((layer["costs"] for layer in layers), reverse=True)
 
 
-def test_a_limit_says_what_each_layer_saves_and_gains(capsys: Any, model: Path, tmp_path: Path) -> None:
+def test_a_limit_says_what_each_layer_saves_and_gains(
+    capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
     np.save(tmp_path / "x.npy", IMAGES)
     options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr")
     assert run("quantize", model, *options, "8") == 0

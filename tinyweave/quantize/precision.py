@@ -234,7 +234,6 @@ def mixed(
 ) -> Mixed:
     """Return the graph that keeps the limits and loses least.
 
-
     A Flash limit is met by 4-bit weights. A limit of quality alone is met with the fewest bytes: by 4-bit weights in as many
     layers as it allows; where int8 does not keep it, by int16 maps. Raise CompileError where nothing here keeps them all.
     """

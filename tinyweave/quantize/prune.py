@@ -25,14 +25,8 @@ from ..progress import Progress, silent
 Array = NDArray[Any]
 PARTS = 8  # a step takes so many parts of a layer's channels
 LEAST = 2  # channels that a layer keeps
-ALIKE = (
-    "elu",
-    "gelu",
-    "hard_swish",
-    "leaky_relu",
-    "relu_n1_to_1",
-    "resize_bilinear",
-)  # a channel of the output is one of the input
+# a channel of the output is one of the input
+ALIKE = ("elu", "gelu", "hard_swish", "leaky_relu", "relu_n1_to_1", "resize_bilinear")
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,8 @@ Array = NDArray[Any]
 SWEEPS = 20  # over all weights of a layer, at most
 MOST_ROWS = 8192  # windows of a layer that are looked at, evenly spread
 MOST_DEPTH = 4096  # weights of one output: their products are kept, squared
-DAMPING = (
-    0.01  # of the mean power of an input: how much a weight's own error counts, so that few samples are not learned by heart
-)
+# of the mean power of an input: how much a weight's own error counts, so that few samples are not learned by heart
+DAMPING = 0.01
 
 
 def rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Graph:
