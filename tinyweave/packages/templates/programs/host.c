@@ -10,7 +10,8 @@ uint32_t firmware_stack(void);
 #include <stdio.h>
 static void print(const char *text) { fputs(text, stdout); }
 static int32_t firmware_read(void *destination, int32_t count) { return (int32_t)fread(destination, 1, (size_t)count, stdin); }
-static inline int32_t firmware_rewind(void) { return fseek(stdin, 0, SEEK_SET); }
+int32_t firmware_rewind(void); /* not static: some programs never call it */
+int32_t firmware_rewind(void) { return fseek(stdin, 0, SEEK_SET); }
 static uint32_t firmware_stack(void) { return 0; }
 #endif
 
