@@ -1,7 +1,8 @@
-"""Every script of bench/ and examples/ answers --help."""
+"""Every script of bench/ and examples/ answers --help, and every one that is named somewhere is there."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,15 @@ def test_every_script_answers_help() -> None:
     command = [sys.executable, "-c", ASK.replace("ROOT", str(ROOT)), *map(str, scripts)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout + done.stderr == ""
+
+
+def test_scripts_that_are_named_are_there() -> None:
+    folders = ("docs", "tinyweave", "bench", "examples", "tests")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md", ".c", ".h")]
+    named = {
+        (name, str(path.relative_to(ROOT)))
+        for path in [*files, ROOT / "README.md", ROOT / "Makefile"]
+        for name in re.findall(r"\bbench/[\w/]+\.py\b", path.read_text())
+    }
+    assert len(named) > 40
+    assert {(name, where) for name, where in named if not (ROOT / name).is_file()} == set()

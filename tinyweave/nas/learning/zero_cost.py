@@ -1,7 +1,7 @@
 """Proxies that look at a network before any training: at gradients, activations, scale. In: a module. Out: a number.
 
 A module is one of `module_of`, with random weights; samples are float [n, channels, rows, columns], classes int64 [n]. None of
-these functions changes its module. Sources are beside each function; how well they rank small networks: `bench/proxies.py`.
+these functions changes its module. Sources are beside each function; `bench/training/proxies.py`: how well they rank networks.
 """
 
 from __future__ import annotations
