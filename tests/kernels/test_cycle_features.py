@@ -12,7 +12,7 @@ from cases.tiny import graph as tiny
 
 from tinyweave.ir import Graph, Op, Quant, Tensor
 from tinyweave.kernels import cycle_features
-from tinyweave.kernels.dsp import depthwise, winograd
+from tinyweave.kernels.dsp import depthwise, taps, winograd
 from tinyweave.kernels.layer_cycles import layer_cycles
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS
@@ -135,6 +135,27 @@ def test_lines_of_the_depthwise_kernel(shape: tuple) -> None:
     features = cycle_features.lines(graph, op)
     assert features.counts == (products, sums, gathered, lines, strips, planes, 1.0)
     assert features.passes * planes == strips
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_how_often_kernels_without_scratch_read_their_weights(shape: tuple) -> None:
+    graph, op = layer(shape, "conv_2d")
+    _, height, width, _ = graph.output(op).shape
+    assert cycle_features.windows(graph, op).passes == height * width, "for each pixel"
+    if shape[4] in ((3, 3), (5, 5)) and shape[5][1] in taps.STRIDES:
+        graph, op = layer(shape, "depthwise_conv_2d")
+        _, height, width, _ = graph.output(op).shape
+        assert cycle_features.outputs(graph, op).passes == height * len(range(0, width, taps.OUTPUTS)), "for two of a row"
+
+
+def test_a_dense_layer_reads_its_weights_once_per_row() -> None:
+    tensors = [activation("x", (3, 8)), Tensor("w", (5, 8), "int8", Quant((0.5,), (0,)), np.ones((5, 8), np.int8), "constant")]
+    graph = tiny(
+        "dense", [*tensors, activation("y", (3, 5))], [Op("d", "fully_connected", ("x", "w", None), ("y",))], ("x",), ("y",)
+    )
+    assert cycle_features.plain(graph, graph.ops[0]).passes == 3
+    alone = tiny("add", [activation(n, (1, 4)) for n in "abc"], [Op("a", "add", ("a", "b"), ("c",))], ("a", "b"), ("c",))
+    assert cycle_features.plain(alone, alone.ops[0]).passes == 1
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33"])
