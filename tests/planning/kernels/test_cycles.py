@@ -11,6 +11,7 @@ from cases.sweeps import rest_in_sweeps
 from tinyweave import api, results
 from tinyweave.devices import find
 from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, RUN_BYTES, FlashReads, layer_cycles
+from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernels.cycles import plan_cycles
@@ -37,7 +38,7 @@ def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: resu
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("schedule", ["unfused", "best"])
-@pytest.mark.parametrize("name", ["stm32l4r5", "stm32f103"])
+@pytest.mark.parametrize("name", ["stm32l4r5", "stm32l476"])
 def test_what_the_flash_of_a_board_waits_is_foreseen(model: results.Model, name: str, schedule: str, emulator):
     board = find(name)
     limits = replace(api.limits_of(board), ram=None, maps=())
@@ -57,6 +58,27 @@ def test_a_cache_that_is_too_small_waits_for_each_line_again():
     assert reads.of_code(1e6, 3) == 3 * RUN_BYTES / 8 * 5
     assert reads._replace(code_cache=2048).of_code(1e6, 3) == 0
     assert reads._replace(code_cache=64).of_code(1e6, 3) == 1e6 * BYTES_PER_CYCLE / 8 * 5
+
+
+def test_a_kernel_waits_for_its_weights_as_often_as_it_reads_them(model: results.Model):
+    op = next(op for op in model.graph.ops if op.kind == "conv_2d")
+    row, (_, height, width, _) = variant_for(model.graph, op, "cortex-m4"), model.graph.output(op).shape
+    passes = -(-height * width // 2)  # two pixels at a time
+    large = FlashReads(waits=5, line=16, cache=1 << 20, code_line=16, code_cache=1 << 20)
+    small = large._replace(cache=1, code_cache=1024)
+
+    def waited(reads: FlashReads, part: tuple[int, int] | None = None) -> float:
+        with_waits, without = (layer_cycles(model.graph, op, row.name, "cortex-m4", part, reads=r) for r in (reads, None))
+        assert with_waits is not None and without is not None
+        return with_waits - without
+
+    once, code = row.flash(model.graph, op) / 16 * 5, RUN_BYTES / 16 * 5
+    assert row.isa == "dsp" and waited(large) == pytest.approx(once) and waited(large, (1, width)) == 0
+    assert waited(small) == pytest.approx(passes * once + (1 + passes) * code)
+    portable = variant_for(model.graph, op)
+    assert portable.stream is None
+    with_waits, without = (layer_cycles(model.graph, op, portable.name, "cortex-m4", reads=r) for r in (small, None))
+    assert with_waits - without == pytest.approx(height * width * portable.flash(model.graph, op) / 16 * 5 + code)
 
 
 def test_what_flash_waits_is_part_of_what_plans_are_compared_by(model: results.Model):
