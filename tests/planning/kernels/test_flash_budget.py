@@ -15,6 +15,7 @@ from cases.tiny import ramp
 from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
+from tinyweave.kernels.layer_cycles import FlashReads
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES
 from tinyweave.planning import Plan, constant_bytes, plan
 from tinyweave.planning.kernel_choice import Kernels
@@ -111,6 +112,15 @@ def test_lean_kernels_need_room_for_all_constants_and_for_their_code(graph: Grap
     convolutions = {op.name for op in graph.ops if op.kind == "conv_2d"}
     assert lean_names(graph, CORE, needed) == convolutions
     assert lean_names(graph, CORE, needed - 1) == set()
+
+
+def test_flash_that_waits_long_gets_no_constants_to_save_time(graph: Graph):
+    slow = FlashReads(waits=1000, line=16, cache=16, code_line=16, code_cache=1 << 20)
+    heavy = [
+        {name for kernels in kernels_within_flash(graph, Kernels(CORE, reads=reads), 1 << 20) for name in kernels.flash_heavy}
+        for reads in (None, slow)
+    ]
+    assert heavy[0] and not heavy[1]
 
 
 def test_there_are_no_lean_kernels_where_their_cycles_are_not_known(graph: Graph):
