@@ -90,6 +90,9 @@ def test_what_flash_waits_is_part_of_what_plans_are_compared_by(model: results.M
     assert waiting[1] < waiting[0] and at_once[1] > at_once[0], "it has other kernels, which read fewer constants"
     assert api.cycles_needed(plans[0], board) == plan_cycles(plans[0], board.core, api.flash_reads(board))
     assert api.flash_reads(find("nrf52840")) is None, "its file says nothing of waits"
+    unified = find("stm32u575")
+    (cache,) = unified.caches
+    assert api.flash_reads(unified) == (unified.flash_waits, cache.line, cache.bytes, cache.line, cache.bytes)
 
 
 @pytest.mark.emulator
