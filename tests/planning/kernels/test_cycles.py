@@ -89,6 +89,8 @@ def test_what_flash_waits_is_part_of_what_plans_are_compared_by(model: results.M
     at_once, waiting = ([plan_cycles(plan, board.core, reads).cycles for plan in plans] for reads in (None, slow.reads))
     assert waiting[1] < waiting[0] and at_once[1] > at_once[0], "it has other kernels, which read fewer constants"
     assert api.cycles_needed(plans[0], board) == plan_cycles(plans[0], board.core, api.flash_reads(board))
+    by_layer, whole = api.layer_cycles_needed(plans[0], board), api.cycles_needed(plans[0], board)
+    assert whole is not None and sum(by_layer.values()) == pytest.approx(whole.cycles, abs=len(by_layer))
     assert api.flash_reads(find("nrf52840")) is None, "its file says nothing of waits"
     unified = find("stm32u575")
     (cache,) = unified.caches
