@@ -127,7 +127,7 @@ class Profile:
 class Limits:
     """Bytes that may be used; None where nothing limits them. maps: ways to use the RAM as memories (name -> bytes, the fastest
     first), to be tried in this order; none where there is one memory, of `ram` bytes. latency_ms: what one inference may take,
-    at `clock_hz`. reads: how constants are read from Flash; None: at once."""
+    at `clock_hz`. reads: how Flash is read; None: it answers at once."""
 
     ram: int | None
     flash: int | None

@@ -79,8 +79,7 @@ def prune(
         return to_int8(graph, made.groups, made.quants)
 
     def measure(graph: Graph) -> Need:
-        planned = plan(with_edges(replace(model, original=int8(graph, some)), "model", "model"), optimize="size")
-        return Need(sum(planned.arena.values()), flash_need(planned).upper_bound)
+        return _need(with_edges(replace(model, original=int8(graph, some)), "model", "model"))
 
     before = measure(real)
     smaller, layers = pruned(real, limits, measure, progress)
@@ -98,9 +97,15 @@ def prune(
     file = to_tflite(small, metadata={METADATA: json.dumps(about).encode()}, signature=True)
     named = path or model.path.with_name(f"{model.path.stem}_pruned.tflite")
     made = with_edges(replace(model, original=small, file=file, path=named), "model", "model")
-    planned = plan(made, optimize="size")
-    needs = before, Need(sum(planned.arena.values()), flash_need(planned).upper_bound)
-    return Pruning(made, layers, needs, (macs(real), macs(small)), (whole, cut, after), len(seen), epochs if layers else 0)
+    return Pruning(
+        made, layers, (before, _need(made)), (macs(real), macs(small)), (whole, cut, after), len(seen), epochs if layers else 0
+    )
+
+
+def _need(model: Model) -> Need:
+    """Return what the plan of an int8 model with the least RAM and code needs."""
+    planned = plan(model, optimize="size")
+    return Need(sum(planned.arena.values()), flash_need(planned).upper_bound)
 
 
 def _check_trainable(graph: Graph, epochs: int) -> None:

@@ -21,7 +21,7 @@ class Kernels(NamedTuple):
 
     portable_ops: names of ops that take a portable kernel all the same. flash_heavy: names of ops that may take a kernel that
     keeps many more constants to be faster. lean: names of ops that may take a kernel of `core` without scratch. reads: how the
-    device reads constants, which is part of what kernels are compared by; None: at once.
+    device reads its Flash, which is part of what kernels are compared by; None: it answers at once.
     """
 
     core: str = ""

@@ -67,7 +67,7 @@ def plan(
     product with a core, else the arena. The cycles are estimates from shapes. cycle_limit: the most that it may take. Where
     no plan is within the limits, the fastest within `ram_limit`; where that does not fit either, the smallest.
     flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
-    constants to be faster share what is left. reads: how the device reads constants, which takes cycles; None: at once.
+    constants to be faster share what is left. reads: how the device reads its Flash; None: it answers at once.
     progress: called for each plan that is laid out.
 
     Raise CompileError where the schedule is unknown or cannot stream what it is asked to.

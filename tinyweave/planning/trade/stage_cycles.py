@@ -40,7 +40,7 @@ class Kernel(NamedTuple):
 
 class StageCycles:
     """Cycles, whole numbers, of the ops of a graph; what was worked out is kept. kernels: per op, the portable one first. core:
-    the one whose cycles are counted; "" for none, where all take 0. reads: how its device reads constants; None: at once."""
+    the one whose cycles are counted; "" for none, where all take 0. reads: how its device reads Flash; None: at once."""
 
     def __init__(
         self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str, reads: FlashReads | None = None
