@@ -20,8 +20,8 @@ from tinyweave.codegen import c
 from tinyweave.codegen.header import survives
 from tinyweave.codegen.layer import Constants, shape_text
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph, Op, Tensor, verify
-from tinyweave.planning import Buffer, check, plan, plan_in_stages
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
+from tinyweave.planning import Buffer, Tile, check, plan, plan_in_stages
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
 
@@ -210,6 +210,26 @@ def test_a_stage_says_what_it_reads_and_writes() -> None:
     made = plan_in_stages(net.finish("stage", net.conv(last, 5)), [(0,), (1, 2, 3), (4,), (5,), (6,)])
     notes = re.findall(r"/\* \S+ (.*row by row: .*)", source_of(made.graph, made).files["stage.c"])
     assert notes == ["depthwise_conv_2d_1 to add_3, row by row: 12x10x8 -> 12x10x8"]
+
+
+def test_a_loop_over_columns_says_once_what_a_tile_holds_before_the_first() -> None:
+    net = Net(12, 10, 3)
+    last = net.conv(net.depthwise(net.depthwise(net.conv("image", 8), 3), 3), 8)
+    made = plan_in_stages(net.finish("stage", last), [(0, 1, 2, 3), (4,), (5,)], tiles=[Tile((0, 1, 2, 3), 3)])
+    lines = [line.strip() for line in source_of(made.graph, made).files["stage.c"].splitlines()]
+    tiles = [at for at, line in enumerate(lines) if line.startswith("tw_tile ")]
+    assert len(tiles) > 1, "more than one map inside"
+    notes = [at for at, line in enumerate(lines) if line.startswith("/* {address, bytes of a row, ")]
+    assert notes == [tiles[0] - 1]
+
+
+def test_a_pad_says_by_how_much() -> None:
+    x = Tensor("image", (1, 5, 6, 3), "int8", Quant((0.5,), (3,)))
+    paddings = Tensor("paddings", (4, 2), "int32", None, np.array([[0, 0], [1, 2], [3, 0], [0, 0]], np.int32), "constant")
+    tensors = {t.name: t for t in (x, paddings, replace(x, name="out", shape=(1, 8, 9, 3)))}
+    op = Op("pad_0", "pad", ("image", "paddings"), ("out",), {})
+    graph = ops.check(verify(Graph("framed", tensors, (op,), ("image",), ("out",))))
+    assert "/* 1/1 pad_0: pad by 0+0, 1+2, 3+0, 0+0, 5x6x3 -> 8x9x3 */" in source_of(graph).files["framed.c"]
 
 
 @pytest.mark.parametrize(

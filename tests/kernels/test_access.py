@@ -6,6 +6,7 @@ an output must really begin below each input. `-m sweep` watches all cases inste
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -99,20 +100,20 @@ def test_the_table_declares_the_distances_of_the_steps() -> None:
     assert not wrong, "\n".join(wrong[:20])
 
 
-def convolution(size: Pair, channels: Pair, stride: int, padding: tuple[Pair, Pair]) -> Graph:
+def convolution(size: Pair, channels: Pair, stride: Pair, padding: tuple[Pair, Pair]) -> Graph:
     """A 1x1 convolution of a map of this size."""
-    out = [(n + sum(pads) - 1) // stride + 1 for n, pads in zip(size, padding, strict=True)]
+    out = [(n + sum(pads) - 1) // step + 1 for n, pads, step in zip(size, padding, stride, strict=True)]
     shapes = {"x": (1, *size, channels[0]), "w": (channels[1], 1, 1, channels[0]), "y": (1, *out, channels[1])}
     tensors = {name: Tensor(name, shape, "int8", Quant((0.5,), (0,))) for name, shape in shapes.items()}
     tensors["w"] = replace(tensors["w"], data=np.ones(shapes["w"], np.int8), role="constant")
-    attrs = {"stride": (stride, stride), "dilation": (1, 1), "padding": padding, "activation": "none"}
+    attrs = {"stride": stride, "dilation": (1, 1), "padding": padding, "activation": "none"}
     return Graph("g", tensors, (Op("conv", "conv_2d", ("x", "w"), ("y",), attrs),), ("x",), ("y",))
 
 
 @pytest.mark.parametrize("after", [(0, 0), (0, 1), (1, 0), (2, 1)])
 def test_pixels_beyond_the_end_of_a_map_are_gathered(after: Pair) -> None:
     """A 1x1 convolution may have a pad behind its map; where its last window lies there, no window is read where it lies."""
-    graph = convolution((4, 6), (16, 8), 1, ((0, after[0]), (0, after[1])))
+    graph = convolution((4, 6), (16, 8), (1, 1), ((0, after[0]), (0, after[1])))
     row = BY_NAME["tw_conv_2d_s8_mve"]
     assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0])
 
@@ -120,21 +121,29 @@ def test_pixels_beyond_the_end_of_a_map_are_gathered(after: Pair) -> None:
 @pytest.mark.parametrize(
     ("size", "channels", "stride", "padding", "distance"),
     [
-        ((1, 9), (16, 8), 2, ((0, 1), (0, 1)), 12),
-        ((5, 7), (16, 13), 2, ((0, 0), (0, 1)), 21),
-        ((3, 5), (17, 8), 2, ((0, 0), (0, 1)), 12),
-        ((3, 5), (1, 4), 2, ((0, 0), (1, 0)), 5),
-        ((1, 9), (8, 13), 2, ((0, 1), (1, 0)), 2),
-        ((3, 9), (1, 8), 2, ((1, 0), (0, 0)), 49),
-        ((7, 2), (4, 13), 2, ((1, 0), (0, 0)), 2),
+        ((1, 9), (16, 8), (2, 2), ((0, 1), (0, 1)), 12),
+        ((5, 7), (16, 13), (2, 2), ((0, 0), (0, 1)), 21),
+        ((3, 5), (17, 8), (2, 2), ((0, 0), (0, 1)), 12),
+        ((3, 5), (1, 4), (2, 2), ((0, 0), (1, 0)), 5),
+        ((1, 9), (8, 13), (2, 2), ((0, 1), (1, 0)), 2),
+        ((3, 9), (1, 8), (2, 2), ((1, 0), (0, 0)), 49),
+        ((7, 2), (4, 13), (2, 2), ((1, 0), (0, 0)), 2),
     ],
 )
 def test_a_pad_before_a_map_is_gathered_and_one_behind_it_that_no_window_reaches_is_nothing(
-    size: Pair, channels: Pair, stride: int, padding: tuple[Pair, Pair], distance: int
+    size: Pair, channels: Pair, stride: Pair, padding: tuple[Pair, Pair], distance: int
 ) -> None:
     graph = convolution(size, channels, stride, padding)
     row = BY_NAME["tw_conv_2d_s8_mve"]
     assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0]) == {0: distance}
+
+
+def test_pixels_that_are_windows_are_read_again_for_each_four_outputs_whatever_the_strides() -> None:
+    row, rng = BY_NAME["tw_conv_2d_s8_mve"], random.Random(1)
+    for _ in range(600):
+        size, stride = (rng.randint(1, 7), rng.randint(1, 9)), rng.choice(((1, 1), (2, 2), (1, 2), (2, 1), (1, 3), (3, 1)))
+        graph = convolution(size, (rng.choice((3, 4, 13, 16, 17)), rng.choice((3, 4, 7, 8, 9, 13))), stride, ((0, 0), (0, 0)))
+        assert access.distance(graph, graph.ops[0], row.name) == row.distance(graph, graph.ops[0]), graph.tensors
 
 
 def test_a_depthwise_convolution_s_lines_are_cut_into_equal_blocks_of_columns() -> None:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cases.graphs import Net
 from cases.sweeps import rest_in_sweeps
 
 from tinyweave import api, results
 from tinyweave.devices import find
-from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, RUN_BYTES, FlashReads, layer_cycles
+from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, RUN_BYTES, FlashReads, cut, layer_cycles
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.fuse.schedule import plan_macs
@@ -125,3 +126,12 @@ def test_layers_without_constants_are_named_and_the_others_counted(model: result
     alone = layer_cycles(model.graph, model.graph.ops[last], plan.variants[last], "cortex-m4")
     assert alone is not None and whole.cycles - without.at_least in (int(alone), int(alone) + 1), "sums are rounded"
     assert layer_cycles(model.graph, model.graph.ops[0], "", "cortex-m4") == 0.0
+
+
+def test_a_part_is_that_of_an_op_on_a_smaller_map_without_padding_along_what_is_cut() -> None:
+    net = Net(12, 10, 3)
+    graph = net.finish("part", net.depthwise("image", 3))
+    smaller, op = cut(graph, graph.ops[0], (1, 10))
+    assert smaller.input(op).shape == (1, 3, 10, 3) and smaller.output(op).shape == (1, 1, 10, 3)
+    assert op.attrs["padding"] == ((0, 0), (1, 1))
+    assert cut(graph, graph.ops[0], (12, 10)) == cut(graph, graph.ops[0], None) == (graph, graph.ops[0])

@@ -73,7 +73,7 @@ def distances(graph: Graph, op: Op) -> distance.Distances:
     begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
-    if are_pixels and units >= FILTERS:
+    if are_pixels and units >= 2 * FILTERS:  # fewer are computed at once
         step = stride[1] * depth
         vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
         again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, distance.NEVER)
