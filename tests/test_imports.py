@@ -185,7 +185,7 @@ def test_learning_is_imported_where_it_is_used(path: Path) -> None:
 
 LEARNING = "learning"  # the folder of what torch is for
 # modules that only ever run as processes of their own
-WORKERS: set[str] = {"emulator.py", "disassembly.py", "litert_process.py"}
+WORKERS: set[str] = {"unicorn_process.py", "disassembly.py", "litert_process.py"}
 # modules that are imported only where what they are for is asked for
 ASKED_FOR: set[str] = {"qat.py"}
 

@@ -1,6 +1,7 @@
-"""The emulator's process with every access of a model watched: `python core_trace.py LIBRARY`, spoken to as emulator.py is.
+"""Unicorn's process with every access of a model watched: `python core_trace.py LIBRARY`.
 
-LIBRARY is trace.c as a shared library. A request says under `watch` what traces.py watches; the answer says what came of it.
+It is spoken to as unicorn_process.py is. LIBRARY is trace.c as a shared library. A request says under `watch` what traces.py
+watches; the answer says what came of it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 import unicorn
 from kernels.traces import Part, Trace
 
-from tinyweave.simulate import emulator
+from tinyweave.simulate import unicorn_process
 
 COUNTERS = ("strays", "stray", "outside")
 
 
-class UnicornMachine(emulator.UnicornMachine):
+class UnicornMachine(unicorn_process.UnicornMachine):
     """A core whose accesses are watched."""
 
     def count_blocks(self) -> None:
@@ -56,7 +57,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         machines.append(UnicornMachine(request))
         return machines[-1]
 
-    emulator.UnicornMachine = machine_for  # type: ignore[assignment, misc]
+    unicorn_process.UnicornMachine = machine_for  # type: ignore[assignment, misc]
     answer = run_unwatched(request)
     machine = machines[-1]
     tables = {"parts": bytes(machine.parts), "written": machine.written.tobytes()}
@@ -64,7 +65,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_unwatched, emulator.run = emulator.run, run
+    run_unwatched, unicorn_process.run = unicorn_process.run, run
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get among the answers
-    emulator.serve(sys.stdin.buffer, pipe)
+    unicorn_process.serve(sys.stdin.buffer, pipe)

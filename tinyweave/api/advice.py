@@ -1,4 +1,4 @@
-"""What to change about a plan that does not fit: other options, other boards.
+"""Look for other options, or another board, with which a plan would fit.
 
 In: a model, a board, limits and the options that were planned with. Out: proposals, each of them planned with exactly its
 options, the fewest changes first. What a set of options has to choose from says at once what needs too much; only the rest is

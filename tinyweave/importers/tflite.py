@@ -62,7 +62,7 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
 
 def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph:
     if data[4:8] != IDENTIFIER:
-        raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a TensorFlow Lite model")
+        raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a .tflite, .onnx or .pt2 model")
     model = tflite.Model.GetRootAs(data, 0)
     if model.Version() != SCHEMA_VERSION:
         raise CompileError(f"the .tflite schema has version {model.Version()}", f"version {SCHEMA_VERSION} is supported")

@@ -1,8 +1,9 @@
 """Choose the scale of every activation from samples.
 
 In: a float graph, arrays [samples, *shape] per input. Out: a Quant per group of tensors that share one, and how it was chosen.
-"auto" measures: where the four methods differ, each candidate is tried by itself, and the one that changes the network's
-outputs least is taken; unless one method for all tensors together changes them less.
+The methods (minmax, percentile, mse, entropy) are functions of ranges.py. "auto" measures: where they differ, each candidate
+is tried by itself, and the one that changes the network's outputs least is taken; unless one method for all tensors together
+changes them less.
 """
 
 from __future__ import annotations

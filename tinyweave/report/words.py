@@ -1,4 +1,4 @@
-"""What a record says, in words: the lines and the rows of cells that the terminal and the Markdown report both show."""
+"""Put a record into words: the lines and the rows of cells that the terminal and the Markdown report both show."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _held(record: Record) -> str:
 
 
 def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
-    """Return RAM and Flash by part, against their limits: part, bytes, limit, what."""
+    """Return what a deployment needs of RAM and Flash by part, against its limits: part, bytes, limit, what."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     room = limits["memories"] or {}
     several = len(room) > 1
@@ -240,7 +240,7 @@ def proof_lines(record: Record) -> list[str]:
 
 
 def verdict_lines(record: Record) -> list[str]:
-    """Fits or not, by how many bytes, where the peak is, and which boards would do."""
+    """Return whether a plan or a deployment fits, its RAM and Flash against the limits, its peak, and which boards would do."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
     device = record["device"]["name"] if record["device"] else None
     if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:

@@ -1,7 +1,7 @@
 """The calls that a request asks for, whichever emulator makes them, and the rows that come and go meanwhile.
 
 In: a machine, and a request of emulated.py. Out: the answer to it: what the calls left, and what they cost.
-emulator.py, which is a process of its own, loads this one by its path.
+unicorn_process.py, which is a process of its own, loads this one by its path.
 """
 
 from __future__ import annotations

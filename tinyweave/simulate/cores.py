@@ -1,7 +1,7 @@
 """The cores that are emulated, as data: what it takes to build for each, and what the emulator calls it.
 
 In: nothing. Out: CORES, by the name that devices/parts/*.toml use. `isa` chooses the compiler here and the registers, the
-disassembler and the calling convention in emulator.py. Cores without floats in hardware compute them in the compiler's
+disassembler and the calling convention in unicorn_process.py. Cores without floats in hardware compute them in the compiler's
 library. Unicorn has no Cortex-M0+, whose instructions are those of a Cortex-M0, only single precision on a Cortex-M7, and no
 Cortex-M55, which QEMU plays; nor does it know of itself that a Cortex-M0 cannot access words at odd addresses. zig leaves out
 the extensions that a core may lack (DSP of the Cortex-M33, floats, MVE) unless its flags name them.

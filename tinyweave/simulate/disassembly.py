@@ -1,7 +1,7 @@
 """What a block of machine code says: the names and registers of its instructions, and how it moves the stack pointer.
 
-In: the name of an instruction set (arm: Thumb; riscv), code. Out: text, or numbers. emulator.py, which is a process of its own,
-loads this one by its path.
+In: the name of an instruction set (arm: Thumb; riscv), code. Out: text, or numbers. unicorn_process.py, which is a process of
+its own, loads this one by its path.
 """
 
 from __future__ import annotations

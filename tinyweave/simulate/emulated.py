@@ -255,8 +255,8 @@ def invoke(
 
 
 def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
-    """Return what emulator.py answers."""
-    with worker(isolated(FOLDER / "emulator.py")).session(limit_s) as child:
+    """Return what unicorn_process.py answers."""
+    with worker(isolated(FOLDER / "unicorn_process.py")).session(limit_s) as child:
         child.send(encode(request))
         try:
             return decode(child.receive)

@@ -1,5 +1,5 @@
-/* hook.c - counts what an emulated program executes, for emulator.py, at one call per basic block, and what of its reads of
- * code and constants a cache would miss.
+/* hook.c - counts what an emulated program executes, for unicorn_process.py, at one call per basic block, and what of its reads
+ * of code and constants a cache would miss.
  *
  * A block that has not been seen before is described by `describe` (its instructions, how far it lowers the stack pointer);
  * from then on it costs a comparison and two additions. The stack pointer is read only where it may have changed downwards.

@@ -1,4 +1,4 @@
-"""Runs firmware on a board that QEMU plays, for the cores that Unicorn lacks; takes and gives what emulator.py does.
+"""Runs firmware on a board that QEMU plays, for the cores that Unicorn lacks; takes and gives what unicorn_process.py does.
 
 In: a request (code, memories, calls to make). Out: what the calls left, and what they cost. QEMU is stopped at the end of each
 call, and at each traced step, through its gdb port; under -icount its monitor says how many instructions ran. Memories lie in
@@ -125,7 +125,7 @@ class _Board:
 
 
 def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-    """emulator.py's answer to the same request; `cpu` is QEMU's name of the board."""
+    """unicorn_process.py's answer to the same request; `cpu` is QEMU's name of the board."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
         ports = [word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")]
