@@ -342,6 +342,7 @@ OPS = {
     "space_to_depth": Options("SpaceToDepthOptions", (BLOCK_SIZE,), (2, 1)),
     "split": Options("SplitOptions", (_derived("NumSplits", _outputs),), (2, 4)),
     "split_v": Options("SplitVOptions", (_derived("NumSplits", _outputs),), (2, 2)),
+    "squared_difference": Options("SquaredDifferenceOptions", versions=(2, 1)),
     "squeeze": Options("SqueezeOptions", (SQUEEZED,)),
     "strided_slice": Options("StridedSliceOptions", SLICED, (2, 4)),
     "sub": Options("SubOptions", SUM, (2, 5)),

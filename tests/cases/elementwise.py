@@ -65,6 +65,18 @@ def _mul(rng: Rng) -> Iterator[Drawn]:
         yield about, [a, b], rescaled(out, a.scale * b.scale * factor), attrs
 
 
+def _squared_difference(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, (a, b), out, _) in enumerate(_add(rng)):
+        assert a is not None and b is not None
+        if number % 4 == 3 and b is not a:  # ratios of few bits: what is rescaled falls in the middle between two values
+            a = rescaled(a, 0.25)
+            b = rescaled(b, 0.25 * rng.integers(1, 1 << 7) / (1 << 7))
+        # around what the largest difference needs, and down to the least scale that is allowed
+        largest = max(a.scale, b.scale) ** 2
+        factor = 2.0 ** rng.integers(-11, 9) if number % 3 == 0 else np.exp(rng.uniform(1, 7))
+        yield about, [a, b], rescaled(out, largest * factor), {}
+
+
 def _pool(rng: Rng) -> Iterator[Drawn]:
     for number in range(100):
         size, attrs, about = windowed(rng, dilated=False)
@@ -257,6 +269,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "relu_n1_to_1": _relu,
     "resize_bilinear": _resize_bilinear,
     "softmax": _softmax,
+    "squared_difference": _squared_difference,
     "sub": _sum,
     "tanh": _table,
 }

@@ -241,6 +241,10 @@ def binary(rng: Rng, name: str) -> Trial:
             "out_shift": int(rng.integers(-20, -16)),
         }
         params = build("tw_add", **common, **scales, **shifts, left_shift=20)
+    elif name == "tw_squared_difference_s8":
+        scales = {f"{side}_multiplier": int(rng.integers(1 << 30, 1 << 31)) for side in ("a", "b", "out")}
+        shifts = {f"{side}_shift": int(rng.integers(-3, 0)) for side in ("a", "b")} | {"out_shift": int(rng.integers(-28, 1))}
+        params = build("tw_add", **common, **scales, **shifts, left_shift=7)
     elif name == "tw_extremum_s8":
         params = build("tw_extremum", a=sides[0], b=sides[1], out=out, larger=int(rng.integers(2)))
     elif name == "tw_prelu_s8":
@@ -324,7 +328,7 @@ def concatenation(rng: Rng) -> Trial:
 
 POOLS = ("tw_average_pool_2d_s8", "tw_max_pool_2d_s8")
 
-BINARY = ("tw_add_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
+BINARY = ("tw_add_s8", "tw_squared_difference_s8", "tw_mul_s8", "tw_extremum_s8", "tw_prelu_s8")
 
 CONVERSIONS = sorted(
     path.stem

@@ -51,6 +51,7 @@ def test_the_random_networks_hold_every_kind_that_has_a_float_form() -> None:
     kinds = {op.kind for seed in range(200) for op in random_network(seed).ops}
     wanted = {kind for kind in RULES if kind in ops.FLOAT32}
     elsewhere = {"prelu", "unidirectional_sequence_lstm", "batch_matmul", "elu", "gelu"}  # these have tests of their own
+    elsewhere |= {"squared_difference"}
     assert wanted - kinds <= elsewhere, wanted - kinds
 
 
@@ -115,6 +116,15 @@ def test_an_average_over_whole_maps_gets_a_scale_of_its_own() -> None:
     part = replace(graph.ops[0], attrs={**pool, "kernel": (4, 8), "stride": (4, 8)})
     whole = replace(graph, ops=(part,), tensors={**graph.tensors, "t0": replace(graph.tensors["t0"], shape=(1, 2, 1, 4))})
     assert prepare(whole).ops[0].kind == "average_pool_2d"
+
+
+def test_the_square_of_a_small_difference_of_large_values_gets_a_scale_that_int8_can_compute() -> None:
+    graph = float_graph([constant("one", np.ones(4, np.float32))], [
+        ("add", ("x", "one"), {"activation": "none"}), ("squared_difference", ("x", "t0"), {}),
+    ])  # fmt: skip
+    inputs = {"x": 1e5 * samples(graph)["x"]}
+    made = calibrate(graph, inputs, "minmax")
+    ops.check(to_int8(graph, made.groups, made.quants))
 
 
 def test_the_weights_of_a_dynamic_range_model_become_floats() -> None:

@@ -1,8 +1,8 @@
-"""Element by element on int8: add, sub, mul (with broadcasting), relu, relu6, relu_n1_to_1, logistic,
+"""Element by element on int8: add, sub, mul, squared_difference (with broadcasting), relu, relu6, relu_n1_to_1, logistic,
 tanh, elu, gelu.
 
-Source: TFLite reference_integer_ops add.h, mul.h; activations.cc, where the last four are tables of 256 results of float32
-arithmetic; reference/gelu.h.
+Source: TFLite reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc, where the last four are tables of 256
+results of float32 arithmetic; reference/gelu.h.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from .window import ONE_TO_ONE, Windows
 Real = NDArray[np.float32]
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
+SQUARE_LEFT_SHIFT = 7  # of a squared_difference: the square of the largest difference is below 2^30
 
 
 class Rescale(NamedTuple):
@@ -53,17 +54,23 @@ class Rescale(NamedTuple):
 
 
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
-    """Of the first input, the second input and the output of an add or sub.
+    """Of the first input, the second input and the output of an add, a sub or a squared_difference.
 
-    Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum is
-    rescaled to the output. A sub negates the second multiplier.
+    Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum, or the
+    square of the difference, is rescaled to the output. A sub negates the second multiplier.
     """
-    a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
+    a, b = graph.input(op), graph.input(op, 1)
     common = 2 * max(a.scale, b.scale)
     first, second = Rescale(*quantize_multiplier(a.scale / common)), Rescale(*quantize_multiplier(b.scale / common))
     if op.kind == "sub":
         second = Rescale(-second.multiplier, second.shift)
-    return first, second, Rescale(*quantize_multiplier(common / ((1 << add_left_shift(graph, op)) * out.scale)))
+    return first, second, Rescale(*quantize_multiplier(computed_ratio(graph, op)))
+
+
+def computed_ratio(graph: Graph, op: Op) -> float:
+    """Return the scale in which a sum, or the square of a difference, is computed, over the output's."""
+    common, power = 2 * max(graph.input(op).scale, graph.input(op, 1).scale), 2 if op.kind == "squared_difference" else 1
+    return common**power / ((1 << power * add_left_shift(graph, op)) * graph.output(op).scale)
 
 
 def halved(graph: Graph, op: Op) -> int | None:
@@ -73,7 +80,7 @@ def halved(graph: Graph, op: Op) -> int | None:
 
 
 def add_left_shift(graph: Graph, op: Op) -> int:
-    return ADD_LEFT_SHIFT[graph.output(op).dtype]
+    return SQUARE_LEFT_SHIFT if op.kind == "squared_difference" else ADD_LEFT_SHIFT[graph.output(op).dtype]
 
 
 def mul_rescale(graph: Graph, op: Op) -> Rescale:
@@ -127,11 +134,11 @@ TABLES = {"elu": _elu, "gelu": _gelu, "logistic": _logistic, "tanh": _tanh}
 
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     first, second, output = add_rescales(graph, op)
-    total = sum(
+    a, b = (
         requantize(centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
         for i, rescale in enumerate((first, second))
     )
-    return [_finish(graph, op, requantize(total, *output))]
+    return [_finish(graph, op, requantize((a - b) ** 2 if op.kind == "squared_difference" else a + b, *output))]
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -151,7 +158,8 @@ def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
     out = graph.output(op)
-    return np.asarray(np.clip(scaled + out.zero_point, *activation_range(op.attrs["activation"], out)), array_type(out.dtype))
+    limits = activation_range(op.attrs.get("activation", "none"), out)
+    return np.asarray(np.clip(scaled + out.zero_point, *limits), array_type(out.dtype))
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
@@ -170,7 +178,12 @@ def shapes_broadcast(graph: Graph, op: Op) -> bool:
 
 def output_scale_is_large(graph: Graph, op: Op) -> bool:
     """twice the larger input scale must be below 2^20 times the output scale, 2^15 times for int16"""
-    return 2 * max(graph.input(op).scale, graph.input(op, 1).scale) < (1 << add_left_shift(graph, op)) * graph.output(op).scale
+    return computed_ratio(graph, op) < 1
+
+
+def square_scale_is_large(graph: Graph, op: Op) -> bool:
+    """the larger input scale, squared, must be below 2^12 times the output scale"""
+    return computed_ratio(graph, op) < 1 - 2.0**-32  # what is rounded to 1 is 1
 
 
 def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
@@ -199,6 +212,13 @@ SPECS = (
     OpSpec("add", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
     OpSpec("sub", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
     OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary),
+    OpSpec(
+        "squared_difference",
+        infer_broadcast,
+        reference_add,
+        (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, square_scale_is_large),
+        windows=windows_binary,
+    ),
     _unary("relu", reference_relu),
     _unary("relu6", reference_relu, bounds_fit),
     _unary("relu_n1_to_1", reference_relu, bounds_fit),

@@ -99,6 +99,8 @@ def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict
             computed = max(computed, affine(constants[0].min(), constants[0].max()).scale[0])
         if op.kind in ("mul", "batch_matmul") and len(inputs) > 1:
             computed = inputs[0] * inputs[1]
+        elif op.kind == "squared_difference":
+            computed **= 2
         elif RULES[op.kind].weights is not None or op.kind == "mul":
             computed *= float(np.abs(constants[0]).max(initial=0)) / 127
         finer = computed * FINEST / coarse[group].scale[0]

@@ -50,10 +50,11 @@ def emit_pool(layer: Layer) -> Code:
 
 def binary_members(layer: Layer) -> tuple[Members, Members]:
     shapes, zeros = operand_members(layer)
-    return shapes, {**zeros, **clamp(layer, layer.op.attrs["activation"])}
+    return shapes, {**zeros, **clamp(layer, layer.op.attrs.get("activation", "none"))}
 
 
 def emit_add(layer: Layer) -> Code:
+    """add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
     params = layer.struct(
         *binary_members(layer),
@@ -62,7 +63,7 @@ def emit_add(layer: Layer) -> Code:
         {"b_multiplier": second.multiplier, "b_shift": second.shift},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
     )
-    return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs["activation"]).strip())
+    return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs.get("activation", "none")).strip())
 
 
 def emit_add_dsp(layer: Layer) -> Code:

@@ -10,7 +10,7 @@ typedef struct {
     tw_extents a, b, out;              /* each axis of a and b is that of out, or 1 */
     int32_t a_zero, b_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;          /* the clamp of the fused activation, within the type of the output */
-    int32_t left_shift;                /* of both operands before they are rescaled, 20 */
+    int32_t left_shift;                /* of both operands before they are rescaled */
     int32_t a_multiplier, a_shift;     /* Q31; a positive shift goes left */
     int32_t b_multiplier, b_shift;     /* a negative multiplier computes a - b */
     int32_t out_multiplier, out_shift;
@@ -120,6 +120,11 @@ void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range
 /* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. Needs no scratch; out
  * may lie over an operand of its extents. */
 void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out);
+
+/* The square of an int8 difference with broadcasting: left_shift is 7, and no multiplier is negative. Needs no scratch; out may
+ * lie over an operand of the same extents. */
+void tw_squared_difference_s8(const tw_add *p, const void *a, const void *b, void *out);
+void tw_squared_difference_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
 /* int8 product with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
 void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
