@@ -335,6 +335,7 @@ OPS = {
     "reshape": Options("ReshapeOptions", (Field(_read_new_shape, _write_new_shape),)),
     "resize_bilinear": Options("ResizeBilinearOptions", RESIZE, (2, 4)),
     "resize_nearest_neighbor": Options("ResizeNearestNeighborOptions", RESIZE, (2, 4)),
+    "rsqrt": Options(versions=(2, 3)),
     "shape": Options("ShapeOptions", (_derived("OutType", _type),)),
     "slice": Options("SliceOptions", versions=(2, 4)),
     "softmax": Options("SoftmaxOptions", (_plain("beta"),), (2, 3)),

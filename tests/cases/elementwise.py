@@ -143,6 +143,15 @@ def _gelu(rng: Rng) -> Iterator[Drawn]:
         yield f"{about}-{number % 2}", operands, out, {"approximate": bool(number % 2)}
 
 
+def _rsqrt(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, (x,), out, attrs) in enumerate(_table(rng)):
+        assert x is not None
+        x = replace(x, quant=Quant((x.scale,), (-128,)))
+        reach = rng.choice([1, 16, 255]) / 255  # of the input's steps the one whose root is the output's greatest
+        scale = (reach * x.scale) ** -0.5 / 255 if number % 4 else out.scale
+        yield f"{about}to{scale:.3g}", [x], rescaled(out, scale), attrs
+
+
 def _quantize(rng: Rng) -> Iterator[Drawn]:
     pairs = [("float32", "int8"), ("float32", "uint8"), ("float32", "int16"), ("int8", "uint8"), ("uint8", "int8")]
     pairs += [("int8", "int8"), ("uint8", "uint8"), ("int16", "int8"), ("int16", "int16"), ("int8", "int16")]
@@ -268,6 +277,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "relu6": _relu,
     "relu_n1_to_1": _relu,
     "resize_bilinear": _resize_bilinear,
+    "rsqrt": _rsqrt,
     "softmax": _softmax,
     "squared_difference": _squared_difference,
     "sub": _sum,

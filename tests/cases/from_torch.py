@@ -30,6 +30,10 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
                 if part.affine:
                     part.weight.uniform_(0.5, 1.5, generator=generator)
                     part.bias.normal_(0, 0.3, generator=generator)
+            elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)) and part.elementwise_affine:
+                part.weight.uniform_(0.5, 1.5, generator=generator)
+                if getattr(part, "bias", None) is not None:
+                    part.bias.normal_(0, 0.3, generator=generator)
             elif isinstance(part, nn.PReLU):
                 part.weight.uniform_(-0.5, 1, generator=generator)
     return module.eval()

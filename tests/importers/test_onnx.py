@@ -95,6 +95,8 @@ CASES: dict[str, Case] = {
     "average-pool-same": one("AveragePool", *CONV, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
     "average-pool-counted": one("AveragePool", *CONV, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
     "norm": one("BatchNormalization", *CONV, given=[floats(4), floats(4), floats(4), np.abs(floats(4)) + 0.5]),
+    "layer-norm": one("LayerNormalization", 1, 5, 12, given=[floats(12), floats(12)]),
+    "layer-norm-plain": one("LayerNormalization", 1, 5, 12, given=[floats(5, 12)], axis=1, epsilon=0.5),
     "gemm": one("Gemm", 1, 12, given=[floats(12, 7), floats(7)]),
     "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
     "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),

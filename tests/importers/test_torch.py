@@ -77,6 +77,27 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "conv-minus": of(lambda m, x: m.conv(x) - 0.5, 1, 3, 9, 7, conv=nn.Conv2d(3, 8, 3)),
     "conv-by-columns": of(lambda m, x: m.conv(x) * torch.arange(5.0), 1, 3, 7, 7, conv=nn.Conv2d(3, 5, 3)),
     "conv-by-rows": of(lambda m, x: m.conv(x) * torch.arange(5.0).view(5, 1), 1, 3, 7, 7, conv=nn.Conv2d(3, 5, 3)),
+    "layer-norm": (nn.LayerNorm(7), (1, 4, 7)),
+    "layer-norm-list": (nn.LayerNorm(7), (1, 7)),
+    "layer-norm-rows": (nn.LayerNorm((4, 7), eps=0.5), (1, 4, 7)),
+    "layer-norm-maps": of(lambda m, x: m.norm(m.conv(x)), 1, 3, 5, 6, conv=nn.Conv2d(3, 4, 1), norm=nn.LayerNorm((4, 5, 6))),
+    "layer-norm-channels": of(
+        lambda m, x: m.norm(m.conv(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2),
+        1,
+        3,
+        5,
+        6,
+        conv=nn.Conv2d(3, 4, 1),
+        norm=nn.LayerNorm(4),
+    ),
+    "layer-norm-plain": (nn.Sequential(nn.Linear(7, 5), nn.LayerNorm(5, elementwise_affine=False)), (1, 4, 7)),
+    "rms-norm": (nn.RMSNorm(7), (1, 4, 7)),
+    "rms-norm-eps": (nn.RMSNorm(7, eps=0.5), (1, 4, 7)),
+    "rsqrt": of(lambda m, x: torch.rsqrt(x * x + 0.5), 1, 3, 9, 7),
+    "unflatten": of(lambda m, x: m.linear(x).unflatten(-1, (3, -1)).mean(1), 1, 7, linear=nn.Linear(7, 36)),
+    "select-between": of(
+        lambda m, x: m.linear(x).unflatten(-1, (3, 5)).transpose(1, 2)[:, 1], 1, 4, 7, linear=nn.Linear(7, 15)
+    ),
     "relu": (nn.ReLU(), (1, 3, 9, 7)),
     "relu-n1-to-1": (nn.Hardtanh(), (1, 3, 9, 7)),
     "hardtanh-other": (nn.Hardtanh(-0.5, 2), (1, 3, 9, 7)),
@@ -315,6 +336,11 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
             "would need a transpose",
         ),
         (Of(lambda m, x: _written(x)), (1, 3, 8, 8), "in place"),
+        (
+            Of(lambda m, x: m.norm(m.conv(x)), conv=nn.Conv2d(3, 3, 1), norm=nn.LayerNorm(8)),
+            (1, 3, 8, 8),
+            "layer_norm (in norm): the axes that it norms over do not lie last in memory",
+        ),
     ],
 )
 def test_what_cannot_be_exact_is_refused(module: nn.Module, shape: tuple[int, ...], words: str) -> None:

@@ -540,7 +540,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("tw_log_softmax_s8", ("log_softmax",), "tw_log_softmax", distance=distance.elementwise),
     Variant(
         "tw_lookup_s8",
-        ("logistic", "tanh", "leaky_relu", "hard_swish", "elu", "gelu"),
+        ("logistic", "tanh", "leaky_relu", "hard_swish", "elu", "gelu", "rsqrt"),
         "tw_lookup",
         distance=distance.elementwise,
     ),

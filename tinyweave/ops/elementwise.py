@@ -1,8 +1,8 @@
 """Element by element on int8: add, sub, mul, squared_difference (with broadcasting), relu, relu6, relu_n1_to_1, logistic,
-tanh, elu, gelu.
+tanh, elu, gelu, rsqrt.
 
-Source: TFLite reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc, where the last four are tables of 256
-results of float32 arithmetic; reference/gelu.h.
+Source: TFLite reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc, where logistic to gelu are tables of
+256 results of float32 arithmetic; reference/gelu.h; elementwise.cc (rsqrt).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .constraints import (
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import quantize_multiplier, requantize, round_half_away
+from .fixed_point import inverse_square_root, quantize_multiplier, requantize, round_half_away
 from .spec import (
     Arrays,
     OpSpec,
@@ -44,6 +44,7 @@ Real = NDArray[np.float32]
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
 SQUARE_LEFT_SHIFT = 7  # of a squared_difference: the square of the largest difference is below 2^30
+RSQRT_BITS = 20
 
 
 class Rescale(NamedTuple):
@@ -92,6 +93,12 @@ def mul_rescale(graph: Graph, op: Op) -> Rescale:
 def relu_rescale(graph: Graph, op: Op) -> Rescale:
     """From the input, less its zero point, to the output; the scales are divided in float32."""
     return Rescale(*quantize_multiplier(float(np.float32(graph.input(op).scale) / np.float32(graph.output(op).scale))))
+
+
+def rsqrt_rescale(graph: Graph, op: Op) -> Rescale:
+    """From the inverse root of the input, less its zero point, to the output; root and product are float32."""
+    root = np.sqrt(np.float32(graph.input(op).scale)) * np.float32(graph.output(op).scale)
+    return Rescale(*quantize_multiplier(1 / float(root)))
 
 
 def table(graph: Graph, op: Op) -> NDArray[np.int8]:
@@ -156,6 +163,16 @@ def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [table(graph, op)[operand(arrays).astype(np.int64) + 128]]
 
 
+def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """1 / sqrt(x) with 20 bits after the point, rescaled; what is 0 gives the greatest number."""
+    x, out = centred(arrays, 0, graph, op), graph.output(op)
+    multiplier, shift = inverse_square_root(np.maximum(x, 1))
+    fine = requantize(1, multiplier, shift + RSQRT_BITS)
+    scaled, down = rsqrt_rescale(graph, op)
+    values = requantize(fine, scaled, down - RSQRT_BITS) + out.zero_point
+    return [np.where(x == 0, 127, np.clip(values, -128, 127)).astype(np.int8)]
+
+
 def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
     out = graph.output(op)
     limits = activation_range(op.attrs.get("activation", "none"), out)
@@ -189,6 +206,11 @@ def square_scale_is_large(graph: Graph, op: Op) -> bool:
 def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
     """the output's scale must be 1/256 (the whole range of a logistic)"""
     return graph.output(op).scale == 1 / 256
+
+
+def input_is_not_negative(graph: Graph, op: Op) -> bool:
+    """the input's zero point must be -128: what is negative has no square root"""
+    return graph.input(op).zero_point == -128
 
 
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)
@@ -226,4 +248,5 @@ SPECS = (
     _unary("tanh", reference_table),
     _unary("elu", reference_table),
     _unary("gelu", reference_table),
+    _unary("rsqrt", reference_rsqrt, input_is_not_negative),
 )

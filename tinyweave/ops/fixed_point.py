@@ -145,6 +145,20 @@ def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
     return one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
 
 
+def inverse_square_root(x: ArrayLike) -> tuple[Int64, Int64]:
+    """(r, shift) with 1 / sqrt(x) ~ r * 2^(shift - 31) for 1 <= x < 2^29 (TFLite GetInvSqrtQuantizedMultiplierExp)."""
+    x = np.asarray(x, np.int64)
+    pairs = (31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)) // 2 - 1
+    scaled = x << (2 * pairs)  # in [2^27, 2^29)
+    half = rounding_shift(scaled >> 1, 1)
+    root = np.full_like(scaled, 1 << 28)  # Q3.28, as all that follows
+    for _ in range(5):
+        cube = saturating_shift_left(high_mul(high_mul(root, root), root), 6)
+        root = saturating_shift_left(high_mul((1 << 28) + (1 << 27), root) - high_mul(half, cube), 3)
+    root, shift = high_mul(root, 1518500250), pairs - 11  # sqrt(1/2)
+    return np.where(x <= 1, INT32_MAX, root << np.maximum(shift, 0)), np.where(x <= 1, 0, np.minimum(shift, 0))
+
+
 def one_over_one_plus(a: Int64) -> Int64:
     """1 / (1 + a) for 0 <= a < 1, Q31 in and out, by three Newton steps on Q2.29."""
     half_denominator = (a + INT32_MAX + 1) >> 1  # a >= 0: the mean with 1, rounded half up

@@ -38,6 +38,7 @@ ONE_SCALE = frozenset(  # what only integers need
         activations.types_are_int8_or_int16,
         activations.output_step_is_large,
         activations.scales_are_alike,
+        elementwise.input_is_not_negative,
         elementwise.output_scale_is_large,
         elementwise.square_scale_is_large,
         elementwise.logistic_output_is_256th,
@@ -149,6 +150,11 @@ def _gelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(0.5 * x * elementwise.erfc(-x * np.sqrt(0.5)))
 
 
+def _rsqrt(x: Float) -> Float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(1 / np.sqrt(x))
+
+
 def _mean(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(_operand(arrays).mean(axis=reduce.axes(graph, op)).reshape(reduce.infer(graph, op)[0]))
 
@@ -223,6 +229,7 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "relu6": _unary(lambda x: np.clip(x, 0, 6)),
     "relu_n1_to_1": _unary(lambda x: np.clip(x, -1, 1)),
     "resize_bilinear": _resize_bilinear,
+    "rsqrt": _unary(_rsqrt),
     "softmax": _softmax,
     "squared_difference": _binary(lambda a, b: (a - b) ** 2),
     "sub": _binary(np.subtract),

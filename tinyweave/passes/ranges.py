@@ -188,6 +188,6 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
 MOVES = ("reshape", "squeeze", "expand_dims", "pad", "padv2", "concatenation", "pack", *PIECES)
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("conv_2d", "depthwise_conv_2d", "fully_connected"), _sum),
-    **dict.fromkeys(("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "elu", "quantize"), _elementwise),
+    **dict.fromkeys(("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "elu", "rsqrt", "quantize"), _elementwise),
     **dict.fromkeys((*MOVES, "average_pool_2d", "max_pool_2d", "mean"), _monotone),
 }

@@ -93,6 +93,8 @@ def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict
         group = found.group(op.outputs[0]) if op.outputs[0] in found.of else ""
         if not inputs or not group or group in found.fixed or RULES[op.kind].tied or RULES[op.kind].recurrent:
             continue
+        if op.kind == "rsqrt":  # the larger its input, the smaller what it gives
+            continue
         computed = max(inputs)
         constants = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None and is_number(t)]
         if op.kind in ("add", "sub") and constants and constants[0].any():

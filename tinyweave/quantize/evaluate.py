@@ -22,7 +22,7 @@ Visit = Callable[[str, Array], Array]  # the name of a tensor and its value -> t
 MOST_ELEMENTS = 1 << 21  # of the largest tensor of a chunk of samples: references compute in float64
 BATCHED = frozenset(
     """average_pool_2d conv_2d depthwise_conv_2d elu gelu hard_swish leaky_relu logistic max_pool_2d relu relu6 relu_n1_to_1
-resize_bilinear resize_nearest_neighbor softmax tanh""".split()
+resize_bilinear resize_nearest_neighbor rsqrt softmax tanh""".split()
 )
 BINARY = frozenset(("add", "sub", "mul"))
 VIEWS = frozenset(("reshape", "squeeze", "expand_dims"))

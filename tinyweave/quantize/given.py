@@ -37,6 +37,7 @@ IMAGES: Mapping[str, Range] = {
     "relu": (0.0, inf),
     "relu6": (0.0, 6.0),
     "relu_n1_to_1": (-1.0, 1.0),
+    "rsqrt": (0.0, inf),
     "tanh": (-1.0, 1.0),
 }
 # from the range of what it gives to that of what it must be told apart in: the rest gives the same, to half a step

@@ -35,7 +35,7 @@ TIED = """average_pool_2d batch_to_space_nd broadcast_to concatenation depth_to_
 max_pool_2d maximum minimum mirror_pad pack pad padv2 reduce_max reduce_min reshape resize_bilinear
 resize_nearest_neighbor slice space_to_batch_nd space_to_depth split split_v squeeze strided_slice tile transpose
 unpack""".split()
-FREE = """add arg_max batch_matmul elu gelu hard_swish leaky_relu mean mul prelu relu relu6 relu_n1_to_1 shape
+FREE = """add arg_max batch_matmul elu gelu hard_swish leaky_relu mean mul prelu relu relu6 relu_n1_to_1 rsqrt shape
 squared_difference sub""".split()
 RULES: dict[str, QuantRule] = {
     **dict.fromkeys(FREE, QuantRule()),

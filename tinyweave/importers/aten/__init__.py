@@ -31,6 +31,7 @@ from .axes import (
     split_sizes,
     squeeze,
     transpose,
+    unflatten,
     unsqueeze,
     view,
 )
@@ -50,6 +51,7 @@ from .elementwise import (
     silu,
     unary,
 )
+from .norms import layer_norm, rms_norm
 from .quantised import QUANTISED
 from .recurrent import RECURRENT
 from .spatial import (
@@ -98,6 +100,7 @@ OPS: dict[str, Function] = {
     "hardsigmoid": hard_sigmoid,
     "hardswish": unary("hard_swish"),
     "hardtanh": hardtanh,
+    "layer_norm": layer_norm,
     "leaky_relu": leaky_relu,
     "linear": linear,
     "log_softmax": log_softmax,
@@ -116,6 +119,8 @@ OPS: dict[str, Function] = {
     "relu": unary("relu"),
     "relu6": unary("relu6"),
     "reshape": view,
+    "rms_norm": rms_norm,
+    "rsqrt": unary("rsqrt"),
     "rsub": reversed_subtraction,
     "scaled_dot_product_attention": dot_product_attention,
     "select": select,
@@ -129,6 +134,7 @@ OPS: dict[str, Function] = {
     "sub": binary("sub"),
     "tanh": unary("tanh"),
     "transpose": transpose,
+    "unflatten": unflatten,
     "unsqueeze": unsqueeze,
     "upsample_bilinear2d": bilinear,
     "upsample_nearest2d": nearest,
@@ -139,5 +145,5 @@ OPS: dict[str, Function] = {
 # what returns its first argument's elements, which an op in place would change, too
 VIEWS = frozenset(
     "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
-    "split_with_sizes squeeze transpose unsqueeze view".split()
+    "split_with_sizes squeeze transpose unflatten unsqueeze view".split()
 )

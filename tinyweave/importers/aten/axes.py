@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,20 @@ def log_softmax(b: Builder, x: Map, dim: int, dtype: Any = None) -> Map:
 
 def _along(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
     """Return the order of the logical axes in memory, and the tensor with an axis for each."""
-    order = arranged(x)
+    order = _order(x)
     dims = [x.axes[axis] for axis in order]
     return order, b.tensor(x, dims), dims
+
+
+def _order(x: Map) -> tuple[int, ...]:
+    """Return the logical axes as they lie, the outermost first; raise Unsupported where they are interleaved."""
+    try:
+        return arranged(x)
+    except Unsupported:
+        order = sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1)
+        if flat(x.axes[axis] for axis in order) != x.order:
+            raise
+        return tuple(order)
 
 
 def _replaced(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
@@ -167,6 +179,20 @@ def flatten(b: Builder, x: Map, start: int = 0, end: int = -1) -> Map:
     start, end = start % max(len(x.axes), 1), end % max(len(x.axes), 1)
     axes = (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :])
     return Map(x.tensor, axes, x.dims)
+
+
+def unflatten(b: Builder, x: Map, dim: int, sizes: Sequence[int]) -> Map:
+    dim %= len(x.axes)
+    return viewed(b, x, (*x.shape[:dim], *_sizes(x.shape[dim], sizes), *x.shape[dim + 1 :]))
+
+
+def _sizes(extent: int, sizes: Sequence[int]) -> list[int]:
+    """Return the extents that one is split into, of which one may be left open as -1."""
+    known = prod(size for size in sizes if size != -1)
+    found = [extent // known if size == -1 else size for size in sizes] if known > 0 else []
+    if min(found, default=0) < 1 or prod(found) != extent:
+        raise Unsupported(f"{extent} cannot be split into {list(sizes)}")
+    return found
 
 
 def permute(b: Builder, x: Map, dims: Sequence[int]) -> Map:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import aten
-from ..aten import axes, elementwise, spatial
+from ..aten import axes, elementwise, norms, spatial
 from ..channels_last import Builder, Map, Unread, Unsupported, viewed
 from ..steps import real
 
@@ -218,6 +218,24 @@ def normalised(
     training_mode: int = 0,
 ) -> Map:
     return elementwise.batch_norm(b, x, scale, bias, mean, variance, bool(training_mode), 0.0, epsilon, False)
+
+
+def layer_normalised(
+    b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> list[Any]:
+    unread = Unread("the mean, or what it is divided by, of a layer norm is read")
+    return [norms.layer_norm(b, x, _normed(x, axis), scale, bias, epsilon), unread, unread]
+
+
+def rms_normalised(b: Builder, x: Map, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Map:
+    return norms.rms_norm(b, x, _normed(x, axis), scale, epsilon)
+
+
+def _normed(x: Map, axis: int) -> tuple[int, ...]:
+    """Return the extents of the axes from `axis` on."""
+    if not -len(x.shape) <= axis < len(x.shape):
+        raise Unsupported(f"its axis {axis} is none of the map {list(x.shape)}")
+    return x.shape[axis:]
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:

@@ -18,7 +18,7 @@ from ...ops.layout import paddings
 from ...ops.reduce import axes
 
 CUT = ("depthwise_conv_2d", "add", "sub", "mul", "minimum", "maximum", "prelu")  # with constants of as many channels
-LOOKUPS = ("logistic", "tanh", "leaky_relu", "hard_swish", "elu", "gelu", "quantize", "relu", "relu6", "relu_n1_to_1")
+LOOKUPS = ("logistic", "tanh", "leaky_relu", "hard_swish", "elu", "gelu", "rsqrt", "quantize", "relu", "relu6", "relu_n1_to_1")
 CHANNELWISE = (
     *CUT,
     *LOOKUPS,
