@@ -26,7 +26,7 @@ from tinyweave.ir import CompileError
 from tinyweave.ops import macs
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernel_choice import Kernels
-from tinyweave.planning.kernels.flash_budget import constant_bytes, one_by_one
+from tinyweave.planning.kernels.flash_budget import OtherFlash, constant_bytes, one_by_one
 
 KIB = 1024
 IN_RAM = 1.15  # times what the prototype needs with the input in RAM, without computing anything twice
@@ -145,7 +145,7 @@ def within(model: results.Model, name: str, limit: Limit, options: argparse.Name
     if limit.without_winograd:
         kernels = one_by_one(model.graph, Kernels(core))
         flash = constant_bytes(model.graph, kernels)
-    alone = api.plan(model, "unfused", results.Limits(None, flash), core=core, optimize="speed", other_flash=0)
+    alone = api.plan(model, "unfused", results.Limits(None, flash), core=core, optimize="speed", other_flash=OtherFlash(0))
     chosen = {"stream_inputs": True, "max_mac_overhead": 1.1, "core": core}
     plan = api.plan(model, "best", results.Limits(limit.ram, None), **chosen)
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)

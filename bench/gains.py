@@ -93,7 +93,7 @@ def _only_overlapping(graph, name, *arguments, **options):
 
 
 _tile_candidates, _place, _sources, _draft = stages.tile_candidates, assemble.place, schedules.plan_spaces, assemble.draft
-_space_of, _orders_of, _kernels, _shared_in = spaces.space_of, spaces.orders_of, schedules.kernels_of, overlap.shared_in
+_space_of, _orders_of, _ladder, _shared_in = spaces.space_of, spaces.orders_of, flash_budget.kernel_ladder, overlap.shared_in
 
 
 def _unfused(*arguments, **options):
@@ -139,11 +139,12 @@ TECHNIQUES = {
         [rematerialise, channels_once, schedules._rematerialised],
     ),
     "a choice of kernels per op": Technique(
-        [(schedules, "kernels_of", lambda *arguments: _kernels(*arguments)[-1:])], [space.Space._work_out, choose]
+        [(flash_budget, "kernel_ladder", lambda *arguments: [rung[-1:] for rung in _ladder(*arguments)])],
+        [space.Space._work_out, choose],
     ),
     "kernels that keep more constants": Technique(
-        [(schedules, "kernels_within_flash", lambda graph, wanted, flash: [flash_budget.within_flash(graph, wanted, flash)])],
-        [flash_budget.worth_flash, flash_budget.trades_flash, flash_budget.code_to_add],
+        [(flash_budget, "kernel_ladder", lambda *arguments: [rung[:2] for rung in _ladder(*arguments)])],
+        [flash_budget._heavy, flash_budget._by_rate, flash_budget.trades_flash],
     ),
 }
 
@@ -173,7 +174,7 @@ def lines(costs: Sequence[Any]) -> int:
 
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
-    kernels = schedules.kernels_of(graph, CORE, None, None)
+    kernels = flash_budget.kernel_ladder(graph, CORE)[-1]
     sources = partial(schedules.plan_spaces, graph, "best", "sram", kernels=kernels, overhead=OVERHEAD, fast=False)
     in_ram = sources(streams=spaces.WHOLE)
     least, balanced, fastest = (planner._chosen(in_ram, aim) for aim in ("size", "balanced", "speed"))
@@ -207,7 +208,7 @@ def rows(name: str, make: Callable[[], Graph], limit_s: float, known: dict[str, 
         return
     try:
         graph = make()
-        schedules.kernels_of(graph, CORE, None, None)
+        flash_budget.kernel_ladder(graph, CORE)[-1]
     except CompileError as error:
         known[""] = f"refused: {error}"
         yield "", known[""]

@@ -54,7 +54,7 @@ def plan(
     max_mac_overhead: float | None = None,
     optimize: str | None = None,
     core: str = DEFAULT_CORE,
-    other_flash: int | None = None,
+    other_flash: planning.OtherFlash | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Return the checked memory plan of a model, in the memories of `limits` if there are several.
@@ -94,7 +94,7 @@ def choices(
     max_mac_overhead: float | None,
     optimize: str | None,
     core: str,
-    other_flash: int | None = None,
+    other_flash: planning.OtherFlash | None = None,
 ) -> planning.Choices:
     """Return what `plan` chooses from with these options; of the limits it depends on that of Flash, how that is read, and
     whether time is limited."""

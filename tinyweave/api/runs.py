@@ -27,7 +27,7 @@ from ..results import Deployment, Fit, Limits, Model, Profile, excess
 from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
 from ..simulate.run import StepPart
-from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, plan
+from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, flash_need, plan
 from .row_sources import row_source_files
 
 REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too much of
@@ -306,11 +306,15 @@ def deploy(
         emitted[:] = made.files
         return target.build(planned, folder, model.name, core)
 
-    built, other_flash, fitting = build(planned or how(limits=allowed)), None, None
     trades_flash = planning.trades_flash(model.graph, core_with_kernels(aim_of(optimize, allowed), kernels, allowed))
+    first, other_flash, fitting = planned or how(limits=allowed), None, None
+    if trades_flash and allowed.flash is not None:  # what is estimated of code may keep a plan away that fits
+        free = how(limits=replace(allowed, flash=None))
+        first = first if flash_need(free, device).excess(allowed.flash) else free
+    built = build(first)
     for _ in range(REBUILDS if trades_flash else 0):
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
-        other_flash = _other_flash(built, kernels)
+        other_flash = _other_flash(built)
         replanned = how(limits=allowed, other_flash=other_flash)
         if replanned.variants == built.plan.variants:
             break
@@ -360,12 +364,11 @@ def _exceeds_flash(built: target.Build, limits: Limits) -> bool:
     return limits.flash is not None and sum(built.sizes[part] for part in ("weights", "tables", "code")) > limits.flash
 
 
-def _other_flash(built: target.Build, kernels: str) -> int:
-    """Return the bytes of Flash beside the constants of layers: measured, for what was built, and the code that may be added
-    for kernels of the core `kernels`, estimated."""
+def _other_flash(built: target.Build) -> planning.OtherFlash:
+    """Return what was measured of Flash beside the constants of layers."""
     plan, sizes = built.plan, built.sizes
-    constants = planning.constant_bytes(plan.graph, plan.variants)
-    return sizes["weights"] + sizes["tables"] + sizes["code"] - constants + planning.code_to_add(plan, kernels)
+    rest = sizes["weights"] + sizes["tables"] + sizes["code"] - planning.constant_bytes(plan.graph, plan.variants)
+    return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
 
 
 def boards_that_fit(profile: Profile) -> list[Device]:

@@ -3,7 +3,7 @@
 from ..progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
-from .kernels.flash_budget import code_to_add, constant_bytes, trades_flash
+from .kernels.flash_budget import OtherFlash, constant_bytes, trades_flash
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import Choices, front, plan
 from .schedules import RECOMPUTING, SCHEDULES
@@ -16,13 +16,13 @@ __all__ = [
     "Aim",
     "Buffer",
     "Choices",
+    "OtherFlash",
     "Place",
     "Plan",
     "Progress",
     "Stage",
     "Tile",
     "check",
-    "code_to_add",
     "constant_bytes",
     "from_json",
     "front",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -16,10 +16,11 @@ from .fuse.schedule import plan_macs
 from .fuse.stages import NEVER, not_by_rows
 from .kernel_choice import Kernels
 from .kernels.cycles import cycles_to_compare
+from .kernels.flash_budget import FlashLimit, OtherFlash, kernel_ladder
 from .memories import excess, spread
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .schedules import PlanSpace, kernels_of, least_bytes, plan_spaces, streamed_io, trade_of, work
+from .schedules import PlanSpace, least_bytes, plan_spaces, streamed_io, trade_of, work
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
 from .trade.stage_cycles import StageCycles
 
@@ -43,7 +44,7 @@ def plan(
     ram_limit: int | None = None,
     cycle_limit: int | None = None,
     flash: int | None = None,
-    other_flash: int | None = None,
+    other_flash: OtherFlash | None = None,
     reads: FlashReads | None = None,
     progress: Progress | None = None,
 ) -> Plan:
@@ -66,8 +67,9 @@ def plan(
     the one with the least arena, with the least product of arena and cycles, or with the fewest cycles; left out it is the
     product with a core, else the arena. The cycles are estimates from shapes. cycle_limit: the most that it may take. Where
     no plan is within the limits, the fastest within `ram_limit`; where that does not fit either, the smallest.
-    flash: bytes for constants and for `other_flash`, everything else in Flash (estimated if left out). Kernels that keep more
-    constants to be faster share what is left. reads: how the device reads its Flash; None: it answers at once.
+    flash: bytes for constants and for `other_flash`, all else in Flash (estimated if left out). A plan that fits without this
+    limit is the plan with it; else ops go without kernels that keep more constants than others until it fits.
+    reads: how the device reads its Flash; None: it answers at once.
     progress: called for each plan that is laid out.
 
     Raise CompileError where the schedule is unknown or cannot stream what it is asked to.
@@ -104,18 +106,51 @@ class Choices:
         fast: bool = False,
         core: str = "",
         flash: int | None = None,
-        other_flash: int | None = None,
+        other_flash: OtherFlash | None = None,
         reads: FlashReads | None = None,
     ) -> None:
         streams = streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-        kernels = kernels_of(graph, core, flash, other_flash, reads)
         self.graph, self.schedule, self.overhead = graph, schedule, max_mac_overhead
-        self.spaces = plan_spaces(graph, schedule, memory, streams, kernels, overhead=max_mac_overhead, fast=fast)
+        self.flash = None if flash is None else FlashLimit(flash, other_flash)
+        self.ladder = kernel_ladder(graph, core, reads)
+        # what is estimated of all else is often far too much, so that no usual kernel of the core is given up for its sake
+        usual = next(number for number, rung in enumerate(self.ladder) if not rung[-1].portable_ops)
+        self.lowest = usual if other_flash is None else 0
+        self._rungs: dict[int, list[PlanSpace]] = {}
+        self._spaces_with = partial(plan_spaces, graph, schedule, memory, streams, overhead=max_mac_overhead, fast=fast)
+
+    def spaces(self, rung: int = -1) -> list[PlanSpace]:
+        """Return the spaces of plans with the kernels of a rung, left out with all."""
+        rung %= len(self.ladder)
+        if rung not in self._rungs:
+            self._rungs[rung] = self._spaces_with(self.ladder[rung])
+        return self._rungs[rung]
 
     @cached_property
     def least_bytes(self) -> int:
         """Return bytes of memory that no plan needs less than; NEVER where there is no plan."""
-        return least_bytes(self.spaces)
+        return least_bytes(self.spaces())
+
+    def _within_flash(self, choose: Callable[[list[PlanSpace]], Plan]) -> Plan:
+        """Return the plan that is chosen with all kernels, or where it does not fit into Flash, with the kernels of the highest
+        rung that a bisection finds with which it does; with those of the lowest rung where that does not fit either."""
+        low, high, best = self.lowest, len(self.ladder) - 1, None
+        planned = choose(self.spaces(high))
+        if self.flash is None or (limit := self.flash.bytes) >= self.flash.need(planned) or low == high:
+            return planned
+        if self.flash.other is None:
+            best = choose(self.spaces(low))
+            limit = max(limit, self.flash.need(best))
+            if self.flash.need(planned) <= limit:
+                return planned
+        while high - low > 1:
+            middle = (low + high) // 2
+            planned = choose(self.spaces(middle))
+            if self.flash.need(planned) <= limit:
+                low, best = middle, planned
+            else:
+                high = middle
+        return best or choose(self.spaces(low))
 
     def plan(
         self,
@@ -129,14 +164,17 @@ class Choices:
     ) -> Plan:
         """Return the plan that `plan` returns; not `checked`, it is to be judged and not to be used."""
         limits = [sum(memories.values()) for memories in maps] or ([ram_limit] if ram_limit is not None else [])
-        planned = _chosen(
-            self.spaces,
-            aim,
+        choose = partial(
+            _chosen,
+            aim=aim,
             byte_limit=max(limits, default=NEVER),
             cycle_limit=NEVER if cycle_limit is None else cycle_limit,
-            checked=checked and not maps,
+            checked=False,
             progress=progress,
         )
+        planned = self._within_flash(choose)
+        if checked and not maps:
+            planned = check(planned)
         if _works_too_much(self.graph, planned, self.overhead):
             raise _too_little_work(self.overhead)
         spreads: list[Plan] = []
@@ -149,20 +187,42 @@ class Choices:
 
     def front(self, progress: Progress | None = None) -> list[Plan]:
         """Return the plans that the function `front` returns."""
-        trade = trade_of(self.spaces)
+        plans = self._front(progress)
+        if self.flash is not None and any(self.flash.need(made) > self.flash.bytes for made in plans):
+            plans = self._lighter(plans, self.flash)
+        return [check(made) for made in plans]
+
+    def _lighter(self, plans: Sequence[Plan], flash: FlashLimit) -> list[Plan]:
+        """Return a front in which, for each plan that does not fit into Flash, stands what `plan` gives in as many bytes."""
+        by = self.spaces()[0].space.cycles_of
+        cycles = partial(cycles_to_compare, core=by.core, reads=by.reads)
+        lighter = [
+            made if flash.need(made) <= flash.bytes else self.plan("speed", ram_limit=_bytes(made), checked=False)
+            for made in plans
+        ]
+        kept = list[Plan]()
+        for made in sorted(lighter, key=lambda made: (round(cycles(made)), _bytes(made))):
+            if not kept or _bytes(made) < _bytes(kept[-1]):
+                kept.append(made)
+        return kept
+
+    def _front(self, progress: Progress | None) -> list[Plan]:
+        """Return the plans of the front with all kernels, not checked."""
+        spaces = self.spaces()
+        trade = trade_of(spaces)
         found = trade.front()
         if not found:
-            raise not_by_rows(self.spaces[-1].space.row_graph, self.spaces[-1].space.order)
-        plans, by, points = list[Plan](), self.spaces[0].space.cycles_of, list[_Point]()
+            raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
+        plans, by, points = list[Plan](), spaces[0].space.cycles_of, list[_Point]()
         cycles = partial(cycles_to_compare, core=by.core, reads=by.reads)
         chosen = most_distinct(found, MOST_POINTS)
         for number, each in enumerate(chosen):
             if progress:
                 progress("plans of the front", number, len(chosen))
-            laid = _laid_out(self.spaces, each)
-            points += _placed_better(self.spaces, trade, laid, each)[0] if each is found[-1] else laid
+            laid = _laid_out(spaces, each)
+            points += _placed_better(spaces, trade, laid, each)[0] if each is found[-1] else laid
         for placed, each in _few(points):
-            made = finish(placed, self.spaces[each.space].channels_once, checked=False)
+            made = finish(placed, spaces[each.space].channels_once, checked=False)
             if not _works_too_much(self.graph, made, self.overhead) and (not plans or _bytes(made) < _bytes(plans[-1])):
                 # the search takes the cycles of each call as a whole number, so that plans may differ in its eyes alone
                 while by.core and plans and round(cycles(made)) <= round(cycles(plans[-1])):
@@ -170,7 +230,7 @@ class Choices:
                 plans.append(made)
         if not plans:
             raise _too_little_work(self.overhead)
-        return [check(made) for made in plans]
+        return plans
 
 
 def smallest_plan(
@@ -310,7 +370,7 @@ def front(
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
     flash: int | None = None,
-    other_flash: int | None = None,
+    other_flash: OtherFlash | None = None,
     reads: FlashReads | None = None,
     progress: Progress | None = None,
 ) -> list[Plan]:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.layer_cycles import FlashReads
 from ..kernels.table import BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
@@ -21,7 +20,6 @@ from .fuse.rematerialise import with_channels_once
 from .fuse.schedule import is_fused
 from .fuse.stages import NEVER
 from .kernel_choice import FOR_ALL, Kernels, variants_in
-from .kernels.flash_budget import for_constants, kernels_within_flash
 from .order.search import MOST_SETS, file_order
 from .place.place import TRIES
 from .trade.channels_once import best_channels_once
@@ -70,17 +68,6 @@ def _named(schedule: str) -> tuple[str, int, int]:
 def _plain_rows(graph: Graph) -> RowGraph:
     """Return the graph as rows, with the kernels for all cores."""
     return RowGraph(graph, variants_in(graph, shared_in(graph, file_order(graph), parts=False)))
-
-
-def kernels_of(
-    graph: Graph, core: str, flash: int | None, other_flash: int | None, reads: FlashReads | None = None
-) -> list[Kernels]:
-    """Return the kernels that ops may have, the portable ones first; without a core no others. flash, other_flash, reads: as of
-    `plan`."""
-    if not core:
-        return [FOR_ALL]
-    room = NEVER if flash is None else for_constants(graph, core, flash, other_flash)
-    return [FOR_ALL, *kernels_within_flash(graph, Kernels(core, reads=reads), room)]
 
 
 class PlanSpace(NamedTuple):

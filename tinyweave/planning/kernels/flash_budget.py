@@ -1,22 +1,21 @@
 """Which kernels may keep more constants in Flash than others of their kind.
 
-In: a graph, a core, bytes of Flash for constants. Out: kernels. Of those that fit the choice is the one with most cycles saved
-per byte; the cycles are estimates from shapes.
+In: a graph, a core. Out: sets of kernels, from those with the fewest constants to all, and what a plan needs of Flash. No
+set depends on how much Flash there is, so that more of it never gives a worse plan. Cycles are estimates from shapes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...ir import Graph, Op
-from ...kernels.layer_cycles import Extent, cost_model_core, layer_cycles
+from ...kernels.layer_cycles import FlashReads, cost_model_core, layer_cycles
 from ...kernels.table import BY_NAME, code_bytes, variant_for
 from ..alias.overlap import shared_in
-from ..kernel_choice import Kernels, variants_in
+from ..kernel_choice import FOR_ALL, Kernels, variants_in
 from ..order.search import file_order
 from ..plan import Plan
-from .cycles import Call
 
 LAYER_BYTES = 100  # of code that calls a layer's kernel, and of its parameters
 # what the code and parameters of real networks need at least and at most, see bench/code_size.py: per byte of its kernels'
@@ -32,27 +31,28 @@ def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
     return sum(BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name)
 
 
-def for_constants(graph: Graph, core: str, flash: int, other: int | None) -> int:
-    """Return bytes of `flash` that the constants of kernels for `core` may fill; other: what else lies there, if that was
-    measured.
+class OtherFlash(NamedTuple):
+    """Bytes of Flash besides the constants of kernels, measured of a program. kernels: those in it; None: all there are."""
 
-    The estimate takes all code of all kernels that the ops may get, of which a linker leaves out much. So no kernel is given up
-    for its sake.
-    """
-    if other is not None:
-        return flash - other
-    names = {variant_for(graph, op, core, flash_heavy=flash_heavy).name for op in graph.ops for flash_heavy in (False, True)}
-    left = flash - code_bytes(names) - LAYER_BYTES * len(graph.ops)
-    return max(left, constant_bytes(graph, one_by_one(graph, Kernels(core))))
+    bytes: int
+    kernels: frozenset[str] | None = None
 
 
-def code_to_add(plan: Plan, core: str) -> int:
-    """Return bytes of the code of kernels that keep more constants, those that ops could have and none of them has;
-    estimated."""
-    names = {
-        variant.name for op in plan.graph.ops if (variant := variant_for(plan.graph, op, core, flash_heavy=True)).flash_heavy
-    }
-    return code_bytes({*plan.variants, *names} - {""}) - code_bytes({*plan.variants} - {""})
+class FlashLimit(NamedTuple):
+    """Bytes of Flash. other: what lies there besides the constants of kernels, if that was measured."""
+
+    bytes: int
+    other: OtherFlash | None = None
+
+    def need(self, plan: Plan) -> int:
+        """Return the bytes of Flash that a plan needs: its constants and all else.
+
+        Code that was not measured is estimated as that of whole files, of which a linker leaves out much.
+        """
+        names, known = {*plan.variants} - {""}, self.other.kernels if self.other is not None else frozenset[str]()
+        code = code_bytes(names | known) - code_bytes(known) if known is not None else 0
+        other = LAYER_BYTES * len(plan.graph.ops) if self.other is None else self.other.bytes
+        return constant_bytes(plan.graph, plan.variants) + code + other
 
 
 def code_range(plan: Plan, core: str) -> tuple[int, int]:
@@ -84,79 +84,59 @@ def one_by_one(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
     return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
 
 
-def kernels_within_flash(graph: Graph, wanted: Kernels, flash: int) -> list[Kernels]:
-    """Return the kernels of a core whose constants fit into so many bytes, and after them, where there are such, those with
-    which some ops keep more constants, and those with which some need no scratch."""
-    kernels = within_flash(graph, wanted, flash)
-    names = one_by_one(graph, kernels)
-    heavy = worth_flash(graph, names, [(index, None, 1) for index, name in enumerate(names) if name], kernels, flash)
-    found = [kernels, kernels._replace(flash_heavy=heavy)] if heavy else [kernels]
-    lean = lean_within_flash(graph, kernels, flash)
-    return [*found, kernels._replace(lean=lean)] if lean else found
+def kernel_ladder(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[Kernels]]:
+    """Return the kernels that ops may have, as a ladder: each rung allows all that those below it allow, and the last one all.
+
+    On the first rung ops have the kernel of `core` only where it keeps no more constants than the portable one does. Then, an
+    op a rung, the others may have it, those first where it saves most cycles per byte. On the next one ops may do without
+    scratch, on those after it keep many more constants to be faster, again an op a rung and by cycles per byte. Without a core
+    there is one rung. reads: as of Kernels.
+    """
+    if not core:
+        return [[FOR_ALL]]
+    fast = Kernels(core, reads=reads)
+    usual, lean = one_by_one(graph, fast), without_scratch(graph, core)
+    heavy = [_heavy(graph, op, name, core) for op, name in zip(graph.ops, usual, strict=True)]
+    larger, paying = (
+        _by_rate(graph, before, after, fast) for before, after in ((one_by_one(graph, FOR_ALL), usual), (usual, heavy))
+    )
+    sets = [[fast._replace(portable_ops=frozenset(larger[count:]))] for count in range(len(larger) + 1)]
+    last = [fast._replace(lean=lean)] if lean else []
+    sets += [[fast, *last]] if lean else []
+    sets += [[fast, fast._replace(flash_heavy=frozenset(paying[: count + 1])), *last] for count in range(len(paying))]
+    return [[FOR_ALL, *each] for each in sets]
 
 
-def lean_within_flash(graph: Graph, kernels: Kernels, flash: int) -> frozenset[str]:
-    """Return the names of ops that can do without scratch; none where `flash` has not room for all constants that any op may
-    keep and for the code of these kernels, so that more Flash never takes another kernel away."""
-    names, most, lean = one_by_one(graph, kernels), 0, dict[str, str]()
-    for op, name in zip(graph.ops, names, strict=True):
-        if not name:
-            continue
-        heavy, other = (variant_for(graph, op, kernels.core, **{which: True}) for which in ("flash_heavy", "lean"))
-        most += max(row.flash(graph, op) for row in (BY_NAME[name], heavy, other))
-        can = other.lean and op.name not in kernels.portable_ops and BY_NAME[name].scratch(graph, op) > 0
-        if can and layer_cycles(graph, op, other.name, cost_model_core(kernels.core)) is not None:
-            lean[op.name] = other.name
-    most += code_bytes({*names, *lean.values()} - {""}) - code_bytes({*names} - {""})
-    return frozenset(lean if most <= flash else ())
+def without_scratch(graph: Graph, core: str) -> frozenset[str]:
+    """Return the names of ops for which `core` has a kernel with scratch and one without, whose cycles are known."""
+    names, model = set[str](), cost_model_core(core)
+    for op, name in zip(graph.ops, one_by_one(graph, Kernels(core)), strict=True):
+        lean = variant_for(graph, op, core, lean=True) if name and BY_NAME[name].scratch(graph, op) else None
+        if lean is not None and lean.lean and layer_cycles(graph, op, lean.name, model) is not None:
+            names.add(op.name)
+    return frozenset(names)
 
 
-def within_flash(graph: Graph, kernels: Kernels, flash: int) -> Kernels:
-    """Return these kernels of a core, but where their constants are too many: there those for all cores, where that costs
-    least."""
-    variants = one_by_one(graph, kernels)
-    over = constant_bytes(graph, variants) - flash
-    if over <= 0:
-        return kernels
-    rates, portable_ops = list[tuple[float, int, str]](), set[str]()
-    for op, name, other in zip(graph.ops, variants, one_by_one(graph, Kernels()), strict=True):
-        saved = BY_NAME[name].flash(graph, op) - BY_NAME[other].flash(graph, op) if name else 0
-        if saved > 0:
-            rates.append((_gain(graph, op, (other, name), kernels) / saved, saved, op.name))
-    for _, saved, name in sorted(rates):
-        if over > 0:
-            portable_ops.add(name)
-            over -= saved
-    return kernels._replace(portable_ops=frozenset(portable_ops))
+def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
+    """Return the kernel that keeps many more constants than this one of the core, or this one where there is none."""
+    heavy = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
+    return heavy.name if heavy is not None and heavy.flash_heavy else name
 
 
-def worth_flash(graph: Graph, variants: Sequence[str], calls: Iterable[Call], kernels: Kernels, flash: int) -> frozenset[str]:
-    """Return the names of the ops that get kernels with more constants, of which there may be `flash` bytes, instead of these,
-    which make these calls."""
-    spare = flash - constant_bytes(graph, variants)
-    others: dict[int, str] = {}
-    for index, (op, name) in enumerate(zip(graph.ops, variants, strict=True)):
-        other = variant_for(graph, op, kernels.core, flash_heavy=True) if name and BY_NAME[name].cores else None
-        if other is not None and other.flash_heavy and other.name != name:
-            others[index] = other.name
-    gains: dict[int, float] = defaultdict(float)
-    for index, part, count in calls:
-        if index in others:
-            gains[index] += count * _gain(graph, graph.ops[index], (variants[index], others[index]), kernels, part)
-    rates, chosen = list[tuple[float, int, str]](), set[str]()
-    for index, gain in gains.items():
-        op = graph.ops[index]
-        more = BY_NAME[others[index]].flash(graph, op) - BY_NAME[variants[index]].flash(graph, op)
-        rates.append((gain / more, more, op.name))
-    for rate, more, name in sorted(rates, reverse=True):
-        if rate > 0 and more <= spare:
-            chosen.add(name)
-            spare -= more
-    return frozenset(chosen)
+def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: Kernels) -> list[str]:
+    """Return the names of the ops of which another kernel keeps more constants, those first where it saves most cycles per
+    byte; of heavy kernels only what saves any."""
+    rates = list[tuple[float, int, str]]()
+    for op, name, other in zip(graph.ops, names, others, strict=True):
+        more = BY_NAME[other].flash(graph, op) - BY_NAME[name].flash(graph, op) if name and other != name else 0
+        rate = _gain(graph, op, (name, other), kernels) / more if more > 0 else 0.0
+        if more > 0 and (rate > 0 or not BY_NAME[other].flash_heavy):
+            rates.append((rate, more, op.name))
+    return [name for _, _, name in sorted(rates, reverse=True)]
 
 
-def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: Kernels, part: Extent = None) -> float:
+def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: Kernels) -> float:
     """Return cycles that the second of two kernels saves; 0 where those of one are not known."""
     core = cost_model_core(kernels.core)
-    slow, fast = (layer_cycles(graph, op, name, core, part, reads=kernels.reads) for name in names)
+    slow, fast = (layer_cycles(graph, op, name, core, reads=kernels.reads) for name in names)
     return 0.0 if slow is None or fast is None else slow - fast
