@@ -13,6 +13,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,27 +54,70 @@ def onnx_runtime(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tens
         return np.concatenate([session.run(None, {"x": image[None]})[0] for image in asked.numpy()])
 
 
-def ai_edge_quantizer(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor) -> np.ndarray:
-    """LiteRT's quantiser on the float .tflite file that we write, run by LiteRT."""
-    from ai_edge_litert.interpreter import Interpreter
-    from ai_edge_quantizer import quantizer, recipe
+def ai_edge_quantizer(
+    module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor, *, extremes: bool = False
+) -> np.ndarray:
+    """LiteRT's quantiser on the float .tflite file that we write, run by LiteRT.
 
-    graph = from_module(module, asked[:1])
-    maker = quantizer.Quantizer(to_tflite(graph, signature=True), recipe.static_wi8_ai8())
-    images = calibrating.permute(0, 2, 3, 1).numpy()
-    real = Interpreter(model_content=to_tflite(graph, signature=True))
-    ((key, entry),) = real.get_signature_list().items()
-    (name,) = entry["inputs"]
-    found = maker.calibrate({key: [{name: image[None]} for image in images]}, num_threads=1)
-    made = Interpreter(model_content=bytes(maker.quantize(found, enable_progress_report=False).quantized_model), num_threads=1)
-    run, results = made.get_signature_runner(key), []
-    detail, out = next(iter(run.get_input_details().values())), next(iter(run.get_output_details().values()))
-    (scale,), (zero,) = (detail["quantization_parameters"][key] for key in ("scales", "zero_points"))
-    (out_scale,), (out_zero,) = (out["quantization_parameters"][key] for key in ("scales", "zero_points"))
-    for image in asked.permute(0, 2, 3, 1).numpy():
-        given = np.clip(np.round(image[None] / scale) + zero, -128, 127).astype(np.int8)
-        results.append((next(iter(run(**{name: given}).values())).astype(np.float32) - out_zero) * out_scale)
+    Its ranges are a moving average of each image's own, which clips what single images exceed; extremes: of all images instead.
+    """
+    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_quantizer import calibrator, quantizer, recipe, recipe_manager
+    from ai_edge_quantizer.utils.qsv_utils import min_max_update
+
+    content = to_tflite(from_module(module, asked[:1]), signature=True)
+    ((key, entry),) = Interpreter(model_content=content).get_signature_list().items()
+    (name,), images = entry["inputs"], calibrating.permute(0, 2, 3, 1).numpy()
+    chosen = recipe_manager.RecipeManager()
+    chosen.load_quantization_recipe(recipe.static_wi8_ai8())
+    found = calibrator.Calibrator(content, num_threads=1, **({"qsv_update_func": min_max_update} if extremes else {}))
+    found.calibrate({key: [{name: image[None]} for image in images]}, chosen)
+    maker = quantizer.Quantizer(content, recipe.static_wi8_ai8())
+    return _by_litert(bytes(maker.quantize(found.get_model_qsvs(), enable_progress_report=False).quantized_model), asked)
+
+
+def litert_torch(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor) -> np.ndarray:
+    """litert-torch's conversion with its pt2e quantiser, symmetric and per channel, run by LiteRT."""
+    import litert_torch as converter
+    from litert_torch.quantize.pt2e_quantizer import PT2EQuantizer, get_symmetric_quantization_config
+    from litert_torch.quantize.quant_config import QuantConfig
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    example = (calibrating[:1].contiguous(),)
+    quantizer = PT2EQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=False))
+    prepared = prepare_pt2e(torch.export.export(module, example).module(), quantizer)
+    with torch.no_grad():
+        for image in calibrating:
+            prepared(image[None].contiguous())
+    made = convert_pt2e(prepared, fold_quantize=False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "made.tflite"
+        converter.convert(made, example, quant_config=QuantConfig(pt2e_quantizer=quantizer)).export(str(path))
+        return _by_litert(path.read_bytes(), asked, first=True)
+
+
+def _by_litert(content: bytes, asked: torch.Tensor, first: bool = False) -> np.ndarray:
+    """Return the real scores of a .tflite file by LiteRT; first: its input has its channels first."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    made = Interpreter(model_content=content, num_threads=1)
+    made.allocate_tensors()
+    (entry,), (out,), results = made.get_input_details(), made.get_output_details(), []
+    for image in asked.numpy() if first else asked.permute(0, 2, 3, 1).numpy():
+        made.set_tensor(entry["index"], _steps(entry, image[None]))
+        made.invoke()
+        results.append(_values(out, made.get_tensor(out["index"])))
     return np.concatenate(results)
+
+
+def _steps(detail: dict[str, Any], values: np.ndarray) -> np.ndarray:
+    scale, zero = detail["quantization"]
+    return np.clip(np.round(values / scale) + zero, -128, 127).astype(np.int8) if scale else values
+
+
+def _values(detail: dict[str, Any], values: np.ndarray) -> np.ndarray:
+    scale, zero = detail["quantization"]
+    return np.asarray((values.astype(np.float32) - zero) * scale if scale else values)
 
 
 def torchao(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor, *, quantizer: Callable[[], Any]) -> np.ndarray:
@@ -125,6 +169,8 @@ def _quietly(scores: Scores) -> Scores:
 RIVALS: dict[str, Scores] = {
     "ONNX Runtime": _quietly(onnx_runtime),
     "ai-edge-quantizer": _quietly(ai_edge_quantizer),
+    "ai-edge-quantizer, extremes": _quietly(partial(ai_edge_quantizer, extremes=True)),
+    "litert-torch": _quietly(litert_torch),
     "torchao, X86": _quietly(lambda *given: torchao(*given, quantizer=x86)),
     "torchao, XNNPACK": _quietly(lambda *given: torchao(*given, quantizer=xnnpack)),
 }
