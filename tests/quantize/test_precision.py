@@ -16,7 +16,7 @@ from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Graph
-from tinyweave.quantize import precision
+from tinyweave.quantize import precision, ptq
 from tinyweave.quantize.blame import blame
 from tinyweave.quantize.calibrate import calibrate
 from tinyweave.quantize.convert import to_int8
@@ -180,6 +180,29 @@ def test_a_drop_of_accuracy_is_kept() -> None:
     assert int4_in(done.graph) and constants(done.graph) < constants(plain.graph)
     with pytest.raises(CompileError, match="no accuracy can be kept: the samples have no labels"):
         quantised(3, PrecisionLimits(accuracy_drop=1.0))
+
+
+@pytest.mark.parametrize("limits", [PrecisionLimits(sqnr_db=1.0), PrecisionLimits(flash=0)])
+@pytest.mark.parametrize(
+    ("what", "option", "seed"), [("corrected biases", "correct_bias", 8), ("adaptive rounding", "adaptive_rounding", 2)]
+)
+def test_what_gains_on_few_samples_and_would_miss_a_limit_is_left_out(
+    what: str, option: str, seed: int, limits: PrecisionLimits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ptq, "MEASURED", 1)  # a change that suits one sample
+    graph, samples = network(seed)
+    plain = quantise(graph, samples, method="minmax").graph
+    limit = fidelity(prepare(graph), plain, samples).sqnr_db
+    blind = quantise(graph, samples, method="minmax", **{option: True})
+    assert blind.gains[what] > 0 and blind.broke == () and reached(blind, seed) < limit
+    if limits.sqnr_db is not None:
+        limits = PrecisionLimits(sqnr_db=limit)
+
+    def flash(made: Graph) -> int:
+        return sum(not np.array_equal(t.data, plain.tensors[t.name].data) for t in made.tensors.values() if t.data is not None)
+
+    done = quantise(graph, samples, method="minmax", limits=limits, flash=flash, **{option: True})
+    assert done.gains[what] > 0 and done.broke == (what,) and reached(done, seed) >= limit
 
 
 def candidates(done: Quantised) -> set[str]:

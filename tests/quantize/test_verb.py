@@ -19,6 +19,7 @@ from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph
+from tinyweave.quantize import ptq
 from tinyweave.quantize.convert import dequantised
 from tinyweave.quantize.evaluate import outputs
 from tinyweave.quantize.ptq import as_int8, classes_of
@@ -186,6 +187,19 @@ def test_a_limit_says_what_each_layer_saves_and_gains(
         [layer["name"], layer["weights"], layer["activations"], f"{layer['saved']:,}", "B", f"{layer['gained']:+.2f}", "dB"]
         for layer in said["layers"]
     ]
+
+
+def test_what_would_miss_a_limit_is_left_out_and_told(
+    capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ptq, "keeps", lambda graph, limits, measures: False)
+    np.save(tmp_path / "x.npy", IMAGES)
+    options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr", "8")
+    options += ("--correct-bias",)
+    assert run("quantize", model, *options) == 0
+    assert re.search(r"corrected biases: \+[\d.]+ dB at the output, left out: a limit would be missed", capsys.readouterr().out)
+    assert run("quantize", model, *options, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["broke"] == ["corrected biases"]
 
 
 def test_a_network_fits_into_the_flash_that_is_allowed(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def quantize(
         noise,
         done.precision,
         len(model.file),
+        done.broke,
     )
 
 

@@ -271,6 +271,12 @@ def _fit(search: _Search, budget: int, flash: int, measures: Measures) -> Names:
     return narrow
 
 
+def keeps(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
+    """Return whether a graph keeps all limits."""
+    fits = limits.flash is None or measures.flash(graph) <= limits.flash
+    return fits and (not limits.has_quality or _kept(graph, limits, measures))
+
+
 def _kept(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
     """Return whether a graph keeps the limits of quality."""
     sqnr_db, drop = measures.quality(graph)

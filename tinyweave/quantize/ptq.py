@@ -19,7 +19,7 @@ from .calibrate import Calibration, calibrate, decibel, evenly, noise, picked, s
 from .convert import dequantised, quantised, to_int8
 from .evaluate import chunks, outputs
 from .improve import corrected, equalised
-from .precision import Measures, Mixed, PrecisionLimits, mixed
+from .precision import Measures, Mixed, PrecisionLimits, keeps, mixed
 from .prepare import prepare
 from .rounding import rounded
 from .samples import Samples
@@ -35,7 +35,8 @@ CALIBRATION = 200  # samples that scales are chosen from, at most
 class Quantised:
     """real: the float graph, simplified. graph: the int8 one. used: the samples that calibrated it.
 
-    gains: what was tried to lose less -> what it gained in dB at the outputs; it was left out where that is not above 0.
+    gains: what was tried to lose less -> what it gained in dB at the outputs; it was left out where that is not above 0, or
+    where it is in `broke`: with it, a limit would have been missed.
     precision: which layers are not int8 throughout, where there were limits.
     """
 
@@ -45,6 +46,7 @@ class Quantised:
     used: tuple[int, ...]
     gains: Mapping[str, float]
     precision: Mixed | None
+    broke: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ def quantise(
     """Return the int8 form of a float graph, with scales from at most `count` samples, evenly spread over those given.
 
     equalize, correct_bias, adaptive_rounding: see `improve.equalised`, `improve.corrected` and `rounding.rounded`; each is kept
-    where it gains. limits: for which layers may have 4-bit weights and int16 maps, see `precision.mixed`; `flash` returns the
-    bytes that a graph needs.
+    where it gains and the limits still hold. limits: for which layers may have 4-bit weights and int16 maps, see
+    `precision.mixed`; `flash` returns the bytes that a graph needs.
     """
     real, given = prepare(graph), samples.own_steps()
     used = tuple(map(int, evenly(count, len(samples))))
@@ -91,20 +93,28 @@ def quantise(
         other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
         best, reached = (other, now) if now > reached else (best, reached)
-    precision = None
+    precision, measures, broke = None, None, list[str]()
     if limits is not None:
-        precision = _precise(best, samples, used, limits, flash=flash, progress=progress)
+        measures = _measures(best[0], samples, used, limits, flash=flash, progress=progress)
+        precision = mixed(best[0], best[2], limits, measures, progress)
         best = best[0], precision.graph, best[2]
         reached = sqnr(best[0], best[1], few) if correct_bias or adaptive_rounding else 0.0
+
+    def improved(small: Graph, what: str) -> tuple[Graph, float]:
+        """Return the better graph, of those that keep the limits, and its signal to noise on the few samples."""
+        gains[what] = (now := sqnr(best[0], small, few)) - reached
+        if now > reached and limits is not None and measures is not None and not keeps(small, limits, measures):
+            broke.append(what)
+        return (small, now) if now > reached and what not in broke else (best[1], reached)
+
     if adaptive_rounding:
         small = rounded(best[0], best[1], picked(real, _apart(inputs, few), 8, MEASURED), progress)
-        gains["adaptive rounding"] = (now := sqnr(best[0], small, few)) - reached
-        best, reached = ((best[0], small, best[2]), now) if now > reached else (best, reached)
+        small, reached = improved(small, "adaptive rounding")
+        best = best[0], small, best[2]
     if correct_bias:
-        small = corrected(best[0], best[1], few)
-        gains["corrected biases"] = (now := sqnr(best[0], small, few)) - reached
-        best = (best[0], small, best[2]) if now > reached else best
-    return Quantised(*best, used, gains, precision)
+        small, _ = improved(corrected(best[0], best[1], few), "corrected biases")
+        best = best[0], small, best[2]
+    return Quantised(*best, used, gains, precision, tuple(broke))
 
 
 def _apart(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> dict[str, Array]:
@@ -114,17 +124,16 @@ def _apart(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> dict[str, A
     return {name: array[others] if len(others) >= LEARNED else array for name, array in inputs.items()}
 
 
-def _precise(
-    plain: tuple[Graph, Graph, Calibration],
+def _measures(
+    real: Graph,
     samples: Samples,
     used: Sequence[int],
     limits: PrecisionLimits,
     *,
     flash: Callable[[Graph], int],
     progress: Progress,
-) -> Mixed:
-    """Return the graph that keeps the limits; those of quality are measured on all samples."""
-    real, _, calibration = plain
+) -> Measures:
+    """Return how layers are weighed, and how limits are measured: those of quality on all samples."""
     ranging = samples.batch(used)
     if limits.accuracy_drop is not None and (samples.labels is None or not has_classes(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is no classifier"
@@ -134,8 +143,7 @@ def _precise(
         near = fidelity(real, graph, samples, progress)
         return near.sqnr_db, 0.0 if near.accuracy is None else 100 * (near.accuracy[0] - near.accuracy[1])
 
-    weighed = picked(real, ranging, 4 * len(real.ops), WEIGHED)
-    return mixed(real, calibration, limits, Measures(weighed, ranging, flash, quality), progress)
+    return Measures(picked(real, ranging, 4 * len(real.ops), WEIGHED), ranging, flash, quality)
 
 
 def _calibrated(
