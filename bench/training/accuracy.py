@@ -3,7 +3,7 @@
 In: the images (--shared) and the folder of `train.py` (--weights), where scores are kept: what is there is not done again. Out:
 per network and quantiser, on the images that each fold held out: accuracy in float and int8, the loss in points with its paired
 95 % interval, how often the class is the float network's, signal to noise of the scores, and our accuracy less theirs. Ours is
-the accuracy of the emitted C on this machine.
+the accuracy of the emitted C on this machine, with 4-bit weights after training on (--quantisers "ours, 4 bits, trained").
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import numpy as np
 import torch
 from rivals import RIVALS
 from torch import nn
-from train import FOLDS, NETWORKS, SEEDS, as_input, held_out, images, scores, trained
+from torch.nn import functional
+from train import BATCH, FOLDS, NETWORKS, SEEDS, as_input, batches, held_out, images, scores, trained
 
+import tinyweave as tw
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.torch import from_module
@@ -35,6 +37,8 @@ from tinyweave.simulate import compare, host
 ROOT = Path(__file__).resolve().parents[2]
 CALIBRATION = 200  # images
 OURS = {"ours": {}, "ours, improved": {"equalize": True, "correct_bias": True}}
+FOUR_BITS = "ours, 4 bits, trained"
+RATE = 1e-3  # of training on, at its greatest
 HEADS = (
     "network",
     "quantiser",
@@ -75,6 +79,29 @@ def by_c(graph: Graph, values: np.ndarray) -> np.ndarray:
     return as_real(graph.tensors[out], answers).reshape(len(answers), -1)
 
 
+def four_bits(
+    module: nn.Module,
+    calibrating: torch.Tensor,
+    asked: torch.Tensor,
+    *,
+    learnt: torch.Tensor,
+    classes: torch.Tensor,
+    epochs: int,
+) -> np.ndarray:
+    """Return the scores of our form with 4-bit weights, trained on with images drawn as before, computed by its C."""
+    made = tw.prepare_qat(module, asked[:1], calibrating, weight_bits=4)
+    rng, steps = torch.Generator().manual_seed(0), epochs * (len(learnt) // BATCH)
+    optimizer = torch.optim.Adam(made.parameters(), RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(epochs):
+        for pixels, labels in batches(learnt, classes, rng):
+            optimizer.zero_grad()
+            functional.cross_entropy(made(pixels), labels).backward()
+            optimizer.step()
+            schedule.step()
+    return by_c(tw.convert_qat(made).original, last(asked))
+
+
 QUANTISERS: dict[str, Callable[[nn.Module, torch.Tensor, torch.Tensor], np.ndarray]] = {
     **{name: partial(ours, options=options) for name, options in OURS.items()},
     **RIVALS,
@@ -93,8 +120,8 @@ class Run:
 class Store:
     """Scores of networks, one file each, worked out when they are first asked for."""
 
-    def __init__(self, folder: Path, shared: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, shared: Path, epochs: int):
+        self.folder, self.epochs = folder, epochs
         self.pixels, self.labels = images(shared)
 
     def scores(self, quantiser: str, name: str, fold: int, seed: int, module: nn.Module) -> np.ndarray | None:
@@ -105,8 +132,12 @@ class Store:
         out = held_out(self.labels, fold)
         rest = np.random.default_rng(fold).permutation(np.flatnonzero(~out))[:CALIBRATION]
         calibrating, asked = as_input(self.pixels[rest]), as_input(self.pixels[out])
+        quantise = QUANTISERS.get(quantiser)
+        if quantiser == FOUR_BITS:
+            learnt, classes = as_input(self.pixels[~out]), torch.from_numpy(self.labels[~out])
+            quantise = partial(four_bits, learnt=learnt, classes=classes, epochs=self.epochs)
         try:
-            found = scores(module, asked) if quantiser == "float" else QUANTISERS[quantiser](module, calibrating, asked)
+            found = scores(module, asked) if quantise is None else quantise(module, calibrating, asked)
         except ImportError:
             return None
         path.parent.mkdir(exist_ok=True)
@@ -157,15 +188,16 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[*NETWORKS, []], help="some of them; all if left out")
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--quantisers", nargs="+", choices=list(QUANTISERS), default=list(QUANTISERS))
+    parser.add_argument("--quantisers", nargs="+", choices=[*QUANTISERS, FOUR_BITS], default=list(QUANTISERS))
     parser.add_argument("--folds", type=int, default=FOLDS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--epochs", type=int, default=25, help=f"that '{FOUR_BITS}' trains for; it is not among the default")
     options = parser.parse_args()
     if not (options.shared / "data" / "cifar10_fifth").is_dir():
         print(f"no CIFAR images in {options.shared}", file=sys.stderr)
         return 2
     torch.set_num_threads(1)
-    store, done = Store(options.weights, options.shared), dict[str, list[Run]]()
+    store, done = Store(options.weights, options.shared, options.epochs), dict[str, list[Run]]()
     for seed, name, fold in itertools.product(range(options.seeds), options.names or NETWORKS, range(options.folds)):
         run = store.run(name, fold, seed, options.quantisers)
         done.setdefault(name, []).extend([run] if run else [])

@@ -24,7 +24,7 @@ NUMBERS = {"root": math.sqrt(2), "inverse": math.sqrt(0.5), "one": 1.0, "half": 
 X = np.linspace(-4, 4, 24).astype(np.float32).reshape(1, 24)
 
 
-def file(nodes: Nodes, outputs: Sequence[str] = ("y",), as_nodes: bool = False, numbers: dict[str, float] = NUMBERS) -> bytes:
+def file(nodes: Nodes, outputs: Sequence[str] = ("y",), as_nodes: bool = False, numbers: dict[str, Any] = NUMBERS) -> bytes:
     arrays = {name: numpy_helper.from_array(np.array(value, np.float32), name) for name, value in numbers.items()}
     made = [helper.make_node("Constant", [], [name], value=array) for name, array in arrays.items()] if as_nodes else []
     made += [helper.make_node(op, list(given), [out]) for op, given, out in nodes]
@@ -47,6 +47,7 @@ def chain(start: str, end: str, swapped: bool) -> Nodes:
     return [(op, given[::-1] if swapped and op != "Div" else given, out) for op, given, out in nodes]
 
 
+START = chain("div", "x then half", False)[:3]
 ENDS = ("x then half", "half of x first", "x by two first", "half of the sum first", "x then by two")
 
 
@@ -79,9 +80,18 @@ def test_two_in_a_row_are_two() -> None:
         ([*chain("div", "x then half", False)[:3], ("Mul", ("c", "half"), "d"), ("Mul", ("d", "a"), "y")], ("y",), {}),
         (chain("div", "x then half", False)[:4], ("d",), {}),
         ([("Erf", ("x",), "y")], ("y",), {}),
+        (chain("div", "x then half", False), ("y",), {"root": 1.01 * math.sqrt(2)}),
+        (chain("div", "x then half", False), ("y",), {"one": 1.01}),
+        (chain("div", "x then half", False), ("y",), {"half": 0.505}),
+        (chain("div", "half of x first", False), ("y",), {"half": 0.505}),
+        (chain("div", "x then half", False), ("y",), {"root": [math.sqrt(2), *[1.5] * 23]}),  # one per element
+        ([("Sub", ("x", "root"), "a"), *chain("div", "x then half", False)[1:]], ("y",), {}),
+        ([*START, ("Mul", ("c", "half"), "d"), ("Mul", ("d", "half"), "e"), ("Mul", ("e", "x"), "y")], ("y",), {}),
+        ([*START, ("Mul", ("c", "x"), "d"), ("Mul", ("d", "x"), "e"), ("Mul", ("e", "half"), "y")], ("y",), {}),
+        ([*START, ("Mul", ("c", "half"), "d"), ("Mul", ("x", "half"), "e"), ("Mul", ("d", "e"), "y")], ("y",), {}),
     ],
 )
-def test_what_only_looks_like_it_is_refused(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, float]) -> None:
+def test_what_only_looks_like_it_is_refused(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, Any]) -> None:
     with pytest.raises(CompileError, match=r"Erf .*TFLite has no op for it here"):
         from_onnx(file(nodes, outputs, numbers=NUMBERS | numbers), "net")
 
@@ -105,3 +115,29 @@ def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
     assert [op.kind for op in graph.ops] == ["gelu"]
     expected = Net()(torch.from_numpy(X)).numpy()
     np.testing.assert_allclose(ops.run(graph, {graph.inputs[0]: X})[graph.outputs[0]], expected, atol=1e-5)
+
+
+def test_what_only_looks_like_it_in_pytorch_is_refused() -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    from tinyweave.importers.torch import from_module
+
+    class Of(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, function: Any) -> None:
+            super().__init__()
+            self.function = function
+
+        def forward(self, x: Any) -> Any:
+            return self.function(x)
+
+    def changed_between(x: Any) -> Any:
+        y = x * 2
+        half, below = 0.5 * y, 1.0 + torch.erf(y / math.sqrt(2.0))
+        return y.mul_(3) + half * below
+
+    for function in (
+        lambda x: 0.5 * x * torch.add(torch.erf(x / math.sqrt(2.0)), 1, alpha=2),
+        lambda x: 0.5 * x * (1.0 + torch.erf(torch.div(x, math.sqrt(2.0), rounding_mode="floor"))),
+        changed_between,
+    ):
+        with pytest.raises(CompileError, match=r"1 op of the PyTorch model cannot be imported: (erf|div) "):
+            from_module(Of(function), torch.from_numpy(X))
