@@ -49,7 +49,6 @@ from tinyweave.ir import CompileError, Graph
         (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
         (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain is of one plan, not of --pareto"),
         (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out is of one plan, not of --pareto"),
-        (("plan", "{chain}", "--flash", "1k", "--pareto"), "--flash is of one plan, not of --pareto"),
         (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize is of one plan, not of --pareto"),
         (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws what --pareto finds"),
         (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer computes nothing twice"),

@@ -237,6 +237,15 @@ def test_the_front_as_table_json_and_picture(chain: Path, tmp_path: Path, capsys
     assert all(f"  {each['schedule']} " in printed for each in found["schedules"]) and "proved: no plan" in printed
     assert run("plan", chain, "--pareto", "--ram", points[-1]["arena"] - 1) == 1
     assert "does not fit" in capsys.readouterr().out
+    light = found["by_flash"][-1]["constants"]
+    assert light < min(point["constants"] for point in points) and "by Flash" in printed
+    for flash in (light, light - 1):
+        assert run("plan", chain, "--pareto", "--json", "--flash", flash) == (0 if flash == light else 1)
+        tight = json.loads(capsys.readouterr().out)
+        assert {point["constants"] for point in tight["points"]} == {light} and tight["limit_flash"] == flash
+        assert {point["fits"] for point in tight["points"]} == {flash == light}
+        assert run("plan", chain, "--pareto", "--flash", flash) == (0 if flash == light else 1)
+        assert (f"does not fit with {flash:,} B of Flash" in capsys.readouterr().out) == (flash < light)
     assert "leave out --schedule" in bad(capsys, "plan", chain, "--pareto", "--schedule", "layer")
     assert "1.0 or more" in bad(capsys, "plan", chain, "--max-mac-overhead", "0.5")
     assert run("plan", chain, "--max-mac-overhead", "2", "--json") == 0

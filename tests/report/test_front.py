@@ -39,9 +39,9 @@ def model() -> api.results.Model:
 def record(model) -> Record:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(published, "_figures", lambda: {published.fingerprint(model.original): {"figures": [FIGURE, FAR]}})
-        plans, others = api.front(model), api.standing(model)
+        plans, others, by_flash = api.front(model), api.standing(model), api.by_flash(model)
         limits = Limits(8000, None, latency_ms=100, clock_hz=BOARD.clock_hz)
-        return front_record(model, plans, limits, BOARD.core, BOARD, standing=others)
+        return front_record(model, plans, limits, BOARD.core, BOARD, by_flash=[plans[0], *by_flash], standing=others)
 
 
 def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Record) -> None:
@@ -68,8 +68,16 @@ def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Re
 def test_rows_and_lines_say_what_is_known(record: Record) -> None:
     rows = front_rows(record)
     assert rows[0][:5] == ("", "arena, B", "ms", "cycles x", "MACs") and len({len(row) for row in rows}) == 1
-    assert len(rows) == 1 + len(record["points"]) + 4 and [row[0] for row in rows[-4:]] == ["layer", "patch", "msf", "stream2d"]
     has_gap = any(point["gap"] for point in record["points"])
+    by_flash = [row for row in rows if row[0] == "by Flash"]
+    assert [row[-1 - has_gap] for row in by_flash] == [f"{each['constants']:,}" for each in record["by_flash"]] != []
+    assert not any(each in record["points"] for each in record["by_flash"]), "each plan has one row"
+    assert len(rows) == 1 + len(record["points"]) + len(by_flash) + 4 and [row[0] for row in rows[-4:]] == [
+        "layer",
+        "patch",
+        "msf",
+        "stream2d",
+    ]
     assert ("gap, B" in rows[0]) == has_gap == any("with a gap" in line for line in front_lines(record))
     assert any(line.startswith("proved: no plan of these orders") for line in front_lines(record))
     gapped = {**record, "points": [{**record["points"][0], "gap": 1234}]}

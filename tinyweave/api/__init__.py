@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .plans import DEFAULT_CORE as DEFAULT_CORE
     from .plans import OPTIMIZE as OPTIMIZE
     from .plans import ablation as ablation
+    from .plans import by_flash as by_flash
     from .plans import counted as counted
     from .plans import counted_chain as counted_chain
     from .plans import cycles_needed as cycles_needed
@@ -68,7 +69,7 @@ __getattr__ = attributes(
         "advice": "advise",
         "exports": "check_format export_files package",
         "models": "load load_module look_at read streamed with_edges",
-        "plans": "DEFAULT_CORE OPTIMIZE ablation counted counted_chain cycles_needed device_limits explain flash_need "
+        "plans": "DEFAULT_CORE OPTIMIZE ablation by_flash counted counted_chain cycles_needed device_limits explain flash_need "
         "flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "programs": "cascade listening looking play",
         "pruning": "prune",

@@ -159,6 +159,36 @@ def front(
     return made.front(progress)
 
 
+def by_flash(
+    model: Model,
+    limits: Limits | None = None,
+    *,
+    stream_inputs: bool = False,
+    stream_outputs: bool = False,
+    max_mac_overhead: float | None = None,
+    core: str = DEFAULT_CORE,
+    progress: Progress | None = None,
+) -> list[Plan]:
+    """Return plans within the limits of RAM and Flash of which none needs as few constants and as few cycles as another, the
+    fewest cycles first.
+
+    Options as for `front`. They may fill more Flash than TFLite Micro needs.
+    """
+    allowed = limits or Limits(None, None)
+    made = choices(
+        model,
+        "best",
+        replace(allowed, flash=None),
+        stream_inputs=stream_inputs,
+        stream_outputs=stream_outputs,
+        max_mac_overhead=max_mac_overhead,
+        optimize="speed",
+        core=core,
+    )
+    plans = made.by_flash(allowed.ram, progress)
+    return [each for each in plans if allowed.flash is None or constant_bytes(each) <= allowed.flash]
+
+
 def standing(
     model: Model,
     limits: Limits | None = None,

@@ -132,8 +132,7 @@ def plan(
     """
     if picture is not None:
         figure.check_figure(picture.name)
-    of_one = {"--explain": tensor, "--count": count != "live", "--out": out}
-    of_one |= {f"--{name}": chosen[name] for name in ("flash", "optimize")}
+    of_one = {"--explain": tensor, "--count": count != "live", "--out": out, "--optimize": chosen["optimize"]}
     for option, value in of_one.items():
         if pareto and value:
             raise ir.CompileError(f"{option} is of one plan, not of --pareto", "leave out one of them")

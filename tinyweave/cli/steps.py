@@ -140,8 +140,9 @@ def front_of(model: results.Model, board: devices.Device | None, limits: results
     core = board.core if board else api.DEFAULT_CORE
     with progress_bar() as report:
         plans = api.front(model, limits, core=core, progress=report, **options)
+        by_flash = api.by_flash(model, limits, core=core, progress=report, **options)
         others = api.standing(model, limits, core=core, progress=report, **options)
-    return front.front_record(model, plans, limits, core, board, standing=others)
+    return front.front_record(model, plans, limits, core, board, by_flash=by_flash, standing=others)
 
 
 def read_profile(path: Path) -> dict[str, Any]:

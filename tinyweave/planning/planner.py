@@ -16,7 +16,7 @@ from .fuse.schedule import plan_macs
 from .fuse.stages import NEVER, not_by_rows
 from .kernel_choice import Kernels
 from .kernels.cycles import cycles_to_compare
-from .kernels.flash_budget import FlashLimit, OtherFlash, kernel_ladder
+from .kernels.flash_budget import FlashLimit, OtherFlash, constant_bytes, kernel_ladder, most_constants
 from .memories import excess, spread
 from .place.relocation_ops import is_move
 from .plan import Plan
@@ -25,6 +25,7 @@ from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
 from .trade.stage_cycles import StageCycles
 
 MOST_POINTS = 24  # of a front: more are hard to read
+MOST_RUNGS = 6  # of the ladder of kernels, likewise
 SLACK = 0.01  # of the bytes of a path, that its placement may need besides without a look at other paths
 MOST_LAYOUTS = 8  # of paths that should fit and do not when they are laid out
 
@@ -113,9 +114,6 @@ class Choices:
         self.graph, self.schedule, self.overhead = graph, schedule, max_mac_overhead
         self.flash = None if flash is None else FlashLimit(flash, other_flash)
         self.ladder = kernel_ladder(graph, core, reads)
-        # what is estimated of all else is often far too much, so that no usual kernel of the core is given up for its sake
-        usual = next(number for number, rung in enumerate(self.ladder) if not rung[-1].portable_ops)
-        self.lowest = usual if other_flash is None else 0
         self._rungs: dict[int, list[PlanSpace]] = {}
         self._spaces_with = partial(plan_spaces, graph, schedule, memory, streams, overhead=max_mac_overhead, fast=fast)
 
@@ -134,19 +132,14 @@ class Choices:
     def _within_flash(self, choose: Callable[[list[PlanSpace]], Plan]) -> Plan:
         """Return the plan that is chosen with all kernels, or where it does not fit into Flash, with the kernels of the highest
         rung that a bisection finds with which it does; with those of the lowest rung where that does not fit either."""
-        low, high, best = self.lowest, len(self.ladder) - 1, None
+        low, high, best = 0, len(self.ladder) - 1, None
         planned = choose(self.spaces(high))
-        if self.flash is None or (limit := self.flash.bytes) >= self.flash.need(planned) or low == high:
+        if self.flash is None or self.flash.need(planned) <= self.flash.bytes or low == high:
             return planned
-        if self.flash.other is None:
-            best = choose(self.spaces(low))
-            limit = max(limit, self.flash.need(best))
-            if self.flash.need(planned) <= limit:
-                return planned
         while high - low > 1:
             middle = (low + high) // 2
             planned = choose(self.spaces(middle))
-            if self.flash.need(planned) <= limit:
+            if self.flash.need(planned) <= self.flash.bytes:
                 low, best = middle, planned
             else:
                 high = middle
@@ -192,19 +185,34 @@ class Choices:
             plans = self._lighter(plans, self.flash)
         return [check(made) for made in plans]
 
+    def by_flash(self, ram_limit: int | None = None, progress: Progress | None = None) -> list[Plan]:
+        """Return plans of which none needs as few constants in Flash and as few cycles as another, the fewest cycles first.
+
+        They are what `plan` chooses by speed with the kernels of some rungs of the ladder, between which constants rise evenly.
+        """
+        sizes, chosen = [most_constants(self.graph, rung) for rung in self.ladder], list[Plan]()
+        wanted = [sizes[0] + (sizes[-1] - sizes[0]) * number // (MOST_RUNGS - 1) for number in range(MOST_RUNGS)]
+        rungs = {min(range(len(sizes)), key=lambda rung: (abs(sizes[rung] - size), rung)) for size in wanted}
+        for number, rung in enumerate(sorted(rungs, reverse=True)):
+            if progress:
+                progress("plans by Flash", number, len(rungs))
+            limit = NEVER if ram_limit is None else ram_limit
+            chosen.append(_chosen(self.spaces(rung), "speed", byte_limit=limit, checked=False))
+        chosen = [made for made in chosen if ram_limit is None or _bytes(made) <= ram_limit]
+        return [check(made) for made in _undominated(chosen, self._cycles, _constants)]
+
     def _lighter(self, plans: Sequence[Plan], flash: FlashLimit) -> list[Plan]:
         """Return a front in which, for each plan that does not fit into Flash, stands what `plan` gives in as many bytes."""
-        by = self.spaces()[0].space.cycles_of
-        cycles = partial(cycles_to_compare, core=by.core, reads=by.reads)
         lighter = [
             made if flash.need(made) <= flash.bytes else self.plan("speed", ram_limit=_bytes(made), checked=False)
             for made in plans
         ]
-        kept = list[Plan]()
-        for made in sorted(lighter, key=lambda made: (round(cycles(made)), _bytes(made))):
-            if not kept or _bytes(made) < _bytes(kept[-1]):
-                kept.append(made)
-        return kept
+        return _undominated(lighter, self._cycles, _bytes)
+
+    def _cycles(self, plan: Plan) -> int:
+        """Return the cycles by which plans are compared; all need 0 where none are known."""
+        by = self.spaces()[0].space.cycles_of
+        return round(cycles_to_compare(plan, by.core, by.reads)) if by.core else 0
 
     def _front(self, progress: Progress | None) -> list[Plan]:
         """Return the plans of the front with all kernels, not checked."""
@@ -214,7 +222,6 @@ class Choices:
         if not found:
             raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
         plans, by, points = list[Plan](), spaces[0].space.cycles_of, list[_Point]()
-        cycles = partial(cycles_to_compare, core=by.core, reads=by.reads)
         chosen = most_distinct(found, MOST_POINTS)
         for number, each in enumerate(chosen):
             if progress:
@@ -225,7 +232,7 @@ class Choices:
             made = finish(placed, spaces[each.space].channels_once, checked=False)
             if not _works_too_much(self.graph, made, self.overhead) and (not plans or _bytes(made) < _bytes(plans[-1])):
                 # the search takes the cycles of each call as a whole number, so that plans may differ in its eyes alone
-                while by.core and plans and round(cycles(made)) <= round(cycles(plans[-1])):
+                while by.core and plans and self._cycles(made) <= self._cycles(plans[-1]):
                     plans.pop()
                 plans.append(made)
         if not plans:
@@ -350,6 +357,20 @@ def _cycles_of_moves(placed: PlacedLayout, by: StageCycles) -> int:
 def _bytes(plan: Plan) -> int:
     """Return the bytes of a plan's arenas."""
     return sum(plan.arena.values())
+
+
+def _constants(plan: Plan) -> int:
+    """Return the bytes of Flash that the constants of a plan's kernels need."""
+    return constant_bytes(plan.graph, plan.variants)
+
+
+def _undominated(plans: Sequence[Plan], cycles: Callable[[Plan], int], size: Callable[[Plan], int]) -> list[Plan]:
+    """Return the plans of which none needs as few cycles and is as small as another, the fewest cycles first."""
+    kept = list[Plan]()
+    for made in sorted(plans, key=lambda made: (cycles(made), size(made))):
+        if not kept or size(made) < size(kept[-1]):
+            kept.append(made)
+    return kept
 
 
 def _works_too_much(graph: Graph, planned: Plan, overhead: float | None) -> bool:

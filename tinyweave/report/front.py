@@ -36,10 +36,11 @@ def front_record(
     core: str,
     device: Device | None = None,
     *,
+    by_flash: Sequence[Plan] = (),
     standing: Standing | None = None,
 ) -> Record:
-    """Return RAM over cycles, those of a core like `core`, over work where no cycles are known; with the plans of other
-    schedules, by name, or why there is none, and what others have published of the same network."""
+    """Return RAM over cycles, those of a core like `core`, over work where no cycles are known; with plans that trade Flash for
+    cycles, those of other schedules, by name, or why there is none, and what others have published of the same network."""
     like, network_macs = cost_model_core(core), macs(model.graph)
     costs = [cycles_to_compare(plan, like, reads=limits.reads) for plan in plans]
     by_work = not all(costs)
@@ -48,19 +49,22 @@ def front_record(
     def point(plan: Plan) -> Record:
         cost, executed = _work(plan) if by_work else cycles_to_compare(plan, like, reads=limits.reads), sum(plan_macs(plan))
         known = foreseen(plan, device)
+        constants = constant_bytes(plan)
         over = [limits.ram_excess(plan.arena), limits.latency_excess(known["cycles_at_least"])]
+        over += [] if limits.flash is None else [max(0, constants - limits.flash)]
         return {
             "macs": executed,
             "mac_overhead": overhead(executed, network_macs),
             "arena": sum(plan.arena.values()),
             "gap": plan.gap,
-            "constants": constant_bytes(plan),
+            "constants": constants,
             "slowdown": round(cost / unit, 4) if unit else 1.0,
             **known,
             "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
             "layers": [{"step": layer.step, "name": layer.name, "live": layer.live} for layer in plan_layers(plan)],
         }
 
+    points = [point(plan) for plan in plans]
     others = [
         {"schedule": name} | ({"reason": plan.why} if isinstance(plan, CompileError) else point(plan))
         for name, plan in (standing or {}).items()
@@ -76,7 +80,9 @@ def front_record(
         "streamed_outputs": list(plans[0].streamed_outputs),
         "limit": limits.ram,
         "limit_ms": limits.latency_ms,
-        "points": [point(plan) for plan in plans],
+        "limit_flash": limits.flash,
+        "points": points,
+        "by_flash": [each for each in map(point, by_flash) if each not in points],
         "schedules": others,
         "published": [_at_clock(figure, device) for figure in published(model.original)],
     }
@@ -99,23 +105,28 @@ def by_rows(record: Record) -> str:
     return f", {' and '.join(streamed)} by rows" if streamed else ""
 
 
+def front_entries(record: Record) -> list[tuple[str, Record]]:
+    """Return the plans of the front, those that trade Flash for cycles and those of other schedules, each with its label."""
+    others = [(each["schedule"], each) for each in record["schedules"] if "arena" in each]
+    return [*(("", each) for each in record["points"]), *(("by Flash", each) for each in record["by_flash"]), *others]
+
+
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed row per plan of the front and per other schedule: RAM, time, work, constants, what is not proved."""
+    """Return a headed row per plan: RAM, time, work, constants, what is not proved."""
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
-    entries = [*record["points"], *(each for each in record["schedules"] if "arena" in each)]
-    for entry in entries:
+    for label, entry in front_entries(record):
         time, work = entry["latency_ms_at_least"], entry["mac_overhead"]
         rows.append(
             (
-                entry.get("schedule", ""),
+                label,
                 f"{entry['arena']:,}",
                 "-" if time is None else rounded(time),
                 f"{entry['slowdown']:.2f}",
                 f"{entry['macs']:,}",
                 "-" if work is None else f"{work:.3f}",
                 f"{entry['constants']:,}",
-                f"{entry['gap']:,}" if entry["gap"] and "schedule" not in entry else "-",
+                f"{entry['gap']:,}" if entry["gap"] and not label else "-",
             )
         )
     is_empty = [all(row[column] in ("", "-") for row in rows[1:]) for column in range(len(rows[0]))]
@@ -124,7 +135,8 @@ def front_rows(record: Record) -> list[tuple[str, ...]]:
 
 def front_lines(record: Record) -> list[str]:
     """Return what the columns mean, and what of the points is proved."""
-    return [cycles_line(record), *proved_lines(record)]
+    by_flash = ["by Flash: the fastest plans with fewer and fewer constants"] if record["by_flash"] else []
+    return [cycles_line(record), *by_flash, *proved_lines(record)]
 
 
 def cycles_line(record: Record) -> str:
@@ -162,8 +174,9 @@ def published_rows(record: Record) -> list[tuple[str, ...]]:
 
 def verdict_line(record: Record) -> str:
     """Return which plan of the front fits the limits, or how far the nearest is from them; empty without a limit."""
-    points, ram, limit_ms = record["points"], record["limit"], record["limit_ms"]
+    points, ram, limit_ms, flash = record["points"], record["limit"], record["limit_ms"], record["limit_flash"]
     within = [f"in {ram:,} B of RAM"] if ram is not None else []
+    within += [f"with {flash:,} B of Flash"] if flash is not None and any(p["constants"] > flash for p in points) else []
     within += [f"within {limit_ms:g} ms"] if limit_ms is not None else []
     if not within:
         return ""

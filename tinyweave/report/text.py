@@ -32,7 +32,7 @@ from .columns import (
     size,
 )
 from .explanation import explanation_lines
-from .front import by_rows, front_lines, front_rows, published_rows, verdict_line
+from .front import by_rows, front_entries, front_lines, front_rows, published_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT
 from .in_time import stream_rows, stream_title
 from .measured import measured_rows
@@ -202,14 +202,14 @@ def show_stream(out: Console, record: Record) -> None:
 
 def show_front(out: Console, record: Record) -> None:
     """Less RAM for more time: a row per plan, with a bar for its arena; then how others do with the same network."""
-    points, schedules = record["points"], [each for each in record["schedules"] if "arena" in each]
+    labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)
-    lines = beside_bars(rows, frozenset(range(1 if schedules else 0, len(rows[0]))), out.width - 2, ("MACs", "cycles x"))
-    largest, blocks = max(entry["arena"] for entry in [*points, *schedules]), _draws_blocks(out)
+    lines = beside_bars(rows, frozenset(range(1 if labelled[-1][0] else 0, len(rows[0]))), out.width - 2, ("MACs", "cycles x"))
+    largest, blocks = max(entry["arena"] for _, entry in labelled), _draws_blocks(out)
     room = max(MIN_BAR, min(MAX_BAR, out.width - 3 - max(map(len, lines))))
-    for line, entry in zip(lines, (None, *points, *schedules), strict=True):
-        style = "bold" if entry is None else "green" if entry["fits"] else "dim" if "schedule" in entry else ""
+    for line, (label, entry) in zip(lines, (("", None), *labelled), strict=True):
+        style = "bold" if entry is None else "green" if entry["fits"] else "dim" if label else ""
         out.print(Text(f"  {line} {bar(entry['arena'], largest, room, blocks) if entry else ''}".rstrip(), style=style))
     out.print()
     if record["published"]:

@@ -17,9 +17,10 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES
-from tinyweave.planning import OtherFlash, Plan, constant_bytes, plan
+from tinyweave.planning import Choices, OtherFlash, Plan, constant_bytes, plan, to_json
 from tinyweave.planning.kernel_choice import Kernels
-from tinyweave.planning.kernels.flash_budget import kernel_ladder, one_by_one
+from tinyweave.planning.kernels.cycles import cycles_to_compare
+from tinyweave.planning.kernels.flash_budget import kernel_ladder, most_constants, one_by_one
 
 CORE = "cortex-m4"
 ROOMY = "tw_conv_2d_s8_winograd_dsp"
@@ -63,10 +64,26 @@ def test_constants_fit(graph: Graph, flash: int):
     assert constant_bytes(made.graph, made.variants) <= max(flash, least)
 
 
-def test_an_estimate_takes_no_kernel_away(graph: Graph):
-    made = plan(graph, "unfused", core=CORE, flash=0)
-    fastest = plan(graph, "unfused", core=CORE, flash=constant_bytes(graph, made.variants), other_flash=OtherFlash(0))
-    assert made.variants == fastest.variants and any(BY_NAME[name].cores for name in made.variants if name)
+def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):
+    choices = Choices(graph, "unfused", core=CORE)
+    choices.ladder = [rung for rung in choices.ladder if not any(kernels.flash_heavy for kernels in rung)]
+    for aim in ("balanced", "speed"):
+        others = choices.plan(aim)
+        made = plan(graph, "unfused", core=CORE, aim=aim, flash=constant_bytes(others.graph, others.variants))
+        assert to_json(made) == to_json(others) and any(BY_NAME[name].cores for name in made.variants if name)
+
+
+def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
+    """The first is the fastest of all, the last has no kernel with more constants than others."""
+    plans = Choices(graph, core=CORE).by_flash()
+    needs = [(cycles_to_compare(made, CORE), constant_bytes(made.graph, made.variants)) for made in plans]
+    assert len(plans) > 2 and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(needs))
+    free = plan(graph, core=CORE, aim="speed")
+    assert needs[0] == (cycles_to_compare(free, CORE), constant_bytes(free.graph, free.variants))
+    assert needs[-1][1] <= most_constants(graph, kernel_ladder(graph, CORE)[0])
+    ram = sum(plans[0].arena.values()) - 4
+    within = Choices(graph, core=CORE).by_flash(ram)
+    assert within and all(sum(made.arena.values()) <= ram for made in within)
 
 
 def test_the_code_of_every_kernel_was_measured():
@@ -99,12 +116,6 @@ def allowed(graph: Graph, rung: list[Kernels]) -> list[set[str]]:
     return [set(names) for names in zip(*(one_by_one(graph, kernels) for kernels in rung), strict=True)]
 
 
-def most(graph: Graph, rung: list[Kernels]) -> list[int]:
-    """The most constants that each op may keep."""
-    ops = zip(graph.ops, allowed(graph, rung), strict=True)
-    return [max(BY_NAME[name].flash(graph, op) if name else 0 for name in names) for op, names in ops]
-
-
 @pytest.mark.parametrize("core", [CORE, "cortex-m7", "cortex-m55", "cortex-m0", ""])
 def test_each_rung_of_the_ladder_allows_all_that_is_below_it(graph: Graph, core: str):
     ladder = kernel_ladder(graph, core)
@@ -112,8 +123,9 @@ def test_each_rung_of_the_ladder_allows_all_that_is_below_it(graph: Graph, core:
     for low, high in pairwise(ladder):
         steps = list(zip(allowed(graph, low), allowed(graph, high), strict=True))
         assert all(below <= above for below, above in steps) and any(below < above for below, above in steps)
-    portable = most(graph, [Kernels()])
-    assert most(graph, ladder[0]) == portable  # the core's kernel where it keeps no more
+    assert most_constants(graph, ladder[0]) == constant_bytes(
+        graph, one_by_one(graph, Kernels())
+    )  # the core's kernel where it keeps no more
     usual, last = one_by_one(graph, Kernels(core)), allowed(graph, ladder[-1])
     assert all(name in names for name, names in zip(usual, last, strict=True))
 
@@ -126,7 +138,7 @@ def test_the_ladder_goes_by_cycles_per_byte(graph: Graph):
     lean = [frozenset[str]().union(*(kernels.lean for kernels in rung)) for rung in ladder]
     assert [len(names) for names in rungs[-4:]] == [0, 1, 2, 3] and set(lean[-4:]) == {convolutions}
     assert not any(lean[:-4]) and not any(kernels.portable_ops for kernels in ladder[-5])
-    more = [sum(most(graph, rung)) for rung in ladder[-4:]]
+    more = [most_constants(graph, rung) for rung in ladder[-4:]]
     assert [b - a for a, b in pairwise(more)] == sorted(b - a for a, b in pairwise(more))
 
 

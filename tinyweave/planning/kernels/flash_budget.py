@@ -47,12 +47,15 @@ class FlashLimit(NamedTuple):
     def need(self, plan: Plan) -> int:
         """Return the bytes of Flash that a plan needs: its constants and all else.
 
-        Code that was not measured is estimated as that of whole files, of which a linker leaves out much.
+        Code that was not measured is estimated as that of whole files, of which a linker leaves out much. So where nothing was
+        measured, it only counts for plans with kernels that keep many more constants: no others are given up for its sake.
         """
-        names, known = {*plan.variants} - {""}, self.other.kernels if self.other is not None else frozenset[str]()
-        code = code_bytes(names | known) - code_bytes(known) if known is not None else 0
-        other = LAYER_BYTES * len(plan.graph.ops) if self.other is None else self.other.bytes
-        return constant_bytes(plan.graph, plan.variants) + code + other
+        constants, names = constant_bytes(plan.graph, plan.variants), {*plan.variants} - {""}
+        if self.other is None:
+            is_heavy = any(BY_NAME[name].flash_heavy for name in names)
+            return constants + (code_bytes(names) + LAYER_BYTES * len(plan.graph.ops) if is_heavy else 0)
+        known = names if self.other.kernels is None else self.other.kernels
+        return constants + self.other.bytes + code_bytes(names | known) - code_bytes(known)
 
 
 def code_range(plan: Plan, core: str) -> tuple[int, int]:
@@ -105,6 +108,12 @@ def kernel_ladder(graph: Graph, core: str, reads: FlashReads | None = None) -> l
     sets += [[fast, *last]] if lean else []
     sets += [[fast, fast._replace(flash_heavy=frozenset(paying[: count + 1])), *last] for count in range(len(paying))]
     return [[FOR_ALL, *each] for each in sets]
+
+
+def most_constants(graph: Graph, kernels: Sequence[Kernels]) -> int:
+    """Return the most bytes of constants that the ops of a graph may keep with one of these kernels each."""
+    choices = zip(graph.ops, *(one_by_one(graph, each) for each in kernels), strict=True)
+    return sum(max(BY_NAME[name].flash(graph, op) if name else 0 for name in names) for op, *names in choices)
 
 
 def without_scratch(graph: Graph, core: str) -> frozenset[str]:
