@@ -14,13 +14,14 @@ from tinyweave import toolchain
 from tinyweave.ir import CompileError
 from tinyweave.simulate import emulated
 from tinyweave.tasks.features import QUIETEST, STEPS, LogMel, log_mel
+from tinyweave.tasks.wake_word import wake_word_mel
 
 MAIN = """
 #include <stdio.h>
 #include "log_mel.h"
 int main(void)
 {
-    int16_t samples[LOG_MEL_FRAME];
+    int16_t samples[LOG_MEL_SAMPLES];
     int32_t scratch[LOG_MEL_FRAME];
     int8_t features[LOG_MEL_FEATURES];
     while (fread(samples, sizeof samples, 1, stdin) == 1) {
@@ -106,7 +107,7 @@ def test_an_emulated_core_gives_the_same_bytes(setting: LogMel, core: str, tmp_p
     assert done.outputs[0] == setting.of(frames)[:, 0].tobytes()
 
 
-@pytest.mark.parametrize("setting", [*SETTINGS, *MFCC], ids=LogMel.text)
+@pytest.mark.parametrize("setting", [*SETTINGS, *MFCC, wake_word_mel(0.0037)], ids=LogMel.text)
 def test_c_gives_the_same_bytes(setting: LogMel, tmp_path: Path) -> None:
     for name, text in {**setting.c_files(), "main.c": MAIN}.items():
         (tmp_path / name).write_text(text)
@@ -125,7 +126,8 @@ def test_c_gives_the_same_bytes(setting: LogMel, tmp_path: Path) -> None:
     flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
     toolchain.compile_c(toolchain.host(), [*flags, tmp_path / "main.c", tmp_path / "log_mel.c", "-o", program])
     frames = sounds(300, setting.frame)
-    done = subprocess.run([program], input=frames.tobytes(), capture_output=True, check=True)
+    given = np.pad(frames, ((0, 0), (setting.before, 0)))
+    done = subprocess.run([program], input=given.tobytes(), capture_output=True, check=True)
     np.testing.assert_array_equal(np.frombuffer(done.stdout, np.int8).reshape(len(frames), -1), setting.of(frames)[:, 0])
 
 

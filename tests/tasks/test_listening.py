@@ -14,6 +14,7 @@ from cases.strict import c99
 from tinyweave import toolchain
 from tinyweave.tasks.features import LogMel, log_mel
 from tinyweave.tasks.listening import c_files, detections, windows
+from tinyweave.tasks.wake_word import WakeWordMel, wake_word_mel
 
 FRAMES, STEPS = 7, 4
 LISTEN = "#include <stdint.h>\nint32_t listen(const int16_t *, int32_t);\n"
@@ -77,7 +78,17 @@ def scores_of(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.where(rng.integers(0, 5, (count, 1)) == 0, scores[:, :1], scores).astype(np.int8)
 
 
-@pytest.mark.parametrize("setting", [log_mel(16000), LogMel(8000, 64, 64, 8, 0, 4000), LogMel(8000, 64, 100, 8, 0, 4000, 5)])
+RINGS = [
+    log_mel(16000),
+    LogMel(8000, 64, 64, 8, 0, 4000),
+    LogMel(8000, 64, 100, 8, 0, 4000, 5),
+    wake_word_mel(0.0037),
+    WakeWordMel(8000, 256, 256, 8, 0, 4000),
+    WakeWordMel(8000, 256, 300, 8, 0, 4000),
+]
+
+
+@pytest.mark.parametrize("setting", RINGS)
 def test_the_ring_and_the_smoothing_in_c_are_those_of_python(setting: LogMel, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for name, text in {**setting.c_files(), **c_files(), "main.c": MAIN}.items():

@@ -17,19 +17,26 @@ MOST_BYTES = 10_000_000  # of a photograph's file, where nothing else is said
 LARGEST = (1 << 31) - 1
 
 
-def listening(package: Package, beside: Mapping[str, str], *, every: int, steps: int, threshold: int, pause: int) -> Package:
+def listening(
+    package: Package, beside: Mapping[str, str], *, every: int, steps: int, threshold: int, pause: int, words: int | None = None
+) -> Package:
     """Return a package whose program reads a wav file and prints the class of every few frames, and which words it heard.
 
     beside: the C of features, ring, smoothing and wav files. every: frames from one inference to the next. steps, threshold,
-    pause: of the smoothing, in inferences; the threshold is of the network's int8 scores.
+    pause: of the smoothing, in inferences; the threshold is of the network's int8 scores. words: how many of the first classes
+    are words, all if None; the others are never heard.
     """
-    numbers = {"every": every, "steps": steps, "threshold": threshold, "pause": pause}
-    for name, value in numbers.items():
-        least = {"threshold": -128, "pause": 0}.get(name, 1)
-        if not least <= value <= (127 if name == "threshold" else LARGEST):
-            raise CompileError(f"{name} cannot be {value}", f"give at least {least}")
     _check_one(package)
-    name = package.models[0].name
+    name, graph = package.models[0].name, package.models[0].plan.graph
+    classes = graph.tensors[graph.outputs[0]].elements
+    words = classes if words is None else words
+    if not 1 <= words <= classes:
+        raise CompileError(f"{words} of {classes} classes cannot be words", f"give 1 to {classes}")
+    numbers = {"every": every, "steps": steps, "threshold": threshold, "pause": pause, "words": words}
+    for key, value in numbers.items():
+        least = {"threshold": -128, "pause": 0}.get(key, 1)
+        if not least <= value <= (127 if key == "threshold" else LARGEST):
+            raise CompileError(f"{key} cannot be {value}", f"give at least {least}")
     is_streamed = bool(package.models[0].plan.streamed_inputs)
     copied = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
     streamed = f"    const {name}_io io = {{.read_rows = log_mel_ring_rows, .user = &ring}};"

@@ -3,6 +3,7 @@
 A frame is weighted by a Hann window, its spectrum taken (a real transform of 2n values by a complex one of n), power summed in
 triangular bands of the mel scale, and its logarithm rounded to eighths of a doubling. No value needs more than 63 bits. MFCC
 (Davis and Mermelstein, 10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of these features.
+`wake_word.py` has features of the same kind with other numbers, which networks of others were trained on.
 """
 
 from __future__ import annotations
@@ -41,6 +42,16 @@ class LogMel:
     highest: float
     coefficients: int = 0
 
+    weight_bits, log_bits = WEIGHT_BITS, LOG_BITS
+    emphasis_bits = 0  # if any, (1 - 2^-bits) of the sample before is taken from each sample
+    fraction_bits = 0  # of a step of a feature, which is cut off toward 0
+    doubling, quietest = STEPS, QUIETEST  # fractions of steps per doubling of power; the logarithm that is -128, in these
+
+    @property
+    def before(self) -> int:
+        """Return how many samples before a frame its features depend on."""
+        return int(self.emphasis_bits > 0)
+
     @property
     def per_frame(self) -> int:
         """Return how many features a frame has."""
@@ -66,6 +77,11 @@ class LogMel:
         return np.round(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits).astype(np.int64)
 
     @property
+    def window_bits(self) -> int:
+        """Return by how many bits samples under the window are shifted down."""
+        return WINDOW_BITS + self.emphasis_bits - self.guard_bits
+
+    @property
     def guard_bits(self) -> int:
         """Return by how many bits values are finer than samples until their power is taken."""
         return max(0, 14 - self.frame.bit_length())
@@ -88,45 +104,49 @@ class LogMel:
     @cached_property
     def filters(self) -> list[tuple[int, Ints]]:
         """Return per band its first bin and its weights from there on; a band narrower than a bin has the bin nearest to it."""
-        edges = _hertz(np.linspace(_mel(self.lowest), _mel(self.highest), self.bands + 2)) * self.frame / self.rate
+        edges = _hertz(np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2)) * self.frame / self.rate
         bins = np.arange(self.frame // 2)
         filters = []
         for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
             shape = np.minimum((bins - left) / (middle - left), (right - bins) / (right - middle))
-            weights = np.round(np.clip(shape, 0, 1) * 2**WEIGHT_BITS).astype(np.int64)
+            weights = np.round(np.clip(shape, 0, 1) * 2**self.weight_bits).astype(np.int64)
             used = np.flatnonzero(weights)
             if not used.size:
-                filters.append((round(float(middle)), np.array([2**WEIGHT_BITS])))
+                filters.append((round(float(middle)), np.array([2**self.weight_bits])))
             else:
                 filters.append((int(used[0]), weights[used[0] : used[-1] + 1]))
         return filters
 
     @cached_property
     def logarithms(self) -> Ints:
-        """Return STEPS times the logarithm to the base of 2 of 1 .. 2, by the mantissa's first bits."""
-        mantissas = 1 + (np.arange(2**LOG_BITS) + 0.5) / 2**LOG_BITS
-        return np.round(STEPS * np.log2(mantissas)).astype(np.int64)
+        """Return `doubling` times the logarithm to the base of 2 of 1 .. 2, by the mantissa's first bits."""
+        mantissas = 1 + (np.arange(2**self.log_bits) + 0.5) / 2**self.log_bits
+        return np.round(self.doubling * np.log2(mantissas)).astype(np.int64)
 
     def of(self, samples: NDArray[np.int16]) -> NDArray[np.int8]:
         """Return the features [..., frames, bands] of recordings [..., samples]."""
         count = self.frames(samples.shape[-1])
         if not count:
             raise CompileError(f"{samples.shape[-1]} samples hold no frame", f"give at least {self.frame}")
-        starts = self.hop * np.arange(count)
-        frames = samples[..., starts[:, None] + np.arange(self.frame)].reshape(-1, self.frame)
+        starts, length = self.hop * np.arange(count), self.before + self.frame
+        known = np.concatenate([np.zeros((*samples.shape[:-1], self.before), samples.dtype), samples], axis=-1)
+        frames = known[..., starts[:, None] + np.arange(length)].reshape(-1, length)
         features = [self._features(frames[first : first + BATCH]) for first in range(0, len(frames), BATCH)]
         return np.concatenate(features).reshape(*samples.shape[:-1], count, self.per_frame)
 
     def _features(self, frames: NDArray[np.int16]) -> NDArray[np.int8]:
-        weighted = _rounded(frames.astype(np.int64) * self.window, WINDOW_BITS - self.guard_bits)
+        values = frames.astype(np.int64)
+        if self.emphasis_bits:
+            values = (values[:, 1:] << self.emphasis_bits) - values[:, :-1] * (2**self.emphasis_bits - 1)
+        weighted = _rounded(values * self.window, self.window_bits)
         power = self._power(weighted) >> 2 * self.guard_bits
         energy = np.stack([power[:, first : first + len(w)] @ w for first, w in self.filters], axis=1)
         exponent = np.frexp(np.maximum(energy, 1).astype(np.float64))[1].astype(np.int64) - 1
         exponent -= (np.left_shift(np.int64(1), exponent) > energy) & (energy > 0)  # a double rounds up to a power of two
-        below = np.maximum(exponent - LOG_BITS, 0), np.maximum(LOG_BITS - exponent, 0)
-        mantissa = np.left_shift(np.right_shift(np.maximum(energy, 1), below[0]), below[1]) - 2**LOG_BITS
-        features = STEPS * exponent + self.logarithms[mantissa] - QUIETEST - 128
-        features = np.clip(features, -128, 127)
+        below = np.maximum(exponent - self.log_bits, 0), np.maximum(self.log_bits - exponent, 0)
+        mantissa = np.left_shift(np.right_shift(np.maximum(energy, 1), below[0]), below[1]) - 2**self.log_bits
+        fractions = self.doubling * exponent + self.logarithms[mantissa] - self.quietest - (128 << self.fraction_bits)
+        features = np.clip(np.sign(fractions) * (np.abs(fractions) >> self.fraction_bits), -128, 127)
         if self.coefficients:
             features = np.clip(_rounded(features @ self.terms.T, self.cosine_bits), -128, 127)
         return np.asarray(features, np.int8)
@@ -160,12 +180,15 @@ class LogMel:
             "FRAME": self.frame,
             "HOP": self.hop,
             "BANDS": self.bands,
-            "WINDOW_BITS": WINDOW_BITS - self.guard_bits,
+            "SAMPLES": self.before + self.frame,
+            "EMPHASIS_BITS": self.emphasis_bits,
+            "WINDOW_BITS": self.window_bits,
             "GUARD_BITS": self.guard_bits,
             "TWIDDLE_BITS": TWIDDLE_BITS,
-            "LOG_BITS": LOG_BITS,
-            "STEPS": STEPS,
-            "QUIETEST": QUIETEST,
+            "LOG_BITS": self.log_bits,
+            "FRACTION_BITS": self.fraction_bits,
+            "DOUBLING": self.doubling,
+            "QUIETEST": self.quietest,
             "COEFFICIENTS": self.coefficients,
             "FEATURES": self.per_frame,
         }
@@ -176,7 +199,7 @@ class LogMel:
             ("uint16_t", "first_bins", np.array(firsts)),
             ("uint16_t", "bins", np.array([len(w) for _, w in self.filters])),
             ("uint16_t", "weights", weights),
-            ("uint8_t", "logarithms", self.logarithms),
+            ("uint8_t" if self.doubling < 256 else "uint16_t", "logarithms", self.logarithms),
         )
         if self.coefficients:
             sizes["COSINE_BITS"] = self.cosine_bits
@@ -208,7 +231,7 @@ def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20
     return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2), coefficients)
 
 
-def _mel(hertz: float) -> float:
+def mel(hertz: float) -> float:
     return float(2595 * np.log10(1 + hertz / 700))
 
 

@@ -22,14 +22,24 @@ static Complex turned(Complex value, int32_t k)
     return result;
 }
 
+/* A sample under the window, 2^LOG_MEL_GUARD_BITS times as large. */
+static int32_t weighted(const int16_t *samples, int32_t n)
+{
+#if LOG_MEL_EMPHASIS_BITS /* less most of the sample before it */
+    const int64_t value = samples[n + 1] * (1 << LOG_MEL_EMPHASIS_BITS) - samples[n] * ((1 << LOG_MEL_EMPHASIS_BITS) - 1);
+#else
+    const int32_t value = samples[n];
+#endif
+    return (int32_t)((value * tw_log_mel_window[n] + (1 << (LOG_MEL_WINDOW_BITS - 1))) >> LOG_MEL_WINDOW_BITS);
+}
+
 /* The samples under the window, the even ones real and the odd ones imaginary, in the order that the transform takes them in. */
 static void load(const int16_t *samples, Complex *values)
 {
     int32_t reversed = 0;
     for (int32_t n = 0; n < HALF; n++) {
-        int32_t half = 1 << (LOG_MEL_WINDOW_BITS - 1), first = 2 * reversed;
-        values[n].real = (samples[first] * tw_log_mel_window[first] + half) >> LOG_MEL_WINDOW_BITS;
-        values[n].imaginary = (samples[first + 1] * tw_log_mel_window[first + 1] + half) >> LOG_MEL_WINDOW_BITS;
+        values[n].real = weighted(samples, 2 * reversed);
+        values[n].imaginary = weighted(samples, 2 * reversed + 1);
         int32_t bit = HALF >> 1;
         for (; reversed & bit; bit >>= 1)
             reversed ^= bit;
@@ -63,7 +73,7 @@ static int64_t power(const Complex *values, int32_t k)
     return (real * real + imaginary * imaginary) >> (2 * LOG_MEL_GUARD_BITS);
 }
 
-/* LOG_MEL_STEPS times the logarithm to the base of 2, that of 0 as that of 1. */
+/* LOG_MEL_DOUBLING times the logarithm to the base of 2, that of 0 as that of 1. */
 static int32_t logarithm(int64_t value)
 {
     uint64_t rest = value > 0 ? (uint64_t)value : 1;
@@ -72,7 +82,7 @@ static int32_t logarithm(int64_t value)
         exponent++;
     uint64_t mantissa = exponent >= LOG_MEL_LOG_BITS ? rest >> (exponent - LOG_MEL_LOG_BITS)
                                                      : rest << (LOG_MEL_LOG_BITS - exponent);
-    return LOG_MEL_STEPS * exponent + tw_log_mel_logarithms[mantissa - (1u << LOG_MEL_LOG_BITS)];
+    return LOG_MEL_DOUBLING * exponent + tw_log_mel_logarithms[mantissa - (1u << LOG_MEL_LOG_BITS)];
 }
 
 static int8_t clipped(int32_t value)
@@ -95,7 +105,8 @@ void log_mel(const int16_t *samples, int32_t *scratch, int8_t *features)
         int64_t energy = 0;
         for (int32_t bin = 0; bin < tw_log_mel_bins[band]; bin++)
             energy += power(values, tw_log_mel_first_bins[band] + bin) * *weight++;
-        bands[band] = clipped(logarithm(energy) - LOG_MEL_QUIETEST - 128);
+        const int32_t fractions = logarithm(energy) - LOG_MEL_QUIETEST - (128 << LOG_MEL_FRACTION_BITS);
+        bands[band] = clipped(fractions / (1 << LOG_MEL_FRACTION_BITS)); /* toward 0 */
     }
 #if LOG_MEL_COEFFICIENTS
     const int16_t *term = tw_log_mel_terms;

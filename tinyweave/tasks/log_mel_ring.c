@@ -7,7 +7,9 @@ void log_mel_ring_begin(log_mel_ring *ring, int8_t *features, int32_t frames)
 {
     ring->features = features;
     ring->frames = frames;
-    ring->oldest = ring->filled = ring->skipped = 0;
+    ring->oldest = ring->skipped = 0;
+    ring->filled = LOG_MEL_SAMPLES - LOG_MEL_FRAME;
+    ring->samples[0] = 0; /* what was before the first sample */
 #if LOG_MEL_COEFFICIENTS /* of silence all but the first, the mean of its bands, are 0 */
     memset(features, 0, (size_t)frames * LOG_MEL_FEATURES);
     for (int32_t i = 0; i < frames; ++i) {
@@ -21,19 +23,19 @@ void log_mel_ring_begin(log_mel_ring *ring, int8_t *features, int32_t frames)
 int32_t log_mel_ring_push(log_mel_ring *ring, const int16_t *samples, int32_t count, int32_t *is_new)
 {
     const int32_t passed = ring->skipped < count ? ring->skipped : count;
-    const int32_t missing = LOG_MEL_FRAME - ring->filled, rest = count - passed;
+    const int32_t missing = LOG_MEL_SAMPLES - ring->filled, rest = count - passed;
     const int32_t taken = rest < missing ? rest : missing;
     ring->skipped -= passed;
     memcpy(ring->samples + ring->filled, samples + passed, (size_t)taken * sizeof *samples);
     ring->filled += taken;
-    *is_new = ring->filled == LOG_MEL_FRAME;
+    *is_new = ring->filled == LOG_MEL_SAMPLES;
     if (*is_new) {
-        const int32_t kept = LOG_MEL_FRAME > LOG_MEL_HOP ? LOG_MEL_FRAME - LOG_MEL_HOP : 0;
+        const int32_t kept = LOG_MEL_SAMPLES > LOG_MEL_HOP ? LOG_MEL_SAMPLES - LOG_MEL_HOP : 0;
         log_mel(ring->samples, ring->scratch, ring->features + ring->oldest * LOG_MEL_FEATURES);
         ring->oldest = (ring->oldest + 1) % ring->frames;
-        memmove(ring->samples, ring->samples + LOG_MEL_FRAME - kept, (size_t)kept * sizeof *samples);
+        memmove(ring->samples, ring->samples + LOG_MEL_SAMPLES - kept, (size_t)kept * sizeof *samples);
         ring->filled = kept;
-        ring->skipped = LOG_MEL_HOP > LOG_MEL_FRAME ? LOG_MEL_HOP - LOG_MEL_FRAME : 0;
+        ring->skipped = LOG_MEL_HOP > LOG_MEL_SAMPLES ? LOG_MEL_HOP - LOG_MEL_SAMPLES : 0;
     }
     return passed + taken;
 }

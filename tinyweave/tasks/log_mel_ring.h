@@ -14,7 +14,7 @@ typedef struct {
     int8_t *features;
     int32_t frames, oldest;          /* the row that is overwritten next */
     int32_t filled, skipped;         /* samples that are there; samples to pass over, where a hop is longer than a frame */
-    int16_t samples[LOG_MEL_FRAME];
+    int16_t samples[LOG_MEL_SAMPLES];
     int32_t scratch[LOG_MEL_FRAME];
 } log_mel_ring;
 

@@ -14,6 +14,7 @@
 enum {
     FRAMES = @{NAME}_INPUT_0_DIM_1,
     CLASSES = @{NAME}_OUTPUT_0_ELEMENTS,
+    WORDS = @{words},         /* classes that may be heard, the first ones */
     EVERY = @{every},         /* frames from one inference to the next */
     STEPS = @{steps},         /* inferences whose mean decides */
     THRESHOLD = @{threshold}, /* of the mean score */
@@ -25,8 +26,8 @@ enum {
 #error "these are not the features that the network takes"
 #endif
 
-@{arena}static int8_t features[FRAMES * LOG_MEL_FEATURES], last[STEPS * CLASSES];
-static int32_t sums[CLASSES];
+@{arena}static int8_t features[FRAMES * LOG_MEL_FEATURES], last[STEPS * WORDS];
+static int32_t sums[WORDS];
 static log_mel_ring ring;
 static smoothing heard;
 
@@ -73,7 +74,7 @@ int main(void)
         return 1;
     }
     log_mel_ring_begin(&ring, features, FRAMES);
-    smoothing_begin(&heard, last, sums, CLASSES, STEPS);
+    smoothing_begin(&heard, last, sums, WORDS, STEPS);
     for (int32_t frame = 0; rest >= (int64_t)sizeof *samples;) {
         const int32_t wanted = rest < (int64_t)sizeof samples ? (int32_t)rest : (int32_t)sizeof samples;
         const int32_t bytes = wav_read(read_file, NULL, samples, wanted), count = bytes / (int32_t)sizeof *samples;

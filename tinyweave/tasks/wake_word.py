@@ -1,0 +1,72 @@
+"""The features of MLPerf Tiny's streaming wake word, in integers. In: 16 kHz samples. Out: int8 [frames, 40].
+
+Each 32 ms the log-mel bands of 64 ms: (52 dB + 10 log10(power)) / 64, of 0 .. 1, with pre-emphasis by 1 - 2^-5 and a Hamming
+window, as github.com/mlcommons/tiny (benchmark/training/streaming_wakeword) computes them in floats. That code casts values
+above 127 to int8, of which C says nothing; here they are 127.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..ir import CompileError
+from .features import WINDOW_BITS, Ints, LogMel, mel
+
+RATE, FRAME, HOP, BANDS = 16_000, 1024, 512, 40
+LOUDEST_DB, OFFSET_DB = 64.0, 52.0
+FRACTION_BITS = 12
+LARGEST_DOUBLING = 1 << 16  # fractions of steps, which the table of logarithms holds
+
+
+@dataclass(frozen=True)
+class WakeWordMel(LogMel):
+    """step: what one step of the network's int8 input stands for."""
+
+    step: float = 1 / 256
+
+    weight_bits, log_bits, emphasis_bits, fraction_bits = 10, 8, 5, FRACTION_BITS
+
+    @property
+    def doubling(self) -> int:  # type: ignore[override]
+        return round(self._steps(10 * np.log10(2)) * 2**FRACTION_BITS)
+
+    @property
+    def quietest(self) -> int:  # type: ignore[override]
+        """Return the logarithm of the energy whose power is -52 dB: of samples 2^15 times, of the spectrum twice as large."""
+        energy_bits = self.weight_bits + 2 + 2 * WINDOW_BITS + np.log2(self.frame)
+        return round((self._steps(10 * np.log10(2)) * energy_bits - self._steps(OFFSET_DB)) * 2**FRACTION_BITS)
+
+    def _steps(self, decibels: float) -> float:
+        return float(decibels / LOUDEST_DB / self.step)
+
+    @cached_property
+    def window(self) -> Ints:
+        """Return a Hamming window whose ends are alike."""
+        phase = 2 * np.pi * np.arange(self.frame) / (self.frame - 1)
+        return np.round((0.54 - 0.46 * np.cos(phase)) * (2**WINDOW_BITS - 1)).astype(np.int64)
+
+    @cached_property
+    def filters(self) -> list[tuple[int, Ints]]:
+        """Return per band its first bin and its weights: triangles on the mel scale."""
+        edges = np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2)
+        bins = np.array([mel(k * self.rate / self.frame) for k in range(self.frame // 2)])
+        filters = []
+        for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
+            shape = np.minimum((bins - left) / (middle - left), (right - bins) / (right - middle))
+            weights = np.round(np.clip(shape, 0, 1) * 2**self.weight_bits).astype(np.int64)
+            used = np.flatnonzero(weights)
+            filters.append((int(used[0]), weights[used[0] : used[-1] + 1]))
+        return filters
+
+
+def wake_word_mel(step: float) -> WakeWordMel:
+    """Return the features for a network whose input has this scale; its zero point must be -128."""
+    made = WakeWordMel(RATE, FRAME, HOP, BANDS, 0.0, RATE / 2, step=step)
+    if not 0 < step < 1 or made.doubling >= LARGEST_DOUBLING:
+        raise CompileError(
+            f"a network's input of {step:g} a step is no log-mel of 0 .. 1", "give a network that was trained on it"
+        )
+    return made
