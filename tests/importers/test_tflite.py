@@ -157,6 +157,13 @@ def test_every_kind_is_in_the_table_of_the_schema() -> None:
     assert set(OPS) - set(WITHOUT_VALUE) == set(SPECS)
 
 
+def test_a_kind_with_a_table_of_its_own_name_in_the_schema_has_that_one() -> None:
+    """LiteRT does not look at the table of a kind without fields, so that a wrong one would come back as it was written."""
+    tables = {name.lower(): name for name in vars(tflite.BuiltinOptions)}
+    own = {kind: tables.get(f"{kind.replace('_', '')}options") for kind in OPS}
+    assert {kind: name for kind, name in own.items() if name} == {kind: OPS[kind].table for kind, name in own.items() if name}
+
+
 # by hand from out = ceil(size / stride), needed = (out - 1) * stride + (kernel - 1) * dilation + 1 - size
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "dilation", "expected"),
