@@ -95,6 +95,13 @@ def test_the_closest_is_named_where_nothing_fits(capsys, mobile):
     assert f"nothing that was tried fits: the least is {proposals[0]['ram']:,} B" in capsys.readouterr().out
 
 
+def test_what_needs_no_less_than_the_plan_is_no_advice(capsys):
+    answer = advised(capsys, DIGITS, "--ram", "3k")
+    assert answer["advice"] == []
+    assert run("plan", DIGITS, "--ram", "3k") == 1
+    assert capsys.readouterr().out.endswith("\nnothing that was tried needs less\n")
+
+
 def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsys, mobile):
     proposals = advised(capsys, mobile, "--device", "ch32v003")["advice"]
     boards = [each for each in proposals if "--device" in each["changes"]]

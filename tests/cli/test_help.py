@@ -33,9 +33,16 @@ def test_every_verb_has_help_with_an_example(capsys, verb: str):
     assert f"Example: tinyweave {verb}" in printed and "--json" in printed
 
 
-def test_no_arguments_show_the_help(capsys):
+def test_no_arguments_show_the_help_with_every_verb_in_a_whole_line(capsys):
     assert run() == 0
-    assert "deploy" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "deploy" in printed and "..." not in printed.split("Commands:")[1]
+
+
+def test_every_option_says_what_is_typed(capsys):
+    for verb in ("plan", "verify", "deploy", "explore", "quantize", "prune", "search", "train"):
+        assert run(verb, "--help") == 0
+        assert "range>" not in capsys.readouterr().out, verb
 
 
 def test_version(capsys):

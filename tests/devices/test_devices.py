@@ -147,6 +147,8 @@ def test_families_parts_and_boards_are_found_in_any_case(name: str):
 def test_an_unknown_name_lists_close_ones():
     with pytest.raises(CompileError, match="did you mean stm32f746"):
         find("stm32f74")
+    with pytest.raises(CompileError, match="did you mean stm32f407 or stm32f412 or stm32f446"):
+        find("stm32f4")
     with pytest.raises(CompileError, match=r"known families: .*rp2040"):
         find("toaster")
 

@@ -165,7 +165,7 @@ def advise(
             done += _on_boards(search, other) if other else []
     if base.too_slow and not any(each.fits is not False for each in done):
         done += _more_time(search, base)
-    return _best(done, search.tried)
+    return _best(done, search.tried, base)
 
 
 def _within_flash(proposal: Proposal, limits: results.Limits) -> bool:
@@ -300,14 +300,16 @@ def _solved(candidate: _Candidate | None, *, needs_flash: bool) -> list[Proposal
     return [proposal] if (proposal.fits is not False if needs_flash else proposal.fits_ram) else []
 
 
-def _best(done: Sequence[Proposal], tried: Sequence[_Candidate]) -> list[Proposal]:
-    """Return the few best proposals: none that changes more than another and needs no less; the closest where none fits."""
+def _best(done: Sequence[Proposal], tried: Sequence[_Candidate], base: Proposal) -> list[Proposal]:
+    """Return the few best proposals: none that changes more than another and needs no less; where none fits the closest of
+    those that need less than the plan as it is."""
     fitting = sorted((each for each in done if each.fits is not False), key=lambda each: each.rank)
     others = sorted((each for each in done if each.fits is False), key=lambda each: each.rank)
     ranked = [*fitting, *others]
     if not ranked:
         closest = sorted(tried, key=lambda each: (each.least_bytes, len(each.changes)))[:MOST_CLOSEST]
-        ranked = sorted((each.proposal for each in closest if each.proposal), key=lambda each: each.arena)
+        able = (each.proposal for each in closest if each.proposal and each.proposal.arena < base.arena)
+        ranked = sorted(able, key=lambda each: each.arena)
     best: list[Proposal] = []
     for each in ranked:
         beaten = any(other.changes.items() < each.changes.items() and other.arena <= each.arena for other in best)

@@ -23,7 +23,9 @@ def explore(
         list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Models of your own, beside the networks that are there.")
     ] = None,
     *,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the page, which this machine alone can reach.")] = 8040,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the page, which this machine alone can reach.")
+    ] = 8040,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> int:
     """Serve a page that plans while one turns knobs.

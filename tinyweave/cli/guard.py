@@ -34,7 +34,7 @@ def guard(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Hold a project's models against limits, and show what changed since they were recorded.
+    """Hold a project's models against limits, and show what changed.
 
     Deploys each model that the file lists: every byte is proved, RAM, Flash and instructions are measured. Exits with 1 when a
     limit is exceeded or a byte differs.

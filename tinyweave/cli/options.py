@@ -106,9 +106,9 @@ MeasuredFile = Annotated[
     typer.Option("--measured", metavar="FILE", help="What an export printed with its profile on: show it beside the estimate."),
 ]
 Samples = Annotated[
-    int, typer.Option("--samples", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
+    int, typer.Option("--samples", metavar="N", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random inputs.")]
 Options = dict[str, Any]  # what a verb's shared options are, by the name of the parameter
 Name = Annotated[
     str | None, typer.Option("--name", metavar="ID", help="Prefix of the C names; from the file's name if left out.")

@@ -39,12 +39,17 @@ def prune(
         str | None, typer.Option(metavar="FILE|folders", help="A class per sample, which the training then aims at, too.")
     ] = None,
     epochs: Annotated[
-        int, typer.Option(min=0, max=10_000, help="How often the training sees the samples; it needs torch; 0: no training.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=10_000, help="How often the training sees the samples; it needs torch; 0: no training."
+        ),
     ] = 10,
-    rate: Annotated[float, typer.Option(min=0.0, max=1.0, help="The rate of the training at its greatest.")] = 1e-4,
+    rate: Annotated[
+        float, typer.Option(metavar="X", min=0.0, max=1.0, help="The rate of the training at its greatest.")
+    ] = 1e-4,
     as_json: Json = False,
 ) -> int:
-    """Make a float model int8 without the channels that keep it above a limit.
+    """Make a float model int8, with fewer channels so that it fits.
 
     Whole channels go, those of least weights first, of the layers where they save most of what the planner finds too much. What
     is left is trained to give what the float model gives, as the int8 network that it is going to be.

@@ -55,7 +55,10 @@ def quantize(
         ),
     ] = "auto",
     samples: Annotated[
-        int, typer.Option("--samples", min=1, max=100_000, help="How many choose the ranges, at most; all are compared.")
+        int,
+        typer.Option(
+            "--samples", metavar="N", min=1, max=100_000, help="How many choose the ranges, at most; all are compared."
+        ),
     ] = 200,
     equalize: Annotated[
         bool, typer.Option("--equalize", help="Rescale the channels between layers to like ranges, if that gains.")

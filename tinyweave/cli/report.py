@@ -41,7 +41,7 @@ def report(
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> int:
-    """Write one page that shows a plan: memory over time, layers, fused stages, what RAM costs in time.
+    """Write a page to look at: a plan, its memory, its layers.
 
     It needs no network. Several plans, models or versions stand side by side. Records of one model join: of `deploy`, what
     was measured; of `plan --pareto`, the front; of `quantize`, what each layer lost.

@@ -42,8 +42,8 @@ Data = Annotated[
     typer.Option("--data", metavar="DIR", help="A folder with a folder of files for each class; of detection VOC's or COCO's."),
 ]
 Folder = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the run, the network and its C go.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed and numbers give the same network.")]
-Processes = Annotated[int, typer.Option("--processes", min=1, max=256, help="Networks trained at a time.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed and numbers give the same network.")]
+Processes = Annotated[int, typer.Option("--processes", metavar="N", min=1, max=256, help="Networks trained at a time.")]
 Size = Annotated[
     str, typer.Option("--size", metavar="N|RxC", help="Images, detection: a side, or rows and columns, as 120x160.")
 ]
@@ -54,7 +54,7 @@ Features = Annotated[
     str,
     typer.Option("--features", metavar="log-mel|mfcc", help="Keywords: what the network is fed: the bands, or MFCC of them."),
 ]
-Coefficients = Annotated[int, typer.Option("--coefficients", min=1, help="Keywords: MFCC of a frame.")]
+Coefficients = Annotated[int, typer.Option("--coefficients", metavar="N", min=1, help="Keywords: MFCC of a frame.")]
 BySpeaker = Annotated[
     bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
 ]
@@ -68,7 +68,7 @@ Energy = Annotated[
     float | None,
     typer.Option("--energy-mj", metavar="X", help="What one inference may take from the supply, by the device's current."),
 ]
-Window = Annotated[int, typer.Option("--window", min=4, help="Sensors: rows of a window.")]
+Window = Annotated[int, typer.Option("--window", metavar="N", min=4, help="Sensors: rows of a window.")]
 
 
 def sample_options(
@@ -93,7 +93,9 @@ def sample_options(
 def search(
     *,
     chosen: Options,
-    minutes: Annotated[float | None, typer.Option("--minutes", min=0.1, help="About how long to train: 20 by default.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", metavar="X", min=0.1, help="About how long to train: 20 by default.")
+    ] = None,
     strategy: Annotated[
         str, typer.Option("--strategy", metavar="auto|halving|supernet", help="auto: supernet with a GPU or 3 hours.")
     ] = "auto",
@@ -181,11 +183,11 @@ def train(
     network: Annotated[Path, typer.Argument(metavar="ARCH", help="A network of a few numbers, as `search` writes it: .json.")],
     *,
     chosen: Options,
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="How often each sample is seen.")] = 100,
+    epochs: Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="How often each sample is seen.")] = 100,
     bands: Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame, of which MFCC are made.")] = 40,
     as_json: Json = False,
 ) -> int:
-    """Train one network on your samples, make it int8, and write its C.
+    """Train one network on your samples, make it int8 and C of it.
 
     What `search` does with its winner, for a network that is given. The same command goes on where it was stopped.
 

@@ -36,6 +36,7 @@ MAX_FILE = 1 << 16  # bytes
 MAX_TABLES = 100  # memories, caches, aliases, sources
 MAX_TEXT = 1000  # characters of a note or source
 MAX_SHOWN = 60  # characters of a wrong value in a message
+MOST_MEANT = 6  # families that a message names
 MAX_NUMBER = {
     "bytes": 1 << 32,
     "address": 1 << 32,
@@ -210,8 +211,10 @@ def find(name_or_path: str) -> Device:
     if wanted in CORES:
         isa, nearest = CORES[wanted]
         return Device(wanted, wanted, isa, None, (), (), nearest=nearest, note=CORE_ALONE)
-    close = difflib.get_close_matches(wanted, [*by_name, *CORES], n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"known families: {', '.join(d.name for d in all_devices())}"
+    families = [device.name for device in all_devices()]
+    close = [name for name in families if wanted and name.startswith(wanted)][:MOST_MEANT]
+    close = close or difflib.get_close_matches(wanted, [*by_name, *CORES], n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known families: {', '.join(families)}"
     raise CompileError(f"unknown device '{name_or_path}'", f"{hint} (a path to a TOML file of your own works too)")
 
 

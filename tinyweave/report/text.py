@@ -249,7 +249,7 @@ def show_verdict(out: Console, record: Record) -> None:
 
 def show_advice(out: Console, record: Record) -> None:
     """Show what would fit instead: a line per proposal, then its command, whole, to be copied."""
-    if not record["advice"]:
+    if record["advice"] is None:
         return
     out.print()
     heading(out, advice_title(record["advice"]))

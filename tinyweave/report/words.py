@@ -318,7 +318,9 @@ def peak_text(peak: Record) -> str:
 
 
 def advice_title(advice: Sequence[Record]) -> str:
-    """Return what the proposals have in common."""
+    """Return what the proposals have in common, or that there are none."""
+    if not advice:
+        return "nothing that was tried needs less"
     if any(proposal["fits"] is not False for proposal in advice):
         return "what to change, the least first; each was planned"
     if any(proposal["fits_ram"] for proposal in advice):
