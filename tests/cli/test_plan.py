@@ -11,7 +11,7 @@ import pytest
 from cases import maps, tiny
 from cli.running import bad, run
 
-from tinyweave import api
+from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
@@ -158,6 +158,22 @@ def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_the
     assert run("plan", path, "--device", "stm32f412", "--pareto") == 0
     printed = capsys.readouterr().out
     assert "at least ms" in printed and "without quantize and dequantize" in " ".join(printed.split())
+
+
+def test_what_a_front_says_of_fitting_is_of_the_memories_of_the_board(capsys, chain):
+    assert run("plan", chain, "--device", "stm32l476", "--pareto", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    entries = record["points"] + [entry for entry in record["schedules"] if "arena" in entry]
+    assert len(entries) > 4 and all(entry["fits"] for entry in entries), "its two memories have other names than one"
+    model = api.load(chain)
+    alone = api.front(model)
+    least, most = (sum(plan.arena.values()) for plan in (alone[-1], alone[0]))
+    half = least // 2 + 64
+    assert len(alone) > 1 and most > 2 * half
+    limits = results.Limits(2 * half, None, ({"fast": half, "slow": half},))
+    divided = api.front(model, limits)
+    assert divided[0].arena == alone[0].arena, "what they do not hold stays in one"
+    assert set(divided[-1].arena) == {"fast", "slow"} and max(divided[-1].arena.values()) <= half
 
 
 def test_a_core_without_a_board_has_cycles_but_no_milliseconds_and_no_limits(capsys, chain):

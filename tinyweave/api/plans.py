@@ -144,7 +144,7 @@ def front(
 ) -> list[Plan]:
     """Return the plans of which none needs as little RAM and as few cycles as another, the fewest cycles first.
 
-    Options as for `plan`, which chooses one of them; those above the limits are there too. All in one memory.
+    Options as for `plan`, which chooses one of them; those above the limits are there too.
     """
     made = choices(
         model,
@@ -156,7 +156,7 @@ def front(
         optimize=None,
         core=core,
     )
-    return made.front(progress)
+    return [_in_memories(each, limits) for each in made.front(progress)]
 
 
 def by_flash(
@@ -186,7 +186,7 @@ def by_flash(
         core=core,
     )
     plans = made.by_flash(allowed.ram, progress)
-    return [each for each in plans if allowed.flash is None or constant_bytes(each) <= allowed.flash]
+    return [_in_memories(each, limits) for each in plans if allowed.flash is None or constant_bytes(each) <= allowed.flash]
 
 
 def standing(
@@ -209,7 +209,7 @@ def standing(
         if progress:
             progress(f"schedule {schedule}", number, len(OTHER_SCHEDULES))
         try:
-            plans[schedule] = plan(
+            made = plan(
                 model,
                 schedule,
                 flash,
@@ -218,9 +218,16 @@ def standing(
                 max_mac_overhead=max_mac_overhead if schedule in planning.RECOMPUTING else None,
                 core=core,
             )
+            plans[schedule] = _in_memories(made, limits, overlap=schedule != "layer")
         except CompileError as error:
             plans[schedule] = error
     return plans
+
+
+def _in_memories(plan: Plan, limits: Limits | None, *, overlap: bool = True) -> Plan:
+    """Return a plan divided among the memories of `limits`; as it is, in one, where they are not given or do not hold it."""
+    parts = planning.divided(plan, limits.maps, overlap=overlap) if limits and limits.maps else plan
+    return parts if limits and not limits.ram_excess(parts.arena) else plan
 
 
 def aim_of(optimize: str | None, limits: Limits) -> Aim:

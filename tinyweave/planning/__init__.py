@@ -4,6 +4,7 @@ from ..progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import OtherFlash, constant_bytes, trades_flash
+from .memories import divided
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import Choices, front, plan
 from .schedules import RECOMPUTING, SCHEDULES
@@ -24,6 +25,7 @@ __all__ = [
     "Tile",
     "check",
     "constant_bytes",
+    "divided",
     "from_json",
     "front",
     "plan",

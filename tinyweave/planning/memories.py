@@ -52,6 +52,18 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: b
     return check(best) if checked else best
 
 
+def divided(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, checked: bool = True) -> Plan:
+    """Return `plan` in the first of these maps (each as `spread` takes it) that holds it, or in the one that it exceeds by the
+    fewest bytes."""
+    spreads: list[Plan] = []
+    for memories in maps:
+        spreads.append(spread(plan, memories, overlap=overlap, checked=checked))
+        if not excess(spreads[-1].arena, memories):
+            return spreads[-1]
+    over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
+    return spreads[over.index(min(over))]
+
+
 def traffic(plan: Plan) -> dict[str, int]:
     """Return buffer -> bytes that one inference reads and writes in it, estimated: a read per multiplication, else each byte
     once."""

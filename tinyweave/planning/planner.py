@@ -17,7 +17,7 @@ from .fuse.stages import NEVER, not_by_rows
 from .kernel_choice import Kernels
 from .kernels.cycles import cycles_to_compare
 from .kernels.flash_budget import FlashLimit, OtherFlash, constant_bytes, kernel_ladder, most_constants
-from .memories import excess, spread
+from .memories import divided
 from .place.relocation_ops import is_move
 from .plan import Plan
 from .schedules import PlanSpace, least_bytes, plan_spaces, streamed_io, trade_of, work
@@ -170,13 +170,7 @@ class Choices:
             planned = check(planned)
         if _works_too_much(self.graph, planned, self.overhead):
             raise _too_little_work(self.overhead)
-        spreads: list[Plan] = []
-        for memories in maps:
-            spreads.append(spread(planned, memories, overlap=self.schedule != "layer", checked=checked))
-            if not excess(spreads[-1].arena, memories):
-                return spreads[-1]
-        over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
-        return spreads[over.index(min(over))] if over else planned
+        return divided(planned, maps, overlap=self.schedule != "layer", checked=checked) if maps else planned
 
     def front(self, progress: Progress | None = None) -> list[Plan]:
         """Return the plans that the function `front` returns."""
