@@ -16,6 +16,8 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+
 
 def test_plan_fits_and_does_not_fit(capsys, chain):
     size = ("--optimize", "size")  # what fits no more with the fastest kernels is planned with these
@@ -165,14 +167,13 @@ def test_what_a_front_says_of_fitting_is_of_the_memories_of_the_board(capsys, ch
     record = json.loads(capsys.readouterr().out)
     entries = record["points"] + [entry for entry in record["schedules"] if "arena" in entry]
     assert len(entries) > 4 and all(entry["fits"] for entry in entries), "its two memories have other names than one"
-    model = api.load(chain)
-    alone = api.front(model)
-    least, most = (sum(plan.arena.values()) for plan in (alone[-1], alone[0]))
-    half = least // 2 + 64
-    assert len(alone) > 1 and most > 2 * half
-    limits = results.Limits(2 * half, None, ({"fast": half, "slow": half},))
-    divided = api.front(model, limits)
-    assert divided[0].arena == alone[0].arena, "what they do not hold stays in one"
+
+
+def test_plans_of_a_front_are_divided_among_memories_that_hold_them_so():
+    model, half = api.load(DIGITS), 4000
+    alone, divided = api.front(model), api.front(model, results.Limits(2 * half, None, ({"fast": half, "slow": half},)))
+    assert divided[0].arena == alone[0].arena and alone[0].arena["sram"] > 2 * half, "what they do not hold stays in one"
+    assert half < alone[-1].arena["sram"] < 2 * half
     assert set(divided[-1].arena) == {"fast", "slow"} and max(divided[-1].arena.values()) <= half
 
 
