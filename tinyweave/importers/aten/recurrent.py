@@ -12,6 +12,8 @@ import numpy as np
 
 from ...ops import lstm as tflite_lstm
 from ..channels_last import Axes, Builder, Map, Unread, Unsupported
+from .axes import linear, split_sizes
+from .elementwise import binary, constant
 
 LSTM_OPERANDS = 24
 
@@ -164,4 +166,25 @@ def _gru_layer(
     return b.op("pack", outputs, [(1, steps, cells)], {"axis": 1})[0]
 
 
-RECURRENT: dict[str, Callable[..., Any]] = {"gru": gru, "lstm": lstm}
+def gru_cell(b: Builder, x: Map, state: Any, weights: Any, recurrent: Any, one: Any = None, two: Any = None) -> Map:
+    """One step of a GRU: h = n + z * (h - n); its state is a map, or constant before the first step."""
+    cells = constant(recurrent, "recurrent weight").shape[1]
+    add, multiply = binary("add"), binary("mul")
+    gates, new_in = _cell_gates(b, x, weights, one, cells)
+    gates_h, new_h = _cell_gates(b, state, recurrent, two, cells)
+    reset, update = split_sizes(b, b.like("logistic", add(b, gates, gates_h)), (cells, cells), 1)
+    new = b.like("tanh", add(b, new_in, multiply(b, reset, new_h)))
+    return add(b, new, multiply(b, update, binary("sub")(b, state, new)))
+
+
+def _cell_gates(b: Builder, x: Any, weights: Any, bias: Any, cells: int) -> list[Any]:
+    """Return what one input gives the gates r and z beside each other, and n."""
+    if isinstance(x, Map):
+        if len(x.axes) != 2:
+            raise Unsupported("a step takes a batch of 1: [1, features]")
+        return split_sizes(b, linear(b, x, weights, bias), (2 * cells, cells), 1)
+    product = constant(x, "input") @ constant(weights, "weight").T + (0 if bias is None else constant(bias, "bias"))
+    return [product[:, : 2 * cells], product[:, 2 * cells :]]
+
+
+RECURRENT: dict[str, Callable[..., Any]] = {"gru": gru, "gru_cell": gru_cell, "lstm": lstm}
