@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +126,67 @@ def test_only_channels_of_the_map_at_the_peak_go_for_ram() -> None:
 
 
 def test_what_nothing_can_reach_is_refused() -> None:
+    seen: list[Graph] = []
     with pytest.raises(CompileError, match=r"B of RAM and [\d,]+ B of Flash are needed with 2 channels wherever they can go"):
-        pruned(network(), Need(1 << 40, 10), sizes)
+        pruned(network(), Need(1 << 40, 10), lambda graph: seen.append(graph) or sizes(graph))  # type: ignore[func-returns-value]
+    assert [len(group.members) for group in channel_groups(seen[-1])] == [2, 2, 2]
+
+
+def dense(*widths: int) -> Graph:
+    """Dense layers, the filters of which differ much in size."""
+    rng, tensors, steps = np.random.default_rng(1), [], []
+    for index, (depth, units) in enumerate(itertools.pairwise(widths)):
+        weights = rng.normal(size=(units, depth)) * rng.permutation(np.arange(1, units + 1))[:, None]
+        tensors += [fixed(f"w{index}", weights), fixed(f"b{index}", rng.normal(size=units))]
+        steps.append(("fully_connected", (f"t{index - 1}" if index else "x", f"w{index}", f"b{index}"), DENSE))
+    return prepare(float_graph(tensors, steps, x=(1, widths[0])))
+
+
+@pytest.mark.parametrize("widths", [(6, 32, 40, 3), (40, 16, 30, 3), (3, 24, 2, 20, 5)])
+def test_a_step_takes_an_eighth_of_the_layer_that_saves_most_for_the_least_norm(widths: tuple[int, ...]) -> None:
+    graph = dense(*widths)
+    limits = Need(1 << 40, sizes(graph).flash - 1)
+    worth, smaller = {}, {}
+    for group in channel_groups(graph):
+        gone = np.argsort(group.norms)[: max(1, len(group.members) // 8)]
+        smaller[group.makers] = without(graph, group, gone)
+        saved = 1 / limits.flash  # all that is over the limit, and as little as that of what is below it
+        saved += 1e-6 * (sum(astuple(sizes(graph))) - sum(astuple(sizes(smaller[group.makers])))) / sizes(graph).flash
+        worth[group.makers] = saved / group.norms[gone].sum()
+    best = max(worth, key=lambda makers: worth[makers])
+    found, layers = pruned(graph, limits, sizes)
+    assert [layer.layers for layer in layers] == [best]
+    for name, tensor in smaller[best].tensors.items():
+        assert tensor.data is None or np.array_equal(tensor.data, found.tensors[name].data)
+
+
+def test_what_a_layer_lost_is_its_share_of_the_norm_over_all_steps() -> None:
+    graph, told = dense(6, 32, 3), list[int]()
+    limits = Need(1 << 40, sizes(graph).flash // 3)
+    smaller, (layer,) = pruned(graph, limits, sizes, lambda what, done, total: told.append(done))
+    before, after = (np.abs(g.input(g.ops[0], 1).data).sum() for g in (graph, smaller))  # type: ignore[arg-type]
+    assert layer.before == 32 and layer.after < 16 and layer.lost == pytest.approx(1 - after / before)
+    assert len(told) > 2 and told == sorted(told) and told[0] > 0 and told[-1] == 99
+
+
+def test_what_is_no_sum_over_all_channels_keeps_them() -> None:
+    rng = np.random.default_rng(0)
+    tensors = [fixed("w0", rng.normal(size=(8, 1, 1, 4))), fixed("w1", rng.normal(size=(8, 3, 3, 2)))]
+    tensors += [fixed("w2", rng.normal(size=(4, 1, 1, 8))), fixed("b", rng.normal(size=8)), fixed("b2", rng.normal(size=4))]
+    steps: list[Any] = [
+        ("conv_2d", ("x", "w0", "b"), WINDOW | {"padding": ((0, 0), (0, 0)), "activation": "relu"}),
+        ("conv_2d", ("t0", "w1", "b"), WINDOW | {"activation": "relu"}),  # in four groups
+        ("conv_2d", ("t1", "w2", "b2"), WINDOW | {"padding": ((0, 0), (0, 0)), "activation": "none"}),
+    ]
+    assert channel_groups(prepare(float_graph(tensors, steps, x=(1, 6, 6, 4)))) == ()
+    tensors = [
+        fixed("w0", rng.normal(size=(6, 1, 1, 4))),
+        fixed("w1", rng.normal(size=(5, 4))),
+        fixed("b1", rng.normal(size=5)),
+    ]
+    tensors.append(fixed("b", rng.normal(size=6)))
+    steps = [steps[0], ("fully_connected", ("t0", "w1", "b1"), DENSE)]  # its rows are parts of two pixels
+    assert channel_groups(prepare(float_graph(tensors, steps, x=(1, 2, 2, 4)))) == ()
 
 
 @pytest.fixture(scope="module")

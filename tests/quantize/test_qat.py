@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'
 
 import torch
 from cases.architectures import network
-from cases.floats import WINDOW, fixed, float_graph
+from cases.floats import DENSE, WINDOW, fixed, float_graph
 from cases.from_torch import trained
 from torch import nn
 from torch.nn import functional
@@ -138,3 +139,40 @@ def test_the_guide_trains_a_network(capsys: Any, tmp_path: Path, monkeypatch: py
     names: dict[str, Any] = {"net": trained(module), "images": torch.randn(8, 3, 32, 32), "batches": batches}
     exec(code, names)
     assert (tmp_path / "net_int4.tflite").stat().st_size > 40_000 and names["plan"].arena
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("is_softmax", [False, True])
+def test_tuning_is_adam_with_a_cosine_on_batches_drawn_once(is_softmax: bool, labelled: bool) -> None:
+    rng, told = np.random.default_rng(0), list[tuple[int, int]]()
+    tensors = [fixed("w", rng.normal(size=(4, 6))), fixed("b", rng.normal(size=4))]
+    steps: list[Any] = [("fully_connected", ("x", "w", "b"), DENSE)]
+    graph = float_graph(tensors, [*steps, ("softmax", ("t0",), {"beta": 1.0})] if is_softmax else steps, x=(1, 6))
+    x = rng.normal(size=(80, 1, 6)).astype(np.float32)
+    (wanted,) = outputs(graph, {"x": x[:, :, ::-1]})
+    labels = rng.integers(0, 4, 80) if labelled else None
+    one, two = (qat.Trainable(graph, calibrate(graph, {"x": x}, "minmax"), {}) for _ in range(2))
+    qat.tune(one, x, wanted, labels, epochs=3, rate=0.01, progress=lambda what, done, total: told.append((done, total)))
+    assert told == [(step + 1, 9) for step in range(9)]
+
+    draws, aim = torch.Generator().manual_seed(0), torch.from_numpy(wanted[:, 0])
+    orders = [torch.randperm(80, generator=draws) for _ in range(3)]
+    optimizer = torch.optim.Adam(two.parameters(), 0.01)
+    for step in range(9):
+        chosen = orders[step // 3][32 * (step % 3) :][:32]
+        given = two(torch.from_numpy(x)[chosen])
+        if is_softmax:
+            loss = -(aim[chosen] * given.clamp_min(1e-3).log()).sum(1).mean()
+        else:
+            loss = (given - aim[chosen]).square().mean() / aim[chosen].square().mean()
+        if labels is not None:
+            logs = given.clamp_min(1e-3).log() if is_softmax else given.log_softmax(1)
+            loss = (loss - logs[range(len(chosen)), torch.from_numpy(labels)[chosen]].mean()) / 2
+        gradients = torch.autograd.grad(loss, list(two.parameters()))
+        size = torch.stack([gradient.norm() for gradient in gradients]).norm()
+        for parameter, gradient in zip(two.parameters(), gradients, strict=True):
+            parameter.grad = gradient * min(1.0, 5 / float(size))
+        optimizer.param_groups[0]["lr"] = 0.01 * (1 + math.cos(math.pi * step / 9)) / 2
+        optimizer.step()
+    for (name, mine), theirs in zip(one.named_parameters(), two.parameters(), strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-4, atol=1e-6), name
