@@ -211,7 +211,10 @@ class Reordering:
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """One model on one device: the plan, what was measured and proved, and the verdict."""
+    """One model on one device: the plan, what was measured and proved, and the verdict.
+
+    row_source: what brings the input, as it is typed, and takes `row_source_bytes` of RAM.
+    """
 
     model: Model
     plan: Plan
@@ -219,6 +222,8 @@ class Deployment:
     verification: Verification
     device: Device | None
     limits: Limits
+    row_source: str | None = None
+    row_source_bytes: int = 0
 
     def __repr__(self) -> str:
         return f"<Deployment of '{self.model.name}': {_said(self.fits)}, {_proved(self.verification)}, {self.profile!r}>"
@@ -235,7 +240,7 @@ class Deployment:
     @property
     def excess(self) -> dict[str, float]:
         """Return bytes and milliseconds by which ram, flash and latency_ms exceed their limits, 0 where they fit."""
-        return excess(self.profile, self.limits)
+        return excess(self.profile, self.limits, self.row_source_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,11 +270,14 @@ class Fit:
         return not any(self.excess.values())
 
 
-def excess(profile: Profile, limits: Limits) -> dict[str, float]:
-    """Return bytes and milliseconds by which a profile exceeds each limit, 0 where it fits or nothing limits it."""
+def excess(profile: Profile, limits: Limits, beside: int = 0) -> dict[str, float]:
+    """Return bytes and milliseconds by which a profile exceeds each limit, 0 where it fits or nothing limits it.
+
+    beside: bytes of RAM that something else takes.
+    """
     likely = profile.cycles.likely if limits.cycles is not None and profile.cycles else None
     return {
-        "ram": limits.ram_excess(profile.arena, profile.static + profile.stack) or 0,
+        "ram": limits.ram_excess(profile.arena, profile.static + profile.stack + beside) or 0,
         "flash": 0 if limits.flash is None else max(0, profile.flash - limits.flash),
         "latency_ms": limits.latency_excess(likely) or 0,
     }

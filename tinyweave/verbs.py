@@ -187,11 +187,13 @@ def deploy(
     samples: int = 5,
     seed: int = 0,
     second_emulator: bool = False,
+    source: str | None = None,
+    pixels: str | None = None,
     **changes: Any,
 ) -> Deployment:
     """Plan, write the C into a folder, prove every byte, and measure it; `.fits` and `.verification.ok` are the verdicts.
 
-    second_emulator: run it as complete firmware on a board that QEMU plays, too.
+    second_emulator: run it as complete firmware on a board that QEMU plays, too. source, pixels: as of `compile`.
     """
     chosen, target = _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
@@ -207,6 +209,8 @@ def deploy(
             count=samples,
             seed=seed,
             second_emulator=second_emulator,
+            row_source=source,
+            pixels=pixels,
             **_planning(chosen),
         )
 

@@ -220,7 +220,7 @@ def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
 def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str], streamed_outputs: list[str], said: str):
     ram = {"total": None, "arena": 9, "memories": {"sram": 9}, "static": None, "stack": None}
     record = {
-        "ram": ram | {"streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs},
+        "ram": ram | {"row_source": None, "streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs},
         "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
         "flash": dict.fromkeys(("total", "weights", "tables", "code")),
         "limits": {"ram": None, "memories": None, "flash": None, "latency_ms": None},

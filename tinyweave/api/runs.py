@@ -28,7 +28,7 @@ from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
 from ..simulate.run import StepPart
 from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, flash_need, plan
-from .row_sources import row_source_files
+from .row_sources import row_source_bytes, row_source_files
 
 REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too much of
 Count = TypeVar("Count")
@@ -276,15 +276,20 @@ def deploy(
     seed: int = 0,
     command: str = "",
     kernel_prefix: str = "",
+    row_source: str | None = None,
+    pixels: str | None = None,
     planned: Plan | None = None,
     second_emulator: bool = False,
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default.
 
-    `planned` is the plan with these options, where it was made before. second_emulator: run it as firmware under QEMU as well.
+    `planned` is the plan with these options, where it was made before. row_source, pixels: as `source` takes them; the plan
+    leaves the source its RAM. second_emulator: run it as firmware under QEMU as well.
     """
-    allowed = limits or (device_limits(device) if device else Limits(None, None))
+    wanted = limits or (device_limits(device) if device else Limits(None, None))
+    beside = row_source_bytes(model, row_source) if row_source else 0
+    allowed = wanted.less(beside)
     kernels = device.core if device else DEFAULT_CORE
     how = partial(
         plan,
@@ -301,7 +306,8 @@ def deploy(
     def build(planned: Plan) -> target.Build:
         for name in emitted:
             (folder / name).unlink()
-        made = source(model, planned, command, device, kernel_prefix=kernel_prefix)
+        about = {"row_source": row_source, "pixels": pixels}
+        made = source(model, planned, command, device, kernel_prefix=kernel_prefix, **about)
         write(made, folder)
         emitted[:] = made.files
         return target.build(planned, folder, model.name, core)
@@ -339,7 +345,7 @@ def deploy(
         board, compiler, text = other.second_emulator(model, built.plan, device, cases, right)
         first = verification.first_difference or text
         verification = replace(verification, boards={board: compiler}, first_difference=first)
-    return Deployment(model, built.plan, _profile(there, device), verification, device, allowed)
+    return Deployment(model, built.plan, _profile(there, device), verification, device, wanted, row_source, beside)
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
@@ -371,9 +377,12 @@ def _other_flash(built: target.Build) -> planning.OtherFlash:
     return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
 
 
-def boards_that_fit(profile: Profile) -> list[Device]:
-    """Return the listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core)."""
-    return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash)).values())]
+def boards_that_fit(profile: Profile, beside: int = 0) -> list[Device]:
+    """Return the listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core).
+
+    beside: bytes of RAM that something else takes.
+    """
+    return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), beside).values())]
 
 
 def emulated_core(device: Device | None) -> str:

@@ -335,7 +335,7 @@ def profile(
 
 
 @app.command()
-@with_options(*SHARED)
+@with_options(*SHARED, source_options)
 def deploy(
     model: ModelFile,
     *,
@@ -363,12 +363,13 @@ def deploy(
     arrays = sample_files.read_inputs(inputs, loaded)
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
     options["second_emulator"] = second_emulator or None
+    less = limits.less(api.row_source_bytes(loaded, chosen["source"])) if chosen["source"] else limits
     with steps.progress_bar() as report:
-        planned = steps.make_plan(loaded, board, limits, chosen, report)
-    record = records.record(loaded, plan=planned, device=board, limits=limits)
+        planned = steps.make_plan(loaded, board, less, chosen, report)
+    record = records.record(loaded, plan=planned, device=board, limits=limits, row_source=chosen["source"])
     if record["fits"] is False:  # no build can change that
         record["advice"] = steps.advise(
-            "deploy", model, loaded, planned, board=board, limits=limits, chosen=chosen, **options, out=out
+            "deploy", model, loaded, planned, board=board, limits=less, chosen=chosen, **options, out=out
         )
         if as_json:
             steps.print_json(record)
@@ -390,14 +391,15 @@ def deploy(
                 seed=seed,
                 command=command,
                 kernel_prefix=kernel_prefix or "",
+                row_source=chosen["source"],
+                pixels=chosen["pixels"],
                 planned=planned,
                 second_emulator=second_emulator,
                 progress=report,
             )
         record = records.deployment_record(done)
-        record["command"] = command
-        record["digests"] = manifest.digests(written.scratch)
-        entry = page.Entry(record, steps.front_of(loaded, board, limits, chosen) if chosen["schedule"] == "best" else None)
+        record |= {"command": command, "digests": manifest.digests(written.scratch)}
+        entry = page.Entry(record, steps.front_of(loaded, board, less, chosen) if chosen["schedule"] == "best" else None)
         (written.scratch / "report.html").write_text(page.page([entry]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

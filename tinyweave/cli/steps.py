@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..lazy import lazy
-from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, target_options
+from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, source_options, target_options
 
 if TYPE_CHECKING:
     from .. import api, codegen, devices, files, ir, manifest, planning, results
@@ -91,7 +91,8 @@ def advise(
     **more: Any,
 ) -> list[dict[str, Any]]:
     """Return what to change about a plan that does not fit, as complete commands of the same verb, the best first."""
-    options = {name: value for name, value in chosen.items() if name not in signature(target_options).parameters}
+    others = {name for group in (target_options, source_options) for name in signature(group).parameters}
+    options = {name: value for name, value in chosen.items() if name not in others}
     with progress_bar() as report:
         proposals = api.advise(model, plan, board=board, limits=limits, options=options, progress=report)
     advice = []

@@ -90,7 +90,7 @@ def record(
         "excess": over,
         "fits": results.verdict(over.values(), is_open=is_open),
         "ram": {
-            "total": profile.ram if profile else None,
+            "total": profile.ram + (beside or 0) if profile else None,
             "arena": arena,
             "memories": dict(plan.arena) if plan else None,
             "static": profile.static if profile else None,
@@ -131,8 +131,12 @@ def record(
         "advice": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
-        "boards": [board.name for board in sorted(api.boards_that_fit(profile), key=lambda b: b.ram)] if profile else None,
-        "room": _room(profile.ram, profile.flash) if profile else _room(arena or 0, estimate.upper_bound) if estimate else None,
+        "boards": _boards(profile, beside or 0) if profile else None,
+        "room": _room(profile.ram + (beside or 0), profile.flash)
+        if profile
+        else _room(arena or 0, estimate.upper_bound)
+        if estimate
+        else None,
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
@@ -145,7 +149,12 @@ def record(
 def deployment_record(done: results.Deployment) -> Record:
     """Return everything that is known of a deployment."""
     measured = {"plan": done.plan, "profile": done.profile, "verification": done.verification}
-    return record(done.model, **measured, device=done.device, limits=done.limits)
+    return record(done.model, **measured, device=done.device, limits=done.limits, row_source=done.row_source)
+
+
+def _boards(profile: results.Profile, beside: int) -> list[str]:
+    """Return the listed boards with room for a model and for what lies beside it, the smallest first."""
+    return [board.name for board in sorted(api.boards_that_fit(profile, beside), key=lambda board: board.ram)]
 
 
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:

@@ -193,6 +193,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
         for name, count in (ram["memories"] or {}).items()
     )
+    source = [("  row source", count_text(ram["row_source"]), "", "brings the input")] if ram["row_source"] else []
     return [
         ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
         ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
@@ -203,6 +204,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
             "",
             "measured: the deepest that one inference went" if ram["stack"] is not None else "",
         ),
+        *source,
         ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", ""),
         ("  weights", count_text(flash["weights"]), "", ""),
         ("  tables", count_text(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),

@@ -19,7 +19,7 @@ function card(what, big, ...more) {
 
 function cards(record) {
   const { ram, flash, limits, plan } = record, parts = [];
-  const ramParts = [{ name: "arena", bytes: ram.arena, colour: "input" }, { name: "static", bytes: ram.static, colour: "ring" }, { name: "stack", bytes: ram.stack, colour: "state" }];
+  const ramParts = [{ name: "arena", bytes: ram.arena, colour: "input" }, { name: "static", bytes: ram.static, colour: "ring" }, { name: "stack", bytes: ram.stack, colour: "state" }, ...(ram.row_source ? [{ name: "row source", bytes: ram.row_source, colour: "output" }] : [])];
   parts.push(card(known(ram.total) ? "RAM, measured" : "RAM: the arena", bytes(ram.total ?? ram.arena), h("div", { class: "parts" }, limits.ram ? `of ${bytes(limits.ram)}` : "no limit given"), gauge(ramParts, limits.ram)));
   const banks = Object.entries(limits.memories ?? {});
   if (banks.length > 1) parts.push(card("Arenas by memory", `${banks.length} banks`, banks.map(([name, room]) => [h("div", { class: "parts" }, `${name}: ${bytes(ram.memories[name] ?? 0)} of ${bytes(room)}`), gauge([{ name, bytes: ram.memories[name] ?? 0, colour: "input" }], room).slice(0, 1)])));
