@@ -10,8 +10,8 @@ import typer
 from ..lazy import lazy
 from . import steps
 from .commands import app
-from .options import Flash, Json, ModelFile, Ram
-from .quantize import numbers
+from .options import Flash, Json, ModelFile, Options, Ram, with_options
+from .quantize import read_as, sample_options
 
 if TYPE_CHECKING:
     from .. import api, files
@@ -21,6 +21,7 @@ else:
 
 
 @app.command()
+@with_options(sample_options)
 def prune(
     model: ModelFile,
     *,
@@ -33,11 +34,7 @@ def prune(
         Path | None,
         typer.Option("-o", "--out", metavar="FILE", help="The .tflite to write; <model>_pruned.tflite if left out."),
     ] = None,
-    scale: Annotated[str | None, typer.Option(metavar="X", help="Factor of the samples' values, as with `quantize`.")] = None,
-    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then, likewise.")] = "0",
-    labels: Annotated[
-        str | None, typer.Option(metavar="FILE|folders", help="A class per sample, which the training then aims at, too.")
-    ] = None,
+    chosen: Options,
     epochs: Annotated[
         int,
         typer.Option(
@@ -65,9 +62,7 @@ def prune(
                 calibrate,
                 ram=ram,
                 flash=flash,
-                scale=None if scale is None else numbers("--scale", scale),
-                offset=numbers("--offset", offset),
-                labels=labels,
+                **read_as(chosen),
                 epochs=epochs,
                 rate=rate,
                 path=path,

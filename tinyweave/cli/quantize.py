@@ -10,7 +10,7 @@ import typer
 from ..lazy import lazy
 from . import steps
 from .commands import app
-from .options import Json, ModelFile
+from .options import Json, ModelFile, Options, with_options
 
 if TYPE_CHECKING:
     from .. import api, files, ir
@@ -20,7 +20,28 @@ else:
     quantisation, text = map(lazy, ("report.quantisation", "report.text"))
 
 
+def sample_options(
+    *,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X", help="Factor of the samples' values, as 1/255, or one per channel, as 0.02,0.02,0.02; images need it."
+        ),
+    ] = None,
+    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then, likewise.")] = "0",
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|folders",
+            help="A class per sample, for the accuracy or to train for: a number per line, .npy, or each image's folder.",
+        ),
+    ] = None,
+) -> None:
+    """List the options that say how samples are read."""
+
+
 @app.command()
+@with_options(sample_options)
 def quantize(
     model: ModelFile,
     *,
@@ -33,20 +54,7 @@ def quantize(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="The .tflite to write; <model>_int8.tflite if left out.")
     ] = None,
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X", help="Factor of the samples' values, as 1/255, or one per channel, as 0.02,0.02,0.02; images need it."
-        ),
-    ] = None,
-    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then, likewise.")] = "0",
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|folders",
-            help="A class per sample, for the accuracy: a number per line, .npy, or each image's folder.",
-        ),
-    ] = None,
+    chosen: Options,
     method: Annotated[
         str,
         typer.Option(
@@ -99,9 +107,7 @@ def quantize(
             done = api.quantize(
                 loaded,
                 calibrate,
-                scale=None if scale is None else numbers("--scale", scale),
-                offset=numbers("--offset", offset),
-                labels=labels,
+                **read_as(chosen),
                 method=method,
                 count=samples,
                 equalize=equalize,
@@ -122,7 +128,13 @@ def quantize(
     return 0
 
 
-def numbers(option: str, given: str) -> list[float]:
+def read_as(chosen: Options) -> Options:
+    """Return `sample_options` as `api` takes them."""
+    scale = None if chosen["scale"] is None else _numbers("--scale", chosen["scale"])
+    return {"scale": scale, "offset": _numbers("--offset", chosen["offset"]), "labels": chosen["labels"]}
+
+
+def _numbers(option: str, given: str) -> list[float]:
     """Return the numbers of an option: decimals or fractions, with commas between them."""
     try:
         return [_number(part) for part in given.split(",")]
