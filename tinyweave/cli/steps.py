@@ -108,7 +108,7 @@ def advise(
 
 def target_of(chosen: Options) -> tuple[devices.Device | None, results.Limits]:
     """Return the device and the limits: those of the options, else the device's."""
-    board = devices.find(chosen["device"]) if chosen["device"] else None
+    board = devices.find(chosen["device"]) if chosen["device"] is not None else None
     given = {name: chosen[name] for name in signature(target_options).parameters if name != "device"}
     return board, api.limits_of(board, **given)
 
