@@ -125,7 +125,7 @@ def show_front(
     """Show the front of `plan --pareto` as a table, a picture, or JSON."""
     if chosen["schedule"] != "best":
         raise ir.CompileError(f"--pareto is of schedule best, not of {chosen['schedule']}", "leave out --schedule")
-    record = front_of(model, board, limits, chosen)
+    record = front_of(model, board, limits, chosen, by_flash=True)
     if picture is not None:
         files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
     if as_json:
@@ -135,15 +135,22 @@ def show_front(
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
 
-def front_of(model: results.Model, board: devices.Device | None, limits: results.Limits, chosen: Options) -> dict[str, Any]:
-    """Return the record of what RAM costs in time, with the plans of other schedules."""
+def front_of(
+    model: results.Model,
+    board: devices.Device | None,
+    limits: results.Limits,
+    chosen: Options,
+    *,
+    by_flash: bool = False,
+) -> dict[str, Any]:
+    """Return the record of what RAM costs in time, with the plans of other schedules, and if asked of what Flash costs."""
     options = {name: value for name, value in scheduled(chosen).items() if name not in ("schedule", "optimize")}
     core = board.core if board else api.DEFAULT_CORE
     with progress_bar() as report:
         plans = api.front(model, limits, core=core, progress=report, **options)
-        by_flash = api.by_flash(model, limits, core=core, progress=report, **options)
+        lighter = api.by_flash(model, limits, core=core, progress=report, **options) if by_flash else []
         others = api.standing(model, limits, core=core, progress=report, **options)
-    return front.front_record(model, plans, limits, core, board, by_flash=by_flash, standing=others)
+    return front.front_record(model, plans, limits, core, board, by_flash=lighter, standing=others)
 
 
 def read_profile(path: Path) -> dict[str, Any]:
