@@ -156,7 +156,7 @@ def front(
         optimize=None,
         core=core,
     )
-    return [_in_memories(each, limits) for each in made.front(progress)]
+    return [_in_memories(each, limits) for each in made.front(progress, checked=False)]
 
 
 def by_flash(
@@ -225,9 +225,10 @@ def standing(
 
 
 def _in_memories(plan: Plan, limits: Limits | None, *, overlap: bool = True) -> Plan:
-    """Return a plan divided among the memories of `limits`; as it is, in one, where they are not given or do not hold it."""
-    parts = planning.divided(plan, limits.maps, overlap=overlap) if limits and limits.maps else plan
-    return parts if limits and not limits.ram_excess(parts.arena) else plan
+    """Return a plan divided among the memories of `limits`; as it is, in one, where they are not given or do not hold it. It is
+    checked."""
+    parts = planning.divided(plan, limits.maps, overlap=overlap, checked=False) if limits and limits.maps else plan
+    return planning.check(parts if limits and not limits.ram_excess(parts.arena) else plan)
 
 
 def aim_of(optimize: str | None, limits: Limits) -> Aim:

@@ -172,12 +172,12 @@ class Choices:
             raise _too_little_work(self.overhead)
         return divided(planned, maps, overlap=self.schedule != "layer", checked=checked) if maps else planned
 
-    def front(self, progress: Progress | None = None) -> list[Plan]:
-        """Return the plans that the function `front` returns."""
+    def front(self, progress: Progress | None = None, *, checked: bool = True) -> list[Plan]:
+        """Return the plans that the function `front` returns; not `checked`, they are to be judged and not to be used."""
         plans = self._front(progress)
         if self.flash is not None and any(self.flash.need(made) > self.flash.bytes for made in plans):
             plans = self._lighter(plans, self.flash)
-        return [check(made) for made in plans]
+        return [check(made) for made in plans] if checked else plans
 
     def by_flash(self, ram_limit: int | None = None, progress: Progress | None = None) -> list[Plan]:
         """Return plans of which none needs as few constants in Flash and as few cycles as another, the fewest cycles first.
