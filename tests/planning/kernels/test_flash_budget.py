@@ -16,11 +16,11 @@ from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
-from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES
+from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes
 from tinyweave.planning import Choices, OtherFlash, Plan, constant_bytes, plan, to_json
 from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
-from tinyweave.planning.kernels.flash_budget import kernel_ladder, most_constants, one_by_one
+from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, FlashLimit, kernel_ladder, most_constants, one_by_one
 
 CORE = "cortex-m4"
 ROOMY = "tw_conv_2d_s8_winograd_dsp"
@@ -71,6 +71,17 @@ def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):
         others = choices.plan(aim)
         made = plan(graph, "unfused", core=CORE, aim=aim, flash=constant_bytes(others.graph, others.variants))
         assert to_json(made) == to_json(others) and any(BY_NAME[name].cores for name in made.variants if name)
+
+
+def test_code_that_was_measured_is_not_estimated_again(graph: Graph):
+    made = plan(graph, core=CORE, aim="speed")
+    constants, names = constant_bytes(made.graph, made.variants), frozenset(made.variants) - {""}
+    assert ROOMY in names and FlashLimit(0, OtherFlash(1000, names)).need(made) == constants + 1000
+    assert FlashLimit(0, OtherFlash(1000)).need(made) == constants + 1000
+    code = json.loads(CODE_BYTES.read_text())[f"{ROOMY}.c"]
+    without = FlashLimit(0, OtherFlash(1000, names - {ROOMY})).need(made)
+    assert constants + 1000 + code <= without < constants + 1000 + code_bytes(names)
+    assert FlashLimit(0).need(made) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
 
 
 def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
