@@ -23,6 +23,7 @@ from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, FlashLimit, kernel_ladder, most_constants, one_by_one
 
 CORE = "cortex-m4"
+ROUNDING = 1e-4  # the search takes whole cycles of each call
 ROOMY = "tw_conv_2d_s8_winograd_dsp"
 
 
@@ -82,6 +83,21 @@ def test_code_that_was_measured_is_not_estimated_again(graph: Graph):
     without = FlashLimit(0, OtherFlash(1000, names - {ROOMY})).need(made)
     assert constants + 1000 + code <= without < constants + 1000 + code_bytes(names)
     assert FlashLimit(0).need(made) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
+
+
+def test_a_front_within_flash_is_what_plan_gives(graph: Graph):
+    choices = Choices(graph, core=CORE, max_mac_overhead=1.5)
+    free = choices.front()
+    needs = sorted({constant_bytes(made.graph, made.variants) for made in free})
+    choices.flash = FlashLimit(needs[0] + (needs[-1] - needs[0]) // 3, OtherFlash(0))
+    plans = choices.front()
+    points = [(sum(made.arena.values()), cycles_to_compare(made, CORE)) for made in plans]
+    assert len(needs) > 1 and len(free) > len(plans) > 2
+    assert all(a[0] > b[0] and a[1] < b[1] for a, b in pairwise(points))
+    for made, (size, cycles) in zip(plans, points, strict=True):
+        assert constant_bytes(made.graph, made.variants) <= choices.flash.bytes
+        within = choices.plan("speed", ram_limit=size)
+        assert abs(cycles_to_compare(within, CORE) - cycles) <= ROUNDING * cycles
 
 
 def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
