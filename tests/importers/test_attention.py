@@ -87,6 +87,13 @@ def test_a_transformers_layer_goes_the_whole_way(first: bool, litert: ModuleType
     assert tw.verify(small, "stm32f412", samples=2).ok
 
 
+def test_the_root_of_a_long_row_keeps_all_its_steps() -> None:
+    """What 216 squares are divided by is a small number, of which int8 has 256 steps all the same."""
+    norm = nn.LayerNorm((3, 8, 9))
+    samples = np.random.default_rng(0).standard_normal((16, 1, 3, 8, 9)).astype(np.float32)
+    assert tw.quantize(tw.load(norm, torch.zeros(1, 3, 8, 9)), samples).fidelity.sqnr_db > 34
+
+
 def test_a_mask_is_refused_by_name() -> None:
     class Causal(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -92,6 +92,7 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     ),
     "layer-norm-plain": (nn.Sequential(nn.Linear(7, 5), nn.LayerNorm(5, elementwise_affine=False)), (1, 4, 7)),
     "rms-norm": (nn.RMSNorm(7), (1, 4, 7)),
+    "rms-norm-small": of(lambda m, x: m.norm(0.001 * x), 1, 4, 7, norm=nn.RMSNorm(7)),
     "rms-norm-eps": (nn.RMSNorm(7, eps=0.5), (1, 4, 7)),
     "rsqrt": of(lambda m, x: torch.rsqrt(x * x + 0.5), 1, 3, 9, 7),
     "unflatten": of(lambda m, x: m.linear(x).unflatten(-1, (3, -1)).mean(1), 1, 7, linear=nn.Linear(7, 36)),

@@ -50,14 +50,11 @@ def _along(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
 
 
 def _order(x: Map) -> tuple[int, ...]:
-    """Return the logical axes as they lie, the outermost first; raise Unsupported where they are interleaved."""
+    """Return the logical axes in a usual order, or as they lie, the outermost first."""
     try:
         return arranged(x)
     except Unsupported:
-        order = sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1)
-        if flat(x.axes[axis] for axis in order) != x.order:
-            raise
-        return tuple(order)
+        return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
 
 
 def _replaced(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
