@@ -6,8 +6,8 @@
     plan = tw.plan(model, "stm32f412", max_mac_overhead=1.1)
     done = tw.deploy(model, "firmware/kws", "stm32f412")
 
-There is one function for each command of the command line that returns something; pages are `tinyweave report` and
-`tinyweave explore` there. Each takes a model or the path of its file, a device or its name
+There is one function for each command of the command line that returns something, `train` left out; pages are
+`tinyweave report` and `tinyweave explore` there. Each takes a model or the path of its file, a device or its name
 (`tinyweave.devices.all_devices()` are the known ones), and the fields of PlanOptions as keyword arguments.
 """
 

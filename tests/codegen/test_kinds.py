@@ -71,7 +71,7 @@ KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwi
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 FEW = ("cortex-m7", "lean")  # no more cases than run with every change
-NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/test_moves.py"}
+NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/place/test_relocation.py"}
 
 
 @pytest.mark.emulator
