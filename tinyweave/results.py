@@ -324,10 +324,9 @@ class Quantisation:
 
     real: the float graph that it was made from, simplified. calibration: the scales, and by which method each was chosen. used:
     which samples chose them. gains: what was tried to lose less -> dB that it gained at the outputs, left out where that is not
-    above 0, nor where it is in `broke`: a limit would have been missed. fidelity: how near it comes to the float model, on all
-    samples.
-    blame: the noise of each layer, where it was asked for. precision: which layers are not int8 throughout, where there were
-    limits.
+    above 0, nor where it is in `left_out`: a limit would have been missed. fidelity: how near it comes to the float model,
+    on all samples. blame: the noise of each layer, where it was asked for. precision: which layers are not int8 throughout,
+    where there were limits.
     """
 
     model: Model
@@ -340,7 +339,7 @@ class Quantisation:
     blame: Blame | None
     precision: Mixed | None
     float_bytes: int
-    broke: tuple[str, ...]
+    left_out: tuple[str, ...]
 
     @property
     def file(self) -> bytes:

@@ -194,7 +194,7 @@ def test_what_gains_on_few_samples_and_would_miss_a_limit_is_left_out(
     plain = quantise(graph, samples, method="minmax").graph
     limit = fidelity(prepare(graph), plain, samples).sqnr_db
     blind = quantise(graph, samples, method="minmax", **{option: True})
-    assert blind.gains[what] > 0 and blind.broke == () and reached(blind, seed) < limit
+    assert blind.gains[what] > 0 and blind.left_out == () and reached(blind, seed) < limit
     if limits.sqnr_db is not None:
         limits = PrecisionLimits(sqnr_db=limit)
 
@@ -202,7 +202,7 @@ def test_what_gains_on_few_samples_and_would_miss_a_limit_is_left_out(
         return sum(not np.array_equal(t.data, plain.tensors[t.name].data) for t in made.tensors.values() if t.data is not None)
 
     done = quantise(graph, samples, method="minmax", limits=limits, flash=flash, **{option: True})
-    assert done.gains[what] > 0 and done.broke == (what,) and reached(done, seed) >= limit
+    assert done.gains[what] > 0 and done.left_out == (what,) and reached(done, seed) >= limit
 
 
 def candidates(done: Quantised) -> set[str]:

@@ -98,7 +98,7 @@ def quantize(
         noise,
         done.precision,
         len(model.file),
-        done.broke,
+        done.left_out,
     )
 
 

@@ -36,7 +36,7 @@ class Quantised:
     """real: the float graph, simplified. graph: the int8 one. used: the samples that calibrated it.
 
     gains: what was tried to lose less -> what it gained in dB at the outputs; it was left out where that is not above 0, or
-    where it is in `broke`: with it, a limit would have been missed.
+    where it is in `left_out`: with it, a limit would have been missed.
     precision: which layers are not int8 throughout, where there were limits.
     """
 
@@ -46,7 +46,7 @@ class Quantised:
     used: tuple[int, ...]
     gains: Mapping[str, float]
     precision: Mixed | None
-    broke: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def quantise(
         other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
         best, reached = (other, now) if now > reached else (best, reached)
-    precision, measures, broke = None, None, list[str]()
+    precision, measures, left_out = None, None, list[str]()
     if limits is not None:
         measures = _measures(best[0], samples, used, limits, flash=flash, progress=progress)
         precision = mixed(best[0], best[2], limits, measures, progress)
@@ -104,8 +104,8 @@ def quantise(
         """Return the better graph, of those that keep the limits, and its signal to noise on the few samples."""
         gains[what] = (now := sqnr(best[0], small, few)) - reached
         if now > reached and limits is not None and measures is not None and not keeps(small, limits, measures):
-            broke.append(what)
-        return (small, now) if now > reached and what not in broke else (best[1], reached)
+            left_out.append(what)
+        return (small, now) if now > reached and what not in left_out else (best[1], reached)
 
     if adaptive_rounding:
         small = rounded(best[0], best[1], picked(real, _apart(inputs, few), 8, MEASURED), progress)
@@ -114,7 +114,7 @@ def quantise(
     if correct_bias:
         small, _ = improved(corrected(best[0], best[1], few), "corrected biases")
         best = best[0], small, best[2]
-    return Quantised(*best, used, gains, precision, tuple(broke))
+    return Quantised(*best, used, gains, precision, tuple(left_out))
 
 
 def _apart(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> dict[str, Array]:

@@ -44,7 +44,7 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
         "samples": {"calibrated": len(done.used), "compared": near.samples},
         "methods": dict(Counter(done.calibration.methods.values()).most_common()),
         "gains": dict(done.gains),
-        "broke": list(done.broke),
+        "left_out": list(done.left_out),
         "sqnr_db": near.sqnr_db,
         "agreement": near.agreement,
         "accuracy": accuracy,
@@ -84,7 +84,7 @@ def show_quantisation(out: Console, record: Record) -> None:
     methods = ", ".join(f"{count} {method}" for method, count in record["methods"].items())
     lines.append(f"ranges: from {samples['calibrated']:,} samples: {methods}")
     for what, gain in record["gains"].items():
-        left = ", left out: a limit would be missed" if what in record["broke"] else "" if gain > 0 else ", left out"
+        left = ", left out: a limit would be missed" if what in record["left_out"] else "" if gain > 0 else ", left out"
         lines.append(f"{what}: {gain:+.2f} dB at the output{left}")
     lines.append(f"compared with the float model on {samples['compared']:,} samples:")
     lines.append(f"  signal to noise at the output: {record['sqnr_db']:.1f} dB")
