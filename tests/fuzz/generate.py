@@ -30,7 +30,7 @@ BY_ROW: Growers = {
     kind: GROWERS[kind]
     for kind in (
         *("conv_2d", "depthwise_conv_2d", "average_pool_2d", "max_pool_2d", "add", "sub", "mul", "maximum", "concatenation"),
-        *("pad", "mean", "prelu", "logistic", "relu", "quantize", "hard_swish"),
+        *("pad", "mean", "prelu", "logistic", "relu", "quantize", "hard_swish", "squared_difference"),
     )
 }
 

@@ -125,6 +125,14 @@ def binary(kind: str) -> Callable[[Growth], None]:
     return grow
 
 
+def squared_difference(g: Growth) -> None:
+    x = anything(g)
+    y = g.rng.choice([name for name in g.live if g.tensors[name].shape == x.shape])
+    scale = max(x.scale, g.tensors[y].scale) ** 2 * 60
+    if 2.0**-30 < scale < 2.0**30:
+        g.emit("squared_difference", [x.name, y], {}, Quant((float(np.float32(scale)),), (g.rng.randint(-128, 127),)))
+
+
 def pool(kind: str) -> Callable[[Growth], None]:
     def grow(g: Growth) -> None:
         if (x := spatial(g)) is None:
@@ -434,6 +442,7 @@ GROWERS: Growers = {
     "add": (2, binary("add")),
     "sub": (0.5, binary("sub")),
     "mul": (1, binary("mul")),
+    "squared_difference": (0.3, squared_difference),
     "minimum": (0.4, binary("minimum")),
     "maximum": (0.4, binary("maximum")),
     "prelu": (0.5, prelu),

@@ -26,7 +26,7 @@ from tinyweave.planning.place.relocation_ops import is_move, lone_tensors, with_
 from tinyweave.planning.plan import Buffer
 from tinyweave.simulate import compare
 
-SEEDS = (3, 7, 28)
+SEEDS = (0, 19, 26)
 
 
 def moves(made: Plan) -> list[Op]:
