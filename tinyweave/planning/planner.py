@@ -16,7 +16,7 @@ from .fuse.schedule import plan_macs
 from .fuse.stages import NEVER, not_by_rows
 from .kernel_choice import Kernels
 from .kernels.cycles import cycles_to_compare
-from .kernels.flash_budget import FlashLimit, OtherFlash, constant_bytes, kernel_ladder, most_constants
+from .kernels.flash_budget import FlashLimit, OtherFlash, constant_bytes, kept_kernels, kernel_ladder, most_constants
 from .memories import divided
 from .place.relocation_ops import is_move
 from .plan import Plan
@@ -130,20 +130,23 @@ class Choices:
         return least_bytes(self.spaces())
 
     def _within_flash(self, choose: Callable[[list[PlanSpace]], Plan]) -> Plan:
-        """Return the plan that is chosen with all kernels, or where it does not fit into Flash, with the kernels of the highest
-        rung that a bisection finds with which it does; with those of the lowest rung where that does not fit either."""
-        low, high, best = 0, len(self.ladder) - 1, None
-        planned = choose(self.spaces(high))
-        if self.flash is None or self.flash.need(planned) <= self.flash.bytes or low == high:
+        """Return the plan that is chosen with all kernels, or where it does not fit into Flash, with those of the highest rung
+        that fits of those that are foreseen to; with those of the lowest rung where nothing fits.
+
+        Foreseen are the kernels that were chosen out of all, without those that a rung has not. A looser limit begins no lower
+        on the ladder, and so does not end lower.
+        """
+        planned = choose(self.spaces())
+        if self.flash is None or self.flash.holds(planned.graph, planned.variants):
             return planned
-        while high - low > 1:
-            middle = (low + high) // 2
-            planned = choose(self.spaces(middle))
-            if self.flash.need(planned) <= self.flash.bytes:
-                low, best = middle, planned
-            else:
-                high = middle
-        return best or choose(self.spaces(low))
+        chosen = {op.name: name for op, name in zip(planned.graph.ops, planned.variants, strict=True)}
+        foreseen = (kept_kernels(self.graph, kernels, chosen) for kernels in self.ladder[:-1])
+        within = [rung for rung, variants in enumerate(foreseen) if self.flash.holds(self.graph, variants)]
+        for rung in range(max(within, default=0), -1, -1):
+            planned = choose(self.spaces(rung))
+            if self.flash.holds(planned.graph, planned.variants):
+                break
+        return planned
 
     def plan(
         self,
@@ -175,7 +178,7 @@ class Choices:
     def front(self, progress: Progress | None = None, *, checked: bool = True) -> list[Plan]:
         """Return the plans that the function `front` returns; not `checked`, they are to be judged and not to be used."""
         plans = self._front(progress)
-        if self.flash is not None and any(self.flash.need(made) > self.flash.bytes for made in plans):
+        if self.flash is not None and not all(self.flash.holds(made.graph, made.variants) for made in plans):
             plans = self._lighter(plans, self.flash)
         return [check(made) for made in plans] if checked else plans
 
@@ -198,7 +201,7 @@ class Choices:
     def _lighter(self, plans: Sequence[Plan], flash: FlashLimit) -> list[Plan]:
         """Return a front in which, for each plan that does not fit into Flash, stands what `plan` gives in as many bytes."""
         lighter = [
-            made if flash.need(made) <= flash.bytes else self.plan("speed", ram_limit=_bytes(made), checked=False)
+            made if flash.holds(made.graph, made.variants) else self.plan("speed", ram_limit=_bytes(made), checked=False)
             for made in plans
         ]
         return _undominated(lighter, self._cycles, _bytes)

@@ -77,12 +77,12 @@ def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):
 def test_code_that_was_measured_is_not_estimated_again(graph: Graph):
     made = plan(graph, core=CORE, aim="speed")
     constants, names = constant_bytes(made.graph, made.variants), frozenset(made.variants) - {""}
-    assert ROOMY in names and FlashLimit(0, OtherFlash(1000, names)).need(made) == constants + 1000
-    assert FlashLimit(0, OtherFlash(1000)).need(made) == constants + 1000
+    assert ROOMY in names and FlashLimit(0, OtherFlash(1000, names)).need(made.graph, made.variants) == constants + 1000
+    assert FlashLimit(0, OtherFlash(1000)).need(made.graph, made.variants) == constants + 1000
     code = json.loads(CODE_BYTES.read_text())[f"{ROOMY}.c"]
-    without = FlashLimit(0, OtherFlash(1000, names - {ROOMY})).need(made)
+    without = FlashLimit(0, OtherFlash(1000, names - {ROOMY})).need(made.graph, made.variants)
     assert constants + 1000 + code <= without < constants + 1000 + code_bytes(names)
-    assert FlashLimit(0).need(made) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
+    assert FlashLimit(0).need(made.graph, made.variants) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
 
 
 def test_a_front_within_flash_is_what_plan_gives(graph: Graph):

@@ -6,7 +6,7 @@ set depends on how much Flash there is, so that more of it never gives a worse p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...ir import Graph, Op
@@ -44,16 +44,20 @@ class FlashLimit(NamedTuple):
     bytes: int
     other: OtherFlash | None = None
 
-    def need(self, plan: Plan) -> int:
-        """Return the bytes of Flash that a plan needs: its constants and all else.
+    def holds(self, graph: Graph, variants: Sequence[str]) -> bool:
+        """Return whether Flash has room for these kernels of the ops."""
+        return self.need(graph, variants) <= self.bytes
+
+    def need(self, graph: Graph, variants: Sequence[str]) -> int:
+        """Return the bytes of Flash that these kernels of the ops need: their constants and all else.
 
         Code that was not measured is estimated as that of whole files, of which a linker leaves out much. So where nothing was
         measured, it only counts for plans with kernels that keep many more constants: no others are given up for its sake.
         """
-        constants, names = constant_bytes(plan.graph, plan.variants), {*plan.variants} - {""}
+        constants, names = constant_bytes(graph, variants), {*variants} - {""}
         if self.other is None:
             is_heavy = any(BY_NAME[name].flash_heavy for name in names)
-            return constants + (code_bytes(names) + LAYER_BYTES * len(plan.graph.ops) if is_heavy else 0)
+            return constants + (code_bytes(names) + LAYER_BYTES * len(graph.ops) if is_heavy else 0)
         known = names if self.other.kernels is None else self.other.kernels
         return constants + self.other.bytes + code_bytes(names | known) - code_bytes(known)
 
@@ -114,6 +118,17 @@ def most_constants(graph: Graph, kernels: Sequence[Kernels]) -> int:
     """Return the most bytes of constants that the ops of a graph may keep with one of these kernels each."""
     choices = zip(graph.ops, *(one_by_one(graph, each) for each in kernels), strict=True)
     return sum(max(BY_NAME[name].flash(graph, op) if name else 0 for name in names) for op, *names in choices)
+
+
+def kept_kernels(graph: Graph, rung: Sequence[Kernels], chosen: Mapping[str, str]) -> list[str]:
+    """Return the kernel of each op that is `chosen` (op name -> kernel) where a rung has it, else of the core's kernels there
+    the one that keeps fewest constants."""
+    kept = list[str]()
+    for op, *names in zip(graph.ops, *(one_by_one(graph, each) for each in rung), strict=True):
+        name = chosen.get(op.name, "")
+        own = names[1:] or names
+        kept.append(name if name in names else min(own, key=lambda name: BY_NAME[name].flash(graph, op) if name else 0))
+    return kept
 
 
 def without_scratch(graph: Graph, core: str) -> frozenset[str]:
