@@ -184,21 +184,21 @@ def test_the_report_counts_the_source(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.emulator
 def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = model(tmp_path), tmp_path / "c"
-    command = ["deploy", str(path), "--source", "jpeg:64x48", "--pixels", "0..1", "--samples", "1", "-o", str(out)]
+    command = ["deploy", str(path), "--source", "jpeg:64x48", "--pixels", "0..2", "--samples", "1", "-o", str(out)]
     assert main([*command, "--json", "--ram", "64k"]) == 0
     record = json.loads(capsys.readouterr().out)
     ram, size = record["ram"], ram_bytes(row_source("jpeg:64x48"), (10, 12, 3))
     assert ram["row_source"] == size and ram["total"] == ram["arena"] + ram["static"] + ram["stack"] + size
-    assert "--source jpeg:64x48 --pixels 0..1" in record["command"] and "vww_source.c" in record["digests"]
+    assert "--source jpeg:64x48 --pixels 0..2" in record["command"] and "vww_source.c" in record["digests"]
     assert f"row source | {size:,} |" in (out / "report.md").read_text()
-    tw.compile(path, tmp_path / "d", source="jpeg:64x48", pixels="0..1")
+    tw.compile(path, tmp_path / "d", source="jpeg:64x48", pixels="0..2")
     written = [(tmp_path / folder / "vww_source.c").read_text() for folder in ("c", "d")]
     assert written[0] == written[1]
     assert main([*command, "--ram", str(ram["total"] - 1)]) == 0, "it is planned for what the source leaves"
     assert f"of {ram['total'] - 1:,} B" in capsys.readouterr().out
     assert main([*command, "--ram", str(size + 100)]) == 1
     assert "does not fit" in capsys.readouterr().out and ram["arena"] < size
-    done = tw.deploy(path, tmp_path / "e", source="jpeg:64x48", pixels="0..1", samples=1, ram=ram["total"])
+    done = tw.deploy(path, tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])
     tighter = replace(done, limits=Limits(done.profile.ram + size - 1, None))
     assert done.fits and tighter.excess["ram"] == 1 and done.row_source_bytes == size
     assert (tmp_path / "e" / "vww_source.h").is_file()
