@@ -81,7 +81,7 @@ def row(name: str, model: tw.Model, accuracy: str) -> Row:
 def accuracy_of(folder: Path | None) -> str:
     """Return what a training's own record says of its test part, in int8."""
     if folder is None:
-        return "-"
+        return "random weights, untrained"
     record = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     low, high = record["accuracy"]["interval_95"]
     return f"{record['measure']} {100 * record['accuracy']['test_int8']:.1f} % ({100 * low:.0f} to {100 * high:.0f})"
@@ -138,7 +138,7 @@ def main() -> int:
             show(row(name, tw.load(EXAMPLES / "keywords" / "digits.tflite"), said))
         elif name == "winner":
             if (given.models / WINNER).is_file():
-                show(row(name, tw.load(given.models / WINNER, io="int8"), "-"))
+                show(row(name, tw.load(given.models / WINNER, io="int8"), "not measured here"))
         else:
             folder = folders.get(name)
             arch = from_json((EXAMPLES / "vision" / f"{name}.json").read_text(encoding="utf-8"))
