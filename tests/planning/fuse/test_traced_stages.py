@@ -150,10 +150,10 @@ def traced(made: Plan, folder: Path) -> list[Call]:
 
 
 def assumed(made: Plan) -> list[Touched]:
-    """What the check of a plan follows."""
+    """What the check of a plan follows, but for what touches no byte: of nothing but padding a tile needs no columns."""
     followed: list[Touched] = []
     check(made, followed.append)
-    return followed
+    return [event for event in followed if event.region[1] < event.region[2]]
 
 
 def lies(view: tuple[int, ...], row: int, cols: range, pixel: int) -> tuple[int, int]:
@@ -186,7 +186,7 @@ def compare(made: Plan, calls: list[Call]) -> int:
 
 
 def _does_nothing(call: Call) -> bool:
-    """Of nothing but padding a tile needs no rows of what is padded."""
+    """Of nothing but padding a tile needs no rows, or no columns, of what is padded."""
     return not call.pointers and (call.range[0] == call.range[1] or call.range[2] == call.range[3])
 
 
