@@ -142,6 +142,7 @@ CONV = {**NONE, "stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)
         ("logistic", [tensor("x", 1, 2)], {}, "must be 1/256"),
         ("squared_difference", [tensor("a", 1, 2), tensor("b", 1, 2, quant=Quant((45.26,), (0,)))], {}, "below 2^12 times"),
         ("rsqrt", [tensor("x", 1, 2)], {}, "the input's zero point must be -128: what is negative has no square root"),
+        ("rsqrt", [tensor("x", 1, 2, quant=Quant((2.0**28,), (-128,)))], {}, "must be at most 2^12"),
     ],
 )
 def test_what_is_refused(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str) -> None:

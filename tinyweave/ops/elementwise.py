@@ -213,6 +213,11 @@ def input_is_not_negative(graph: Graph, op: Op) -> bool:
     return graph.input(op).zero_point == -128
 
 
+def inverse_root_is_large(graph: Graph, op: Op) -> bool:
+    """the root of the input scale times the output scale must be at most 2^12"""
+    return rsqrt_rescale(graph, op).shift - RSQRT_BITS >= -31
+
+
 BINARY = (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, activation_is_known, bounds_fit)
 SUMS = (
     arity(2),
@@ -248,5 +253,5 @@ SPECS = (
     _unary("tanh", reference_table),
     _unary("elu", reference_table),
     _unary("gelu", reference_table),
-    _unary("rsqrt", reference_rsqrt, input_is_not_negative),
+    _unary("rsqrt", reference_rsqrt, input_is_not_negative, inverse_root_is_large),
 )

@@ -39,6 +39,7 @@ ONE_SCALE = frozenset(  # what only integers need
         activations.output_step_is_large,
         activations.scales_are_alike,
         elementwise.input_is_not_negative,
+        elementwise.inverse_root_is_large,
         elementwise.output_scale_is_large,
         elementwise.square_scale_is_large,
         elementwise.logistic_output_is_256th,
