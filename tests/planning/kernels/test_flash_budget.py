@@ -13,6 +13,7 @@ from cases.graphs import Net
 from cases.tiny import ramp
 
 from tinyweave import api, results
+from tinyweave.codegen import constant_bytes as emitted_bytes
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
@@ -63,6 +64,23 @@ def test_constants_fit(graph: Graph, flash: int):
     least = constant_bytes(graph, plan(graph, "unfused").variants)
     made = plan(graph, core=CORE, flash=flash, other_flash=OtherFlash(0))
     assert constant_bytes(made.graph, made.variants) <= max(flash, least)
+
+
+def test_what_ops_read_alike_is_counted_once_as_the_c_has_it() -> None:
+    net = Net(8, 6, 16)
+    apart = net.finish("twice", net.conv(net.conv("image", 16, 3), 16, 3))
+    first, second, *rest = apart.ops
+    image = apart.tensors["image"].quant
+    tensors = {name: replace(t, quant=image) if t.data is None else t for name, t in apart.tensors.items()}
+    shared = replace(second, inputs=(second.inputs[0], *first.inputs[1:]))
+    read = {name for op in (first, shared, *rest) for name in (*op.inputs, *op.outputs)}
+    kept = {name: tensor for name, tensor in tensors.items() if name in read}
+    alike = verify(Graph("twice", kept, (first, shared, *rest), apart.inputs, apart.outputs))
+    for core in (CORE, "cortex-m0"):
+        made = plan(alike, "unfused", core=core)
+        each = [BY_NAME[name].flash(made.graph, op) for op, name in zip(made.graph.ops, made.variants, strict=True) if name]
+        assert constant_bytes(made.graph, made.variants) == emitted_bytes(made) == sum(each) - each[0]
+        assert each[0] > 2_000
 
 
 def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):

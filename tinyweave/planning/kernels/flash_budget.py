@@ -6,7 +6,7 @@ set depends on how much Flash there is, so that more of it never gives a worse p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...ir import Graph, Op
@@ -27,8 +27,20 @@ HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85
 
 
 def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
-    """Return bytes that these kernels of the ops keep in Flash."""
-    return sum(BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name)
+    """Return bytes that these kernels of the ops keep in Flash; what several ops read alike lies there once."""
+    kept = {
+        _reads(graph, op, name): BY_NAME[name].flash(graph, op) for op, name in zip(graph.ops, variants, strict=True) if name
+    }
+    return sum(kept.values())
+
+
+def _reads(graph: Graph, op: Op, name: str) -> tuple[Hashable, ...]:
+    """Return what is the same for two ops only where their kernels keep the same constants."""
+    operands = [tensor for tensor in (*graph.inputs_of(op), *map(graph.tensors.__getitem__, op.outputs)) if tensor is not None]
+    if all(tensor.data is None for tensor in operands):
+        return (op.name,)
+    window = op.attrs.get("stride"), op.attrs.get("dilation")
+    return (name, window, *(tensor.quant if tensor.data is None else id(tensor.data) for tensor in operands))
 
 
 class OtherFlash(NamedTuple):
