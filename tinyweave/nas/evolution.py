@@ -1,6 +1,6 @@
 """Evolution of networks that fit: the best are parents of the next. In: a SearchSpace, a Target, a Measure. Out: Evaluated.
 
-How a network is mutated or crossed with another is a matter of its space (space.py).
+space.py mutates a network and crosses it with another.
 What a network costs is known before its accuracy is measured: one that exceeds a limit is never measured. All of a run follows
 from its seed and from a file in which each cost and each accuracy is recorded, so that a run that is interrupted goes on to the
 same end. Sources: TinyNAS (arXiv 2007.10319); of several objectives non-dominated sorting (NSGA-II, 10.1109/4235.996017).

@@ -55,7 +55,7 @@ class Rescale(NamedTuple):
 
 
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
-    """Of the first input, the second input and the output of an add, a sub or a squared_difference.
+    """Return the rescales of both inputs and of the output of an add, a sub or a squared_difference.
 
     Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum, or the
     square of the difference, is rescaled to the output. A sub negates the second multiplier.

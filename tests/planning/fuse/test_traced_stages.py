@@ -150,7 +150,7 @@ def traced(made: Plan, folder: Path) -> list[Call]:
 
 
 def assumed(made: Plan) -> list[Touched]:
-    """What the check of a plan follows, but for what touches no byte: of nothing but padding a tile needs no columns."""
+    """Return what the check of a plan follows, but for what touches no byte: a tile of padding alone needs no columns."""
     followed: list[Touched] = []
     check(made, followed.append)
     return [event for event in followed if event.region[1] < event.region[2]]
