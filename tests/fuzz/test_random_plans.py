@@ -45,6 +45,14 @@ def test_any_point_of_a_front_gives_the_same_bytes_and_claims_what_it_touches(se
     assert len(tried) > len(seeds) and any(stage.schedule for trial in tried for stage in trial.plan.stages)
 
 
+def test_maps_of_no_rows_take_no_gap_in_a_tile() -> None:
+    """In a tile of this seed's network a padding hides all that the ops before it make: their maps have no rows there."""
+    tried, failed = failures([41_897], front_trials)
+    assert not failed, "\n".join(failed)
+    sizes = [size for trial in tried for stage in trial.plan.stages if stage.schedule for size in stage.schedule.tiles.values()]
+    assert any(rows == 0 for rows, _ in sizes) and any(rows > 0 for rows, _ in sizes)
+
+
 def test_a_seed_names_the_same_plans() -> None:
     assert [trial.plan.offsets for trial in trials(3)] == [trial.plan.offsets for trial in trials(3)]
     assert trials(3)[0].plan.offsets != trials(3)[1].plan.offsets

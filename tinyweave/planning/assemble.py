@@ -156,8 +156,8 @@ def _in_tile(row_graph: RowGraph, tile: Tile, buffer: str) -> tuple[dict[str, Pl
     """Return where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
     places, end = {}, 0
     for name, size in tile_bytes(row_graph, tile).items():
-        places[name] = Place(buffer, -(-end // 4) * 4)
-        end = places[name].offset + size
+        places[name] = Place(buffer, -(-end // 4) * 4 if size else 0)  # what has no rows takes no gap either
+        end = max(end, places[name].offset + size)
     return places, end
 
 
