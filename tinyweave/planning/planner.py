@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -263,9 +263,31 @@ def _chosen(
 ) -> Plan:
     """Return the plan that an aim chooses within limits, else the fastest within so many bytes, else the smallest."""
     trade = trade_of(spaces)
+    for asked in _asked(trade, aim, byte_limit, cycle_limit):
+        best = _best(spaces, trade, *asked, progress=progress)
+        if best is not None:
+            return finish(best.placed, spaces[best.as_placed.space].channels_once, checked=checked)
+    raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)  # some op cannot take what comes by rows
+
+
+def _asked(trade: Trade, aim: Aim, byte_limit: int, cycle_limit: int) -> Iterator[tuple[Aim, int, int]]:
+    """Yield an aim and its limits of bytes and cycles, then what is wanted where nothing is within the limits before."""
+    yield aim, byte_limit, cycle_limit
+    if cycle_limit < NEVER and (fastest := trade.best("speed", byte_limit)) is not None:
+        yield "speed", byte_limit, fastest.path.cycles  # without moves, which take time
+        yield "speed", byte_limit, NEVER
+    if byte_limit < NEVER or aim != "size":
+        yield "size", NEVER, NEVER
+
+
+def _best(
+    spaces: Sequence[PlanSpace], trade: Trade, aim: Aim, byte_limit: int, cycle_limit: int, *, progress: Progress | None
+) -> _Point | None:
+    """Return the path that an aim chooses of those that are within limits as they are laid out; None where none is found."""
     whole_words = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # paths count these
     cost, limit, allowed = COSTS[aim], whole_words, cycle_limit
     best: _Point | None = None
+    trade.caps.clear()
     for number in range(MOST_LAYOUTS):
         found = trade.best(aim, limit, allowed)
         if found is None or (best is not None and cost(found) >= cost(best.as_placed)):
@@ -287,15 +309,7 @@ def _chosen(
         if best is not None and cost(best.as_placed) <= cost(found):
             break
         trade.caps[found.space] = found.path.bytes - 1  # what needs less, or is of another space, may be placed better
-    if best is None and cycle_limit < NEVER and (found := trade.best("speed", byte_limit)) is not None:
-        fastest = partial(_chosen, spaces, "speed", byte_limit=byte_limit, checked=checked, progress=progress)
-        unmoved = fastest(cycle_limit=found.path.cycles)
-        return unmoved if _bytes(unmoved) <= byte_limit else fastest()
-    if best is None and (byte_limit < NEVER or aim != "size"):
-        return _chosen(spaces, "size", checked=checked, progress=progress)
-    if best is None:  # some op cannot take what comes by rows
-        raise not_by_rows(spaces[-1].space.row_graph, spaces[-1].space.order)
-    return finish(best.placed, spaces[best.as_placed.space].channels_once, checked=checked)
+    return best
 
 
 class _Point(NamedTuple):

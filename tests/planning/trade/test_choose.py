@@ -106,6 +106,17 @@ def test_a_looser_limit_never_costs_anything(seed: int) -> None:
     assert size(late) <= ram and cycles(late) <= cycles(plan(graph, core=CORE, aim="speed", ram_limit=ram)) + EVERY_OP
 
 
+@pytest.mark.parametrize("seed", (6, 7, 36, 39, 43, 66))
+def test_what_is_too_slow_is_the_fastest_that_fits_in_ram(seed: int) -> None:
+    """Some of these limits lie between what a path needs and what its placement needs, so that the fastest path does not fit."""
+    choices = planner.Choices(random_network(seed, 10 + seed % 10, growers=BY_ROW, live=3), core=CORE)
+    least, most = (size(choices.plan(aim, checked=False)) for aim in ("size", "speed"))
+    for ram in [least + (most - least) * part // 9 for part in range(1, 9)]:
+        late = choices.plan("balanced", ram_limit=ram, cycle_limit=1, checked=False)
+        fastest = choices.plan("speed", ram_limit=ram, checked=False)
+        assert size(late) <= ram and cycles(late) == cycles(fastest)
+
+
 def slower_with_more(graph: Graph, overhead: float) -> list[tuple[int, float]]:
     """Return the limits of RAM, and their plans' cycles, at which the fastest plan takes longer than at a tighter one."""
     choices, found = planner.Choices(graph, core=CORE, max_mac_overhead=overhead), list[tuple[int, float]]()
