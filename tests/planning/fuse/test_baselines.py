@@ -51,6 +51,22 @@ def test_a_patch_by_hand() -> None:
     assert sum(plan_macs(made)) == macs(graph) + sum(again.values())
 
 
+@pytest.mark.parametrize("mode", ["patch:2:2", "patch", "stream2d"])
+def test_an_image_by_rows_that_a_later_layer_reads_too_is_all_in_the_stage_or_refused(mode: str) -> None:
+    """A shortcut from the image to the fourth layer: two layers by rows or patches would need the image to come twice."""
+    net = Net(12, 12, 8)
+    deep = net.conv(net.conv("image", 8, 3), 8, 3)
+    graph = net.finish("shortcut", net.conv(net.add("image", deep), 8, 3))
+    assert plan(graph, mode).arena
+    try:
+        made = plan(graph, mode, stream_inputs=True)
+    except CompileError as error:
+        assert mode == "patch:2:2" and "the first 2 layers cannot run by patches" in str(error)
+        return
+    (stage,) = (stage.ops for stage in made.stages if 0 in stage.ops)
+    assert {0, 2} <= set(stage) and mode != "patch:2:2"
+
+
 def test_how_many_patches_of_how_many_layers_can_be_given() -> None:
     graph, _ = bottleneck()
     for schedule, rows, ops in (("patch:2:6", 3, 6), ("patch:3:5", 4, 5), ("patch:0:6", None, 6), ("patch:6", None, None)):

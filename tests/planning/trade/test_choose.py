@@ -108,7 +108,7 @@ def test_a_looser_limit_never_costs_anything(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", (6, 7, 36, 39, 43, 66))
 def test_what_is_too_slow_is_the_fastest_that_fits_in_ram(seed: int) -> None:
-    """Some of these limits lie between what a path needs and what its placement needs, so that the fastest path does not fit."""
+    """Some limits lie between what a path needs and what its placement needs, so that the fastest path does not fit."""
     choices = planner.Choices(random_network(seed, 10 + seed % 10, growers=BY_ROW, live=3), core=CORE)
     least, most = (size(choices.plan(aim, checked=False)) for aim in ("size", "speed"))
     for ram in [least + (most - least) * part // 9 for part in range(1, 9)]:

@@ -32,15 +32,15 @@ def patches(
     again.
 
     grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. step_bytes: bytes that
-    each step needs by itself. Empty where no patches can be.
+    each step needs by itself. Empty where no patches can be: what comes by rows must be read by them alone.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):
         run = tuple(order[:count])
         if (
             count > len(order)
-            or (read := joined(row_graph, run)) is None
-            or not set(row_graph.streamed_inputs) <= {r.tensor for r in read}
+            or joined(row_graph, run) is None
+            or not all(row_graph.users[name].issubset(run) for name in row_graph.streamed_inputs)
         ):
             continue
         _, h, w, _ = row_graph.graph.output(row_graph.graph.ops[run[-1]]).shape
@@ -77,11 +77,15 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
 
 
 def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> Partition:
-    """Return the first layers in one stage that runs row by row, as many as need least memory; arguments as for `patches`."""
+    """Return the first layers in one stage that runs row by row, as many as need least memory; arguments as for `patches`.
+
+    What comes by rows comes once: all its readers are in the stage, or it has one, which may be a stage by itself.
+    """
     best: tuple[int, int] | None = None
     for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
         scheduled = schedule_stage(row_graph, order[:count])
-        if scheduled is None:
+        users = [row_graph.users[name] for name in row_graph.streamed_inputs]
+        if scheduled is None or any(len(readers) > 1 and not readers.issubset(order[:count]) for readers in users):
             continue
         tensors, ops = row_graph.graph.tensors, [row_graph.graph.ops[index] for index in order[:count]]
         held = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}

@@ -1,0 +1,70 @@
+"""Any limits give a plan: the best within them, else the nearest; or one error. `--fuzz-seed N --fuzz-count M` runs others."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from fuzz.generate import BY_ROW, BY_SOME_ROWS, GROWERS, random_network
+from fuzz.random_plans import CORES
+
+from tinyweave.ir import CompileError, Graph
+from tinyweave.planning import Plan, plan
+from tinyweave.planning.kernels.cycles import cycles_to_compare
+from tinyweave.planning.kernels.flash_budget import constant_bytes
+from tinyweave.planning.schedules import SCHEDULES
+
+ASKED = 6  # of each network
+IN_SWEEPS = 80
+USUAL = 12
+KNOWN_CYCLES = "cortex-m4"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        first, count = (metafunc.config.getoption(f"--fuzz-{name}") for name in ("seed", "count"))
+        usual = USUAL if count is None else count
+        marks = [[pytest.mark.sweep] * (number >= usual) for number in range(IN_SWEEPS if count is None else count)]
+        metafunc.parametrize("seed", [pytest.param(first + n, marks=m, id=f"{first + n}") for n, m in enumerate(marks)])
+
+
+def size(made: Plan) -> int:
+    return sum(made.arena.values())
+
+
+def planned(graph: Graph, schedule: str, options: dict[str, Any]) -> Plan | None:
+    """Return the plan; None where the schedule has none, which it says in one line."""
+    try:
+        return plan(graph, schedule, **options)
+    except CompileError as error:
+        assert "\n" not in str(error)
+        return None
+
+
+def near(rng: random.Random, value: int) -> int:
+    """Return a limit that may be none at all, exact, or anything around."""
+    return rng.choice((0, 1, value - 1, value, value + 1, int(value * rng.uniform(0.3, 2))))
+
+
+def test_any_limits_give_a_plan(seed: int) -> None:
+    rng = random.Random(seed)
+    growers, live = rng.choice(((BY_ROW, 2), (BY_SOME_ROWS, 4), (GROWERS, 6)))
+    graph = random_network(seed, rng.randint(4, 14), growers=growers, live=live)
+    core, overhead = rng.choice((KNOWN_CYCLES, *CORES)), rng.choice((None, 1.0, 1.1, 1.5))
+    free = plan(graph, core=core, max_mac_overhead=overhead)
+    cycles = round(cycles_to_compare(free, core)) if core == KNOWN_CYCLES else 10_000
+    constants = constant_bytes(free.graph, free.variants)
+    for _ in range(ASKED):
+        options = {"core": core, "max_mac_overhead": overhead, "aim": rng.choice(("size", "balanced", "speed"))}
+        options |= {"ram_limit": near(rng, size(free))} if rng.random() < 0.6 else {}
+        options |= {"cycle_limit": near(rng, cycles)} if rng.random() < 0.6 else {}
+        options |= {"flash": near(rng, constants)} if rng.random() < 0.4 else {}
+        options |= {"stream_inputs": rng.random() < 0.2, "stream_outputs": rng.random() < 0.2}
+        schedule = rng.choice(("best", "best", "best", *SCHEDULES, "patch:2:3"))
+        made = planned(graph, schedule, options)
+        if made is None or "flash" in options or "ram_limit" not in options:
+            continue
+        least = planned(graph, schedule, options | {"aim": "size", "ram_limit": None, "cycle_limit": None})
+        assert least is not None
+        assert size(made) <= max(options["ram_limit"], size(least)), f"{schedule}, {options}"
