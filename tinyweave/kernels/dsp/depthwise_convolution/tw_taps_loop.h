@@ -24,7 +24,21 @@
 #define SIGN "32"
 #define AT(taps, member) "[sp, #4*" taps "+" member "]"
 
-/* The addresses of `columns` taps of each row. */
+/* From the address of a row's first tap, in r3, those of so many, which are then put where r1 points; r5: bytes of a pixel. */
+#define NEXT(from, to) "add " to ", " from ", r5\n"
+#define PUT_3 NEXT("r3", "r4") NEXT("r4", "r6") "stm r1!, {r3, r4, r6}\n"
+#define TO_R7 NEXT("r3", "r4") NEXT("r4", "r6") NEXT("r6", "r7")
+#define PUT_4 TO_R7 "stm r1!, {r3, r4, r6, r7}\n"
+#define PUT_5 TO_R7 NEXT("r7", "r8") "stm r1!, {r3, r4, r6-r8}\n"
+#define TO_R9 TO_R7 NEXT("r7", "r8") NEXT("r8", "r9")
+#define PUT_6 TO_R9 "stm r1!, {r3, r4, r6-r9}\n"
+#define PUT_7 TO_R9 NEXT("r9", "r10") "stm r1!, {r3, r4, r6-r10}\n"
+#define TO_R11 TO_R9 NEXT("r9", "r10") NEXT("r10", "r11")
+#define PUT_8 TO_R11 "stm r1!, {r3, r4, r6-r11}\n"
+#define PUT_9 TO_R11 NEXT("r11", "r12") "stm r1!, {r3, r4, r6-r12}\n"
+
+/* The addresses of `columns` taps of each row. In a row that is partly outside: the padding's before `begin` (r4), as many as are
+ * inside, then the padding's (r7) from `end` (r6) on. */
 #define ADDRESSES(rows, columns, taps)    \
     "push {r4-r11}\n"                     \
     "sub sp, sp, #4*" taps "+" SAVED "\n" \
@@ -38,36 +52,35 @@
     "beq.n 1f\n"                          \
     "7:\n"                                \
     "ldr r3, [r0], #4\n"                  \
-    ".rept " columns "\n"                 \
-    "str r3, [r1], #4\n"                  \
-    "add r3, r3, r5\n"                    \
-    ".endr\n"                             \
+    PUT_##columns                         \
     "subs r2, r2, #1\n"                   \
     "bne.n 7b\n"                          \
     "b.n 8f\n"                            \
     "1:\n"                                \
     "ldr r3, [r0], #4\n"                  \
     "cbz r3, 5f\n"                        \
-    "movs r8, #0\n"                       \
+    "movs r8, r4\n"                       \
+    "beq.n 3f\n"                          \
     "2:\n"                                \
-    "cmp r8, r4\n"                        \
-    "blt.n 3f\n"                          \
-    "cmp r8, r6\n"                        \
-    "bge.n 3f\n"                          \
+    "str r7, [r1], #4\n"                  \
+    "subs r8, r8, #1\n"                   \
+    "bne.n 2b\n"                          \
+    "3:\n"                                \
+    "sub r8, r6, r4\n"                    \
+    "4:\n"                                \
     "str r3, [r1], #4\n"                  \
     "add r3, r3, r5\n"                    \
-    "b.n 4f\n"                            \
-    "3:\n"                                \
-    "str r7, [r1], #4\n"                  \
-    "4:\n"                                \
-    "add r8, r8, #1\n"                    \
-    "cmp r8, #" columns "\n"              \
-    "bne.n 2b\n"                          \
+    "subs r8, r8, #1\n"                   \
+    "bne.n 4b\n"                          \
+    "rsbs r8, r6, #" #columns "\n"        \
+    "bne.n 9f\n"                          \
     "b.n 6f\n"                            \
     "5:\n"                                \
-    ".rept " columns "\n"                 \
+    "movs r8, #" #columns "\n"            \
+    "9:\n"                                \
     "str r7, [r1], #4\n"                  \
-    ".endr\n"                             \
+    "subs r8, r8, #1\n"                   \
+    "bne.n 9b\n"                          \
     "6:\n"                                \
     "subs r2, r2, #1\n"                   \
     "bne.n 1b\n"                          \
@@ -139,9 +152,6 @@
     "cmp lr, #0\n"                                                                    \
     "bne.w 3f\n"                                                                      \
     FOUR(BYTES_##count, TW_NO_FIX)                                                    \
-    "b.w 4f\n"                                                                        \
-    "3:\n"                                                                            \
-    FOUR(BYTES_##count, TW_FIX)                                                       \
     "4:\n"                                                                            \
     "ldrd r2, r3, " AT(taps, TO) "\n"                                                 \
     PUT_##count                                                                       \
@@ -161,7 +171,7 @@
     "5:\n"                                                                            \
     "ldr r6, " AT(taps, PAIRS) "\n"                                                   \
     "subs r6, r6, #1\n"                                                               \
-    "beq.n 6f\n"                                                                      \
+    "beq.w 6f\n"                                                                      \
     "str r6, " AT(taps, PAIRS) "\n"                                                   \
     "ldrd r4, r5, " AT(taps, CHANNELS) "\n"                                           \
     "add r0, r0, r5\n"                                                                \
@@ -172,6 +182,9 @@
     "subs r4, r4, #4\n"                                                               \
     "str r4, " AT(taps, LAST) "\n"                                                    \
     "b.w 1b\n"                                                                        \
+    "3:\n"                                                                            \
+    FOUR(BYTES_##count, TW_FIX)                                                       \
+    "b.w 4b\n"                                                                        \
     "6:\n"                                                                            \
     "add sp, sp, #4*" taps "+" SAVED "\n"                                             \
     "pop {r4-r11}\n"
@@ -183,7 +196,7 @@
     static void name(const tw_taps *outputs)                                   \
     {                                                                          \
         register const tw_taps *given __asm__("r0") = outputs;                 \
-        RUN(OUTPUTS(#size, #size, taps, ONE, EACH("first", firsts, row)));     \
+        RUN(OUTPUTS(#size, size, taps, ONE, EACH("first", firsts, row)));      \
     }
 
 /* A tw_taps_outputs: two outputs, `stride` apart, whose taps lie in `columns` columns, or what `alone` does. */
@@ -262,11 +275,12 @@ static void set_taps(tw_taps *taps, const tw_conv *p, const tw_view *in, int32_t
     taps->begin = cols.begin;
     taps->end = cols.end;
     for (int32_t row = 0; row < p->kernel.h; ++row) {
-        taps->rows[row] = NULL;
-        if (row >= rows.begin && row < rows.end) {
-            taps->rows[row] = (const int8_t *)in->data + offset;
-            offset = tw_down(offset, in->row_stride, in->ring_height * in->row_stride);
+        if (is_outside || row < rows.begin || row >= rows.end) {
+            taps->rows[row] = NULL;
+            continue;
         }
+        taps->rows[row] = (const int8_t *)in->data + offset;
+        offset = tw_down(offset, in->row_stride, in->ring_height * in->row_stride);
     }
 }
 
