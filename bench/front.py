@@ -1,7 +1,7 @@
 """What does RAM cost in cycles? In: real models. Out: per model its front on a Cortex-M4, streamed and not: a row per plan.
 
 Every tenth plan of a front, and its first and last, is built and compared with the reference, byte by byte, and its arena with
-what the C touches; of the largest models only the first and the last. At the end the least RAM beside what ST publishes for the
+what the C touches. At the end the least RAM beside what ST publishes for the
 same network, and the goals of RAM with the cycles that they cost as a multiple of those of the fastest plan. With --record it
 goes on where it was stopped, with --figures it draws a picture per front. Exit code 1 when a byte differs or a claim is not
 exact. CPU time is of one process.
@@ -33,7 +33,7 @@ from tinyweave.results import Limits, Model
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
 CORE = "cortex-m4"
 OVERHEAD = 1.1
-MANY_MACS = 100_000_000  # of a network of which few plans are built: each takes minutes
+BUILT = 10  # of so many plans of a front one is built
 # model -> the RAM, in bytes, at which its activations are to fit, inputs by rows
 GOALS = {
     "mlcommons__tiny__vww_96_int8": 12_800,
@@ -113,13 +113,13 @@ def front(name: str, *, streamed: bool, builds: bool, pictures: Path | None) -> 
         picture = f"{name}{'_streamed' if streamed else ''}.svg"
         record = front_record(model, plans, Limits(GOALS.get(name), None), CORE)
         (pictures / picture).write_bytes(encoded(front_svg(record), picture))
-    work, every = macs(model.graph), 10 if macs(model.graph) < MANY_MACS else len(plans)
+    work = macs(model.graph)
     row["points"] = [
         (
             size(plan),
             cycles_to_compare(plan, CORE),
             sum(plan_macs(plan)) / work,
-            is_exact(model, plan) if builds and (number % every == 0 or number == len(plans) - 1) else None,
+            is_exact(model, plan) if builds and (number % BUILT == 0 or number == len(plans) - 1) else None,
         )
         for number, plan in enumerate(plans)
     ]
