@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ram", type=int, default=320)
     parser.add_argument("--flash", type=int, default=1024)
-    parser.add_argument("--schedule", choices=("layer", "best"), default="best")
+    parser.add_argument("--schedule", choices=("layer", "patch", "best"), default="best")
     parser.add_argument("--stream", action="store_true", help="the image comes by rows")
     parser.add_argument("--count", type=int, default=1000, help="networks of each setting")
     parser.add_argument("--classes", type=int, default=100)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from cases.archs import any_arch
 
-from tinyweave.nas.arch import Arch, Group
+from tinyweave.nas.arch import Arch, Group, blocks, layers, macs
 from tinyweave.nas.arena import arena
 from tinyweave.nas.space import MOBILE, arch_of, sampled
 from tinyweave.nas.stage_one import StageLimits, chosen, fits, layer_bytes, stage_one, unfused_bytes
+from tinyweave.papers.patches import all_patched, patched_macs
 
 KIB = 1024
 
@@ -54,6 +56,25 @@ def test_a_better_planner_fits_more() -> None:
         for schedule in ("layer", "best")
     )
     assert best.share > layer.share and chosen([layer, best]) is best
+
+
+def test_patches_fit_where_some_head_and_some_patches_do() -> None:
+    """All heads with all patches, one by one; within so much work that the smallest patches are not always among them."""
+    said = Counter[tuple[bool, bool]]()
+    for seed in range(60):
+        rng = random.Random(seed)
+        arch = arch_of(MOBILE, sampled(MOBILE, rng, (48, 48), 0.3), 10)
+        every, work = layers(blocks(arch)), rng.choice((1.02, 1.15, 2.0))
+        limits = StageLimits(round(layer_bytes(arch) * rng.uniform(0.2, 1.1)), 1 << 22, "patch", max_mac_overhead=work)
+        runs = [run for run in all_patched(every) if run.ram <= limits.ram]
+        allowed = [run for run in runs if not run.head or _work(every, run) <= work * macs(arch)]
+        assert fits(arch, limits) == bool(allowed), seed
+        said[bool(runs), bool(allowed)] += 1
+    assert min(said[True, True], said[True, False], said[False, False]) > 0
+
+
+def _work(every, run):
+    return patched_macs(every, run.head, run.patch, clipped=True)
 
 
 def test_processes_find_the_same() -> None:
