@@ -52,6 +52,7 @@ bench: setup
 	$(BIN)/python bench/ablation.py
 	$(BIN)/python bench/mlperf.py
 	$(BIN)/python bench/code_size.py
+	$(BIN)/python bench/cycles_per_instruction.py
 	$(BIN)/python bench/fast_kernels.py
 	$(BIN)/python bench/int4.py
 	$(BIN)/python bench/models.py
