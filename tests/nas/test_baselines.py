@@ -10,7 +10,7 @@ from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.nas.arch import Arch, blocks, macs, mobilenet_v2, weights
 from tinyweave.nas.baselines import KEPT, TABLES, Kept, best_ds_cnn, best_scaled, ds_cnn, kept_strides, scaled
-from tinyweave.nas.costs import Target, costs
+from tinyweave.nas.costs import Beside, Target, costs
 from tinyweave.nas.published.mobile import proxyless_mobile
 
 SIZES = [(side, side) for side in (16, 24, 32, 48)]
@@ -75,6 +75,6 @@ def test_the_largest_ds_cnn_that_fits() -> None:
 
 def test_the_planner_is_asked() -> None:
     board = find("stm32f412")
-    target = Target(board, api.limits_of(board, ram="12k", flash="160k"), stream_inputs=True, rest=1000, code=25_000)
+    target = Target(board, api.limits_of(board, ram="12k", flash="160k"), stream_inputs=True, beside=Beside(1000, 25_000))
     (first, *_) = best_scaled("mobilenet_v2", [(32, 32)], 3, 10, target, widths=(0.1, 0.5))
     assert costs(first, target).fit and first == scaled("mobilenet_v2", (32, 32, 3), 0.1, 10)

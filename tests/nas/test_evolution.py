@@ -18,7 +18,7 @@ from tinyweave.ir import CompileError
 from tinyweave.nas import evolution
 from tinyweave.nas.arch import Arch, PlanGene, macs, to_json
 from tinyweave.nas.arena import arena
-from tinyweave.nas.costs import Costs, Target, costs
+from tinyweave.nas.costs import Beside, Costs, Target, costs
 from tinyweave.nas.evolution import (
     Evaluated,
     Evolution,
@@ -36,7 +36,7 @@ from tinyweave.nas.space import Choice, arch_of, planned, sampled, sensors, smal
 
 SPACE = sensors(24, 2)
 BOARD = find("stm32f412")
-TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), rest=500, code=9000)
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), beside=Beside(500, 9000))
 SMALL = Evolution(8, 4, 4, 4, 0.1, 3)
 
 
@@ -130,7 +130,7 @@ def test_it_ends_as_it_would_have_ended_wherever_it_is_interrupted(tmp_path: Pat
     ("limits", "over"), [({"ram": "500"}, "ram by"), ({"flash": "4k"}, "flash by"), ({"latency_ms": 0.01}, "latency_ms by")]
 )
 def test_a_limit_that_nothing_meets_is_said_at_once(limits: dict[str, str], over: str) -> None:
-    target = Target(BOARD, api.limits_of(BOARD, **limits), rest=500, code=9000)
+    target = Target(BOARD, api.limits_of(BOARD, **limits), beside=Beside(500, 9000))
     least = costs(arch_of(SPACE, smallest(SPACE), 2), target)
     needs = f"{over}.*; it needs {least.ram:,} B of RAM, {least.flash:,} B of Flash, .* ms: give at least that"
     with pytest.raises(CompileError, match=f"no network of the space 'sensors' fits: the smallest one exceeds {needs}"):
@@ -234,7 +234,7 @@ def test_costs_are_those_of_the_network_s_plan() -> None:
     arch = arch_of(space, choice, 2)
     apart, best = (costs(replace(arch, plan=plan), target) for plan in space.plans)
     assert best.ram < apart.ram and best == costs(unplanned(arch), target) and best.macs == apart.macs
-    enough = target.rest + arena(arch)
+    enough = target.beside.ram + arena(arch)
     tight = replace(target, limits=api.limits_of(BOARD, ram=str(enough)))
     check_feasible(space, tight, 2)
     assert costs(arch, tight).fit and set(costs(replace(arch, plan=PlanGene("unfused")), tight).excess) == {"ram"}

@@ -279,13 +279,15 @@ def deploy(
     row_source: str | None = None,
     pixels: str | None = None,
     planned: Plan | None = None,
+    as_planned: bool = False,
     second_emulator: bool = False,
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default.
 
-    `planned` is the plan with these options, where it was made before. row_source, pixels: as `source` takes them; the plan
-    leaves the source its RAM. second_emulator: run it as firmware under QEMU as well.
+    `planned` is the plan with these options, where it was made before; as_planned: it stays where it fits, although another
+    one that fits may be better. row_source, pixels: as `source` takes them; the plan leaves the source its RAM.
+    second_emulator: run it as firmware under QEMU as well.
     """
     wanted = limits or (device_limits(device) if device else Limits(None, None))
     beside = row_source_bytes(model, row_source) if row_source else 0
@@ -314,11 +316,13 @@ def deploy(
 
     trades_flash = planning.trades_flash(model.graph, core_with_kernels(aim_of(optimize, allowed), kernels, allowed))
     first, other_flash, fitting = planned or how(limits=allowed), None, None
-    if trades_flash and allowed.flash is not None:  # what is estimated of code may keep a plan away that fits
+    # what is estimated of code may keep a plan away that fits
+    if trades_flash and allowed.flash is not None and not as_planned:
         free = how(limits=replace(allowed, flash=None))
         first = first if flash_need(free, device).excess(allowed.flash) else free
     built = build(first)
-    for _ in range(REBUILDS if trades_flash else 0):
+    stays = as_planned and not _exceeds_flash(built, allowed)
+    for _ in range(REBUILDS if trades_flash and not stays else 0):
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash = _other_flash(built)
         replanned = how(limits=allowed, other_flash=other_flash)

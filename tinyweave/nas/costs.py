@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import api
 from ..devices import Device, all_devices
 from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..passes import run_passes
-from ..planning import Plan
+from ..planning import OtherFlash, Plan
 from ..planning.schedules import RECOMPUTING
-from ..results import Limits, Model, Profile
+from ..results import FlashNeed, Limits, Model, Profile
 from .arch import Arch, PlanGene, blocks, macs, weights
 from .arena import least_arena
 from .network import to_graph
@@ -27,21 +28,36 @@ from .network import to_graph
 NAME = "network"
 
 
+class Beside(NamedTuple):
+    """What a network takes besides its arena and its constants, as it was measured on one.
+
+    ram: bytes of stack and static data. code: bytes of Flash; estimated: what they were estimated to be; rate: bytes for each
+    that is estimated more. kernels: in the code.
+    """
+
+    ram: int = 0
+    code: int = 0
+    estimated: int = 0
+    rate: float = 1.0
+    kernels: tuple[str, ...] = ()
+
+
+NOTHING = Beside()
+
+
 @dataclass(frozen=True)
 class Target:
     """A device, what a network may take of it, and how it is planned.
 
-    rest: bytes of RAM beside the arena, stack and static data; code: bytes of Flash beside the constants; as measured on one
-    network, see `searching.measured`. energy_mj: what one inference may take from the supply, where the device's current is
-    known: CompileError where it is not. A network that carries its own plan is planned as that says.
+    beside: what any network takes, see `searching.measured`. energy_mj: what one inference may take from the supply, where the
+    device's current is known: CompileError where it is not. A network that carries its own plan is planned as that says.
     """
 
     device: Device | None
     limits: Limits
     stream_inputs: bool = False
     max_mac_overhead: float | None = None
-    rest: int = 0
-    code: int = 0
+    beside: Beside = NOTHING
     energy_mj: float | None = None
     schedule: str = "best"
 
@@ -88,18 +104,46 @@ class Target:
 
     @property
     def arena_limits(self) -> Limits:
-        """Return the limits with RAM and Flash for what is not in the arena and no constant taken off."""
-        ram, flash = self.limits.ram, self.limits.flash
-        return replace(
-            self.all_limits,
-            ram=None if ram is None else max(0, ram - self.rest),
-            flash=None if flash is None else max(0, flash - self.code),
-        )
+        """Return the limits with RAM for what is not in the arena taken off."""
+        ram = self.limits.ram
+        return replace(self.all_limits, ram=None if ram is None else max(0, ram - self.beside.ram))
+
+    def plan(self, model: Model) -> Plan:
+        """Return a network's plan, whether it fits or not: the one without a limit of Flash where it is within that."""
+        how = partial(api.plan, model, core=self.core, **self.planning)
+        free = how(limits=replace(self.arena_limits, flash=None))
+        if self.limits.flash is None or self.flash(free) <= self.limits.flash:
+            return free
+        measured = OtherFlash(self.beside.code, frozenset(self.beside.kernels)) if self.beside.kernels else None
+        return how(limits=self.arena_limits, other_flash=measured)
+
+    def flash(self, plan: Plan) -> int:
+        """Return the bytes of Flash of a plan: its constants and its code, that measured and what is estimated more or less."""
+        of, need = self.beside, api.flash_need(plan, self.device)
+        more = _estimated(need) - of.estimated if of.kernels else 0
+        return need.constants + max(0, of.code + round(of.rate * more))
 
     def measured(self, plan: Plan, profile: Profile) -> Target:
-        """Return the target with what a network was measured to take beside its arena and constants."""
-        constants = api.flash_need(plan, self.device).constants
-        return replace(self, rest=profile.static + profile.stack, code=profile.flash - constants)
+        """Return the target with what a network was measured to take besides its arena and constants."""
+        code = profile.flash - api.flash_need(plan, self.device).constants
+        return replace(self, beside=beside(plan, self.device, profile.static + profile.stack, code))
+
+
+def beside(plan: Plan, device: Device | None, ram: int, code: int) -> Beside:
+    """Return what the network of a plan takes besides, of which these bytes are known."""
+    return Beside(ram, code, _estimated(api.flash_need(plan, device)), kernels=tuple(sorted({*plan.variants} - {""})))
+
+
+def between(small: Beside, large: Beside) -> Beside:
+    """Return what networks take whose code lies between two that were measured, or near them."""
+    more = large.estimated - small.estimated
+    rate = (large.code - small.code) / more if more else small.rate
+    return small._replace(ram=max(small.ram, large.ram), rate=rate)
+
+
+def _estimated(need: FlashNeed) -> int:
+    """Return the middle of what a plan's code is estimated to need."""
+    return (need.lower_bound + need.upper_bound) // 2 - need.constants
 
 
 @dataclass(frozen=True)
@@ -147,7 +191,7 @@ def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
     """Return the network with random weights, and its plan, whether it fits or not."""
     target = target.planned_as(arch.plan)
     model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes))
-    return model, api.plan(model, limits=target.arena_limits, core=target.core, **target.planning)
+    return model, target.plan(model)
 
 
 def costs(arch: Arch, target: Target) -> Costs:
@@ -170,15 +214,15 @@ def built_costs(arch: Arch, target: Target) -> Costs:
 
 
 def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
-    constants = api.flash_need(plan, target.device).constants
     limits, over = target.limits, dict[str, float]()
-    if excess := limits.ram_excess(plan.arena, target.rest):
+    flash = target.flash(plan)
+    if excess := limits.ram_excess(plan.arena, target.beside.ram):
         over["ram"] = excess
-    if limits.flash is not None and constants + target.code > limits.flash:
-        over["flash"] = constants + target.code - limits.flash
+    if limits.flash is not None and flash > limits.flash:
+        over["flash"] = flash - limits.flash
     if limits.latency_ms is not None and ms is not None and ms > limits.latency_ms:
         over["latency_ms"] = ms - limits.latency_ms
     mj = target.device.energy_mj(ms) if target.device else None
     if target.energy_mj is not None and mj is not None and mj > target.energy_mj:
         over["energy_mj"] = mj - target.energy_mj
-    return Costs(sum(plan.arena.values()) + target.rest, constants + target.code, macs(arch), ms, over, mj)
+    return Costs(sum(plan.arena.values()) + target.beside.ram, flash, macs(arch), ms, over, mj)

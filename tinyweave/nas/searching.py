@@ -33,7 +33,7 @@ from ..tasks.features import LogMel
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import DEPLOYING, Seconds, chosen_rungs, measure
-from .costs import NAME, Costs, Target, built_costs, costs, planned, too_large
+from .costs import NAME, Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
 from .evolution import Ledger, check_predicted, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
@@ -59,7 +59,7 @@ POOL = 4  # networks that fit, per candidate that is trained
 VERIFIED = 5  # samples on which every byte is compared
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 REST = 1024  # bytes of stack and static data where they cannot be measured
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def _search(
     if run is None:
         halving.save_data(data, folder / halving.DATA)
         target = measured(target, space, len(data.classes))
-        run = asked | {"networks": networks_in(space), "rest": target.rest, "code": target.code}
+        run = asked | {"networks": networks_in(space), "beside": target.beside._asdict()}
         if strategy == "supernet":
             size = team.size if team else 1
             given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "begin": begin, "progress": progress}
@@ -193,7 +193,7 @@ def _search(
             told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
             run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
         write_file(folder / RUN, json.dumps(run, indent=2))
-    target = replace(target, rest=run["rest"], code=run["code"])
+    target = replace(target, beside=Beside(**run["beside"]))
     built = _built(target, folder)
     work: dict[str, Any] = {"seed": seed, "progress": progress}
     if strategy == "supernet":
@@ -297,17 +297,22 @@ def _nothing_fits(space: SearchSpace, target: Target, classes: int, tried: int) 
 
 
 def measured(target: Target, space: SearchSpace, classes: int) -> Target:
-    """Return the target with what a network of the space takes beside its arena and constants, measured on an emulated core.
+    """Return the target with what a network of the space takes besides its arena and constants, measured on an emulated core.
 
-    Where nothing can be built and run here it is estimated.
+    It is built twice: with the kernels with the fewest constants, which any network can have, and with those that it has where
+    Flash has no limit. Where nothing can be built and run here it is estimated.
     """
     arch = arch_of(space, _varied(space), classes)
-    model, plan = planned(arch, target)
+    plans = [planned(arch, replace(target, limits=replace(target.limits, flash=flash))) for flash in (0, None)]
     try:
-        return target.measured(plan, api.profile(model, plan, api.emulated_core(target.device)))
+        small, large = (
+            target.measured(plan, api.profile(model, plan, api.emulated_core(target.device))) for model, plan in plans
+        )
     except CompileError:
+        plan = plans[0][1]
         need = api.flash_need(plan, target.device)
-        return replace(target, rest=REST, code=need.upper_bound - need.constants)
+        return replace(target, beside=beside(plan, target.device, REST, need.upper_bound - need.constants))
+    return replace(target, beside=between(small.beside, large.beside))
 
 
 def _varied(space: SearchSpace) -> Choice:
@@ -334,7 +339,8 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
             limits=target.all_limits,
             inputs=inputs,
             count=0,
-            planned=api.plan(model, limits=target.arena_limits, core=target.core, **target.planning),
+            planned=target.plan(model),
+            as_planned=True,
             progress=progress,
             **target.planning,
         )
