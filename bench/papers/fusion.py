@@ -5,8 +5,10 @@ The first: table 1 as printed and as counted here, F of the same cuts counted ex
 (tables 3 and 5), which is not computed. The second: plans of tinyweave at the same limits, with exact F: by the paper's count
 (no network input or output: the image lies in RAM, whole until the end, and no map takes its bytes); everything counted, the
 input by rows or in RAM; the whole network with skips, mean and classifier; and a prototype that was not run. Weights are
-random; each plan runs on this machine and on an emulated core, beside LiteRT's reference kernels. Exit code 1 when a figure of
-table 1 is not the paper's, or a byte differs.
+random; each plan runs on this machine and on an emulated core, beside LiteRT's reference kernels. Then tables 5 and 4: the
+fastest plans of the whole network, input by rows, within the RAM that the paper measured on a Nucleo-F767ZI, and those of the
+least RAM on its six boards, with the milliseconds measured there and those estimated here. Exit code 1 when a figure of table 1
+is not the paper's, or a byte differs.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 
 from tinyweave import api, results  # noqa: E402
+from tinyweave.devices import Device, find  # noqa: E402
 from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
 from tinyweave.papers.chain import ChainLayer, macs  # noqa: E402
@@ -49,6 +52,19 @@ TABLE_5 = {
     "MN2-vww5": "96, 45.283, 26.24, 20.568, 17.904, same, 15.368, 17.904, 26.24, 45.283, 89.6, same",
     "MN2-320K": "309.76, 199.6, 196.072, 195.333, 156.864, 94.224, 51.164, none, none, 63.456, 94.224, 247.808",
 }
+# the milliseconds beside them, and those of table 4 with the least RAM on each board; OOM: out of memory
+TABLE_5_MS = {
+    "MBV2-w0.35": "807.6, 961.9, same, 1313.8, 1412.3, same, 1996.8, 1412.3, 1266.3, 1121.7, 947.0, 879.2",
+    "MN2-vww5": "509.7, 696.0, 769.2, 922.7, 931.3, same, 1723.0, 931.3, 769.2, 684.6, 683.4, same",
+    "MN2-320K": "4394.3, 4171.0, 4525.1, 4680.7, 5128.9, 5370.3, 19329.9, none, none, 9458.6, 5370.3, 3923.2",
+}
+TABLE_4 = {
+    "MBV2-w0.35": "1996.8, 1379.6, 5270.1, 6748.2, 6792.7, 10000.0",
+    "MN2-vww5": "1723.0, 1727.5, 4943.4, 5974.1, 6248.9, OOM",
+    "MN2-320K": "19329.9, 16261.9, 56979.0, 76763.6, 73713.8, OOM",
+}
+BOARDS = ("stm32f767", "stm32f746", "stm32f412", "esp32-s3", "esp32-c3", "fe310-g002")
+ANY_WORK = 2.0  # times the network's, where the paper has no limit
 # table 3 of the paper: the least RAM in kB of StreamNet-2D and MCUNetV2
 OTHERS = {"MBV2-w0.35": (66, 63), "MN2-vww5": (44, 45), "MN2-320K": (208, 215)}
 # the project's notes on fusion: exact F, the paper's discounts, rings of pixels, no buffer for a block's first layer; not run
@@ -175,6 +191,46 @@ def ours(name: str, layers: Sequence[ChainLayer], core: str | None) -> int:
     return len(verdicts) - sum(verdicts.values())
 
 
+def fastest(model: results.Model, board: Device, ram: int | None, overhead: float) -> Plan:
+    """The plan with the fewest cycles on a board within so much RAM; of the least RAM where that is None."""
+    limits = results.Limits(ram, None, reads=api.flash_reads(board))
+    aim = "speed" if ram else "size"
+    return api.plan(model, limits=limits, optimize=aim, stream_inputs=True, max_mac_overhead=overhead, core=board.core)
+
+
+def on_boards(name: str, layers: Sequence[ChainLayer]) -> None:
+    """Print what the paper measured on boards beside our RAM and estimated milliseconds."""
+    model, board = model_of("network", bottlenecks(layers), CLASSES), find(BOARDS[0])
+    print(f"\n{name} on {board.name}, RAM in kB: measured by the paper (table 5); our arena, estimated\n")
+    print("| limit | paper: RAM | ms | our arena | F | ms |\n|---|" + "---:|" * 5)
+    for limit, ram, ms in zip((VANILLA, *LIMITS), rows(TABLE_5[name]), rows(TABLE_5_MS[name]), strict=True):
+        kind, _, figure = limit.partition(" ")
+        overhead = float(figure) if kind == "F" and figure != "inf" else 1.0 if limit == VANILLA else ANY_WORK
+        within = int(kind) * 1000 if ram == NO_CUT else round(1000 * float(ram))
+        plan = fastest(model, board, within, overhead)
+        arena, work = sum(plan.arena.values()), sum(plan_macs(plan)) / macs_of_graph(model.graph)
+        ours = f"{kb(arena)} | {work:.3f} | {milliseconds(plan, board)}" if arena <= within else f"{NO_CUT} | | "
+        print(f"| {limit} | {ram} | {ms} | {ours} |")
+    print(f"\n{name} with the least RAM: milliseconds measured by the paper (table 4), ours estimated\n")
+    print("| board | RAM, kB | paper: RAM | ms | our arena | fits | ms |\n|---|" + "---:|" * 6)
+    least = rows(TABLE_5[name])[LIMITS.index("F inf") + 1]
+    for board, ms in zip(map(find, BOARDS), rows(TABLE_4[name]), strict=True):
+        smallest = fastest(model, board, None, ANY_WORK)
+        plan = fastest(model, board, sum(smallest.arena.values()), ANY_WORK)
+        arena = sum(plan.arena.values())
+        fits = "yes" if arena <= board.ram else "no"
+        print(
+            f"| {board.name} | {board.ram / 1000:.0f} | {least} | {ms} | {kb(arena)} | {fits} | {milliseconds(plan, board)} |",
+            flush=True,
+        )
+
+
+def milliseconds(plan: Plan, board: Device) -> str:
+    """The time of a plan on a board, or that nothing is known of it."""
+    ms = api.latency_ms(plan, board)
+    return "no timings" if ms is None else f"{ms:,.1f}"
+
+
 def iterative() -> None:
     """Print what the paper's layers that take their input element by element need: it forgets that sums are int32."""
     print("\n| RAM of it in whole, % | paper | with int32 sums |\n|---|---:|---:|")
@@ -196,6 +252,7 @@ def main() -> int:
         if not options.names or any(part in name for part in options.names):
             wrong += table_1(name, layers)
             differing += ours(name, layers, options.core or None)
+            on_boards(name, layers)
     iterative()
     print(f"\n{wrong} rows of table 1 differ, {differing} plans give other bytes")
     return 1 if wrong or differing else 0
