@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tinyweave.ir import CompileError
-from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, part_of, sized
+from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, LabelledFile, part_of, parts_of, share_of, sized
 from tinyweave.tasks.features import LogMel
 from tinyweave.tasks.images import read_images
 from tinyweave.tasks.sensors import read_rows, read_sensors
@@ -65,6 +65,22 @@ def test_parts_follow_from_names_alone() -> None:
     assert abs(parts.count("test") / 20_000 - TEST) < 0.01 and abs(parts.count("validation") / 20_000 - VALIDATION) < 0.01
     assert [part_of(name) for name in ("a", "b", "cat/1.png", "")] == ["train", "train", "train", "train"]
     assert [part_of(str(n)) for n in range(8)] == [part_of(str(n)) for n in range(8)]
+
+
+def test_a_class_of_few_files_is_in_all_parts() -> None:
+    """Of sixteen names that all hash to training the least ones go to the test and to validation; no other file moves."""
+    names = [name for name in map(str, range(100)) if part_of(name) == "train"][:16]
+    few = [LabelledFile(Path(name), "few", name) for name in names]
+    many = [LabelledFile(Path(name), "many", f"many {name}") for name in map(str, range(200))]
+    parts = parts_of([*few, *many])
+    assert parts[16:] == [part_of(file.group) for file in many]
+    least = sorted(names, key=share_of)
+    assert [parts[names.index(name)] for name in least[:2]] == ["test", "validation"] and parts[:16].count("train") == 14
+    assert parts_of(few[:6]).count("train") == 5, "too few for three parts: check_classes says so"
+    assert parts_of([LabelledFile(each.path, "other", each.group) for each in few] + few).count("train") == 32, (
+        "of both classes"
+    )
+    assert parts_of([few[0], LabelledFile(Path("x"), "few", "x", "test"), *few[1:]]).count("test") == 1, "folders say the parts"
 
 
 def test_images(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,14 @@ class LabelledFile:
     part: str | None = None
 
 
+def share_of(group: str) -> float:
+    """Return a number from 0 to 1 that follows from a name alone; the least ones are for the test, the next for validation."""
+    return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+
+
 def part_of(group: str) -> str:
     """Return the part of a sample by the hash of what it must not be parted from: its own name, or who made it."""
-    share = int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+    share = share_of(group)
     return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
 
 
@@ -132,6 +138,28 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
     return kept
 
 
+def parts_of(files: Sequence[LabelledFile]) -> list[str]:
+    """Return the part of each file.
+
+    Where a class has so few files that none falls into the test, or into validation, the one whose hash is least goes there,
+    unless folders or lists say the parts, or who made it made files of other classes, too.
+    """
+    parts = [file.part or part_of(file.group) for file in files]
+    if any(file.part for file in files):
+        return parts
+    by_class, makers = dict[str, list[int]](), dict[str, set[str]]()
+    for index, file in enumerate(files):
+        by_class.setdefault(file.label, []).append(index)
+        makers.setdefault(file.group, set()).add(file.label)
+    for own, part in product(by_class.values(), ("test", "validation")):
+        if all(parts[index] != part for index in own):
+            spare = {files[i].group for i in own if parts[i] == "train" and len(makers[files[i].group]) == 1}
+            moved = min(spare, key=share_of) if len(spare) > MIN_OF_CLASS else None
+            for index in own:
+                parts[index] = part if files[index].group == moved else parts[index]
+    return parts
+
+
 def dataset(
     kind: str,
     files: Sequence[LabelledFile],
@@ -144,7 +172,7 @@ def dataset(
     Raise CompileError where there is one class, or a class without enough samples in a part.
     """
     classes = tuple(sorted({file.label for file in files}))
-    parts = [file.part or part_of(file.group) for file in files]
+    parts = parts_of(files)
     check_classes(classes, [file.label for file in files], parts)
     values: NDArray[np.int8] | None = None
     for index, file in enumerate(files):

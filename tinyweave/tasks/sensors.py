@@ -12,7 +12,7 @@ from ..files import read_file
 from ..ir import CompileError
 from ..media import MAX_SAMPLE, MEND, read_arrays
 from ..progress import Progress, silent
-from .dataset import MAX_BYTES, PARTS, Dataset, by_folder, check_classes, part_of
+from .dataset import MAX_BYTES, PARTS, Dataset, by_folder, check_classes, parts_of
 
 FILES = (".csv", ".npy")
 RANGE = (0.1, 99.9)  # percentiles of a channel's values that the network's input spans; what lies beyond is clipped
@@ -32,7 +32,7 @@ def read_sensors(
         raise CompileError(f"windows of {window} rows every {stride} are none", "give whole numbers above 0")
     files = by_folder(folder, FILES)
     windows, labels, parts = list[NDArray[np.float64]](), list[str](), list[str]()
-    for index, file in enumerate(files):
+    for index, (file, part) in enumerate(zip(files, parts_of(files), strict=True)):
         cut = windows_of(read_rows(file.path), window, stride or max(1, window // 2))
         if not len(cut):
             raise CompileError(
@@ -45,7 +45,7 @@ def read_sensors(
             )
         windows.append(cut)
         labels += [file.label] * len(cut)
-        parts += [file.part or part_of(file.group)] * len(cut)
+        parts += [part] * len(cut)
         if sum(map(len, windows)) * window * cut.shape[2] > MAX_BYTES:
             raise CompileError(f"the windows of '{folder}' have more than {MAX_BYTES:,} B", "give fewer, or shorter ones")
         progress("reading sensors", index + 1, len(files))
