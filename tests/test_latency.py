@@ -169,7 +169,7 @@ def test_deploy_plans_anew_where_the_code_takes_longer_than_its_shapes_say(model
     """For waits of the Flash among others: what is deployed takes no longer than it may, as it was measured."""
     if reason := emulated.missing(BOARD.core):
         pytest.skip(reason[0])
-    limits = api.limits_of(BOARD, latency_ms=49)
+    limits = api.limits_of(BOARD, latency_ms=48)
     first = api.plan(model, limits=limits, optimize="size", core=BOARD.core)
     late = api.profile(model, first, BOARD.core, device=BOARD)
     assert late.cycles is not None and limits.cycles is not None and late.cycles.likely > limits.cycles >= ms(first) * 1e5
