@@ -34,7 +34,6 @@ from tinyweave.planning.fuse.access import RESAMPLERS
 from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
 from tinyweave.planning.order.search import file_order
 from tinyweave.simulate import compare, emulated
-from tinyweave.simulate.instruction_timing import TIMINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 6
@@ -174,7 +173,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--cores", default=",".join((*TIMINGS, "cortex-m55")), help="comma-separated")
+    parser.add_argument("--cores", default=",".join((*api.FORESEEN, "cortex-m55")), help="comma-separated")
     parser.add_argument("--only", nargs="+", default=[], metavar="KERNEL", choices=BY_NAME, help="constants of these kernels")
     parser.add_argument("--largest", type=int, default=25_000_000, help="leave out networks of more multiply-accumulates")
     parser.add_argument("--write", action="store_true", help="write these cores' to tinyweave/kernels/layer_cycles.json")

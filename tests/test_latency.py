@@ -144,6 +144,7 @@ def test_the_limit_is_in_the_command_of_the_c(capsys: pytest.CaptureFixture[str]
         (("--device", "cortex-m4", "--latency-ms", "5"), "'cortex-m4' has no clock; name a board"),
         (("--device", "esp32", "--latency-ms", "5"), "the timings of a xtensa-lx6 are not known"),
         (("--device", "m55m1", "--latency-ms", "5"), "the timings of a cortex-m55 are not known"),
+        (("--device", "fe310-g002", "--latency-ms", "5"), "cycles are not foreseen for a sifive-e31, only those of a run"),
         (("--device", "stm32f412", "--latency-ms", "0"), "--latency-ms 0 is no time"),
         (("--device", "stm32f412", "--latency-ms", "nan"), "--latency-ms nan is no time"),
         (("--device", "stm32f412", "--latency-ms", "inf"), "--latency-ms inf is no time"),

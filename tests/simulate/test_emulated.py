@@ -166,6 +166,23 @@ def test_riscv_instructions_are_those_counted_by_hand(write_model: Write) -> Non
     assert got.per_step == [0, 0, 0, got.instructions]
 
 
+def test_cycles_of_a_loop_on_a_sifive_e31(write_model: Write) -> None:
+    """Its code is that of any RV32IMAC; the timings are of this core alone.
+
+    The first block ends with the loop's first run: 0 addi, 1 li, 2 lbu, 5 mul, 6 addi, 7 bnez; its product is there at 10.
+    The next ones: 0 lbu, 3 mul, 4 addi, 5 bnez; 8. The last: 0 addi, 1 li, 2 ret.
+    """
+    loop = ("1: lbu a2, 0(sp)", "mul a3, a2, a1", "addi a1, a1, -1", "bnez a1, 1b")
+    folder = write_model(assembly("addi sp, sp, -16", "li a1, 100", *loop, "addi sp, sp, 16", "li a0, 0", "ret"))
+    got = run(folder, core="sifive-e31")
+    blocks = [(block.instructions, block.executions, block.taken) for block in got.blocks[-1, ""]]
+    assert blocks == [(6, 1, 1), (4, 99, 98), (3, 1, 0)]
+    whole, drained, taken = 8 + 99 * 6 + 3, 2 + 99 * 2, 1 + 98
+    assert emulated.cycles("sifive-e31", got) == {(-1, ""): (whole, whole + 3, whole + drained + 3 * taken)}
+    assert emulated.cycles("rv32imc", got) == emulated.cycles("rv32imac", got) == {}
+    assert got.instructions == run(folder, core="rv32imc").instructions
+
+
 def test_a_stack_that_cannot_be_followed_is_no_figure(write_model: Write) -> None:
     lines = ("mov r3, #200", "sub.w sp, sp, r3", "push {r4}", "pop {r4}", "add sp, r3", "movs r0, #0", "bx lr")
     with pytest.raises(Fault, match="cannot be followed"):

@@ -97,6 +97,126 @@ def test_two_at_a_time_on_a_cortex_m7():
     )
 
 
+E31 = "sifive-e31"
+LB_0, LB_1 = "lb t0, 0(a0)/a0/t0", "lb t1, 0(a1)/a1/t1"
+MUL_0 = "mul t0, t0, t1/t0 t1/t0"
+SUM = "add a2, a2, t0/a2 t0/a2"
+STEP_0, STEP_1 = "addi a0, 1/a0/a0", "addi a1, 1/a1/a1"
+
+
+# Each count is worked out from the manual's rules (see instruction_timing.py): an instruction starts a cycle after the one
+# before it, but not before what it reads, and what it writes again, is there. The number before an instruction is the cycle in
+# which it starts; the block takes one cycle more than the last.
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        # 0 addi, 1 add: a sum is there after one cycle
+        ((STEP_0, "add a2, a2, a0/a2 a0/a2"), 2),
+        # 0 lw, 2 add: a word is there after two cycles
+        (("lw t0, 0(a0)/a0/t0", SUM), 3),
+        # 0 lw, 1 addi, 2 add: the instruction between them takes the place of the wait
+        (("lw t0, 0(a0)/a0/t0", STEP_0, SUM), 3),
+        # 0 lb, 3 add: a byte after three; likewise lhu
+        ((LB_0, SUM), 4),
+        (("lhu t0, 0(a0)/a0/t0", SUM), 4),
+        # 0 lwsp, 2 add: a compressed load of a word from the stack
+        (("lwsp t0, 8(sp)/sp/t0", SUM), 3),
+        # 0 lb, 1 lb, 2 lb: loads follow each other
+        ((LB_0, LB_1, "lb t2, 0(a2)/a2/t2"), 3),
+        # 0 mul, 5 add: a product after five cycles
+        ((MUL_0, SUM), 6),
+        # 0 mul, 5 mul: the multiplier does one at a time, also where neither needs the other
+        ((MUL_0, "mulhu a4, a5, a6/a5 a6/a4"), 6),
+        # 0 mul, 1 and 2 addi: others go on
+        ((MUL_0, STEP_0, STEP_1), 3),
+        # 0 lb, 3 li: what is still to be written is not written before
+        ((LB_0, "li t0, 5//t0"), 4),
+        # 0 lb, 1 lb, 2 and 3 addi, 4 mul, 9 add
+        ((LB_0, LB_1, STEP_0, STEP_1, MUL_0, SUM), 10),
+        # 0 sw, 1 sw: stores wait for nothing
+        (("sw t0, 0(a0)/t0 a0/", "sw t1, 4(a0)/t1 a0/"), 2),
+        # 0 lw, 2 sw: but for what they store
+        (("lw t0, 0(a0)/a0/t0", "sw t0, 4(a0)/t0 a0/"), 3),
+        # 0 sw, 6 lw: the load waits five cycles for the store of the same word to leave its pipeline
+        (("sw t0, 4(a0)/t0 a0/", "lw t1, 4(a0)/a0/t1"), 7),
+        # 0 sw, 1 lw: not for that of another word, nor 0 sw, 1 lw, 2 lw
+        (("sw t0, 4(a0)/t0 a0/", "lw t1, 8(a0)/a0/t1"), 2),
+        (("sw t0, 4(a0)/t0 a0/", "lw t1, 8(a0)/a0/t1", "lw t2, 0(a1)/a1/t2"), 3),
+        # 0 sw, 1 addi, 2 lw: the store went on in the cycle in which nothing used the memory
+        (("sw t0, 4(a0)/t0 a0/", STEP_1, "lw t1, 4(a0)/a0/t1"), 3),
+    ],
+)
+def test_sifive_e31(lines: tuple[str, ...], count: int):
+    assert likely(E31, *lines) == count
+
+
+def test_a_division_takes_2_to_33_cycles_on_a_sifive_e31():
+    """0 div, 2 or 17 or 33 add; in between the likely count is the middle."""
+    found = block_timing(E31, program("div t0, t0, t1/t0 t1/t0", SUM)).cycles(1, 0)
+    assert found == (3, 18, 34)
+
+
+def test_what_the_multiplier_still_does_when_a_block_ends_is_open_on_a_sifive_e31():
+    """0 mul, 1 addi: the next block begins at cycle 2, or at 5 if it needs the product at once."""
+    assert block_timing(E31, program(MUL_0, STEP_0)).cycles(1, 0) == (2, 2, 5)
+    # 0 mul, 4 mul if 8 bits a cycle are all that it needs for 32, 5 mul else; the product of that after five cycles
+    assert block_timing(E31, program(MUL_0, "mul t2, a0, a1/a0 a1/t2")).cycles(1, 0) == (5, 6, 10)
+
+
+@pytest.mark.parametrize("branch", ["bne a0, a3, -20/a0 a3/", "bnez a0, -20/a0/", "bgeu a0, a3, -20/a0 a3/"])
+def test_a_branch_costs_a_sifive_e31_three_cycles_where_it_is_not_foreseen(branch: str):
+    """0 lb, 1 lb, 2 and 3 addi, 4 mul, 9 add, 10 branch: 11 cycles.
+
+    Fewest: all branches are foreseen. Likely: only those that go where they mostly go. Most: none that is taken.
+    """
+    loop = block_timing(E31, program(LB_0, LB_1, STEP_0, STEP_1, MUL_0, SUM, branch))
+    assert loop.cycles(1000, 999) == (11_000, 11_000 + 3, 11_000 + 3 * 999)
+    assert loop.cycles(1000, 0) == (11_000, 11_000, 11_000)
+    assert loop.cycles(1000, 1) == (11_000, 11_003, 11_003)
+    assert loop.cycles(1000, 500) == (11_000, 12_500, 12_500)
+
+
+@pytest.mark.parametrize("jump", ["j -20//", "jal 300//ra", "jalr a5/a5/ra", "jr ra/ra/"])
+def test_a_jump_costs_a_sifive_e31_a_cycle_where_it_is_foreseen(jump: str):
+    assert block_timing(E31, program(jump)).cycles(100, 100) == (100, 100, 400)
+
+
+# as GCC and zig write them; capstone does not say which registers RISC-V instructions read and write
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("c848", "sw/a0, 0x14(s0)/a0 s0/"),
+        ("4848", "lw/a0, 0x14(s0)/s0/a0"),
+        ("4522", "lwsp/a0, 8(sp)/sp/a0"),
+        ("c42a", "swsp/a0, 8(sp)/a0 sp/"),
+        ("952e", "add/a0, a1/a0 a1/a0"),
+        ("852e", "mv/a0, a1/a1/a0"),
+        ("4515", "li/a0, 5//a0"),
+        ("0505", "addi/a0, 1/a0/a0"),
+        ("0808", "addi4spn/a0, sp, 0x10/sp/a0"),
+        ("1101", "addi/sp, -0x20/sp/sp"),
+        ("8082", "jr/ra/ra/"),
+        ("9502", "jalr/a0/a0/ra"),
+        ("c101", "beqz/a0, 0/a0/"),
+        ("064fca03", "lbu/s4, 0x64(t6)/t6/s4"),
+        ("00a58093", "addi/ra, a1, 0xa/a1/ra"),
+        ("02c58533", "mul/a0, a1, a2/a1 a2/a0"),
+        ("00b500a3", "sb/a1, 1(a0)/a1 a0/"),
+        ("00b51063", "bne/a0, a1, 0/a0 a1/"),
+        ("000000ef", "jal/0//ra"),
+        ("40b00533", "sub/a0, a1/a1/a0"),
+        ("8d0d", "sub/a0, a1/a0 a1/a0"),
+        ("6541", "lui/a0, 0x10//a0"),
+    ],
+)
+def test_the_registers_of_riscv_instructions(code: str, said: str):
+    disassembly = pytest.importorskip("tinyweave.simulate.disassembly", reason="needs capstone")
+    name, operands, read, written = disassembly.named("riscv", bytes.fromhex(code)[::-1]).split("\t")
+    expected = said.split("/")
+    assert [name, operands, sorted(read.split()), written] == [*expected[:2], sorted(expected[2].split()), expected[3]]
+
+
 @pytest.mark.parametrize("core", TIMINGS)
 def test_the_likely_lies_between_the_extremes(core: str):
     sequence = program(ADD_0, "ldr r2, [r0]/r0/r2", "str r2, [r1, r3]/r1 r2 r3/", "sdiv r0, r1, r2/r1 r2/r0", "bne #-8//")

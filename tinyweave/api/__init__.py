@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .models import streamed as streamed
     from .models import with_edges as with_edges
     from .plans import DEFAULT_CORE as DEFAULT_CORE
+    from .plans import FORESEEN as FORESEEN
     from .plans import OPTIMIZE as OPTIMIZE
     from .plans import ablation as ablation
     from .plans import by_flash as by_flash
@@ -69,8 +70,8 @@ __getattr__ = attributes(
         "advice": "advise",
         "exports": "check_format export_files package",
         "models": "load load_module look_at read streamed with_edges",
-        "plans": "DEFAULT_CORE OPTIMIZE ablation by_flash counted counted_chain cycles_needed device_limits explain flash_need "
-        "flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
+        "plans": "DEFAULT_CORE FORESEEN OPTIMIZE ablation by_flash counted counted_chain cycles_needed device_limits explain "
+        "flash_need flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
         "programs": "cascade listening looking play",
         "pruning": "prune",
         "quantisation": "accuracies convert_qat prepare_qat quantize",

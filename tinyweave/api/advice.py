@@ -266,7 +266,7 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
     limits = search.limits
     if limits.latency_ms is None or limits.clock_hz is None or start.latency_ms is None:
         return False
-    if board.clock_hz is None or board.core not in plans.TIMINGS:
+    if board.clock_hz is None or board.core not in plans.FORESEEN:
         return True
     return start.latency_ms * limits.clock_hz / board.clock_hz > TOO_SLOW * limits.latency_ms
 

@@ -18,7 +18,7 @@ from ..devices import Device, parse_size
 from ..exporters import tflite as tflite_exporter
 from ..files import read_file
 from ..ir import CompileError, shortened
-from ..kernels.layer_cycles import FlashReads
+from ..kernels.layer_cycles import FlashReads, cost_model_core
 from ..kernels.table import foreign
 from ..ops import macs
 from ..papers import counts
@@ -42,6 +42,7 @@ TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kerne
 MAX_PLAN = 1 << 26  # bytes of a file
 COUNTS = {"live": views, "working_set": each_its_own}
 PLAN_COUNTS = ("live", *counts.COUNTS)
+FORESEEN = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores with cycles by the shapes of layers, too
 
 
 def plan(
@@ -276,9 +277,11 @@ def _clock(device: Device | None, latency_ms: float) -> float:
         raise CompileError(f"--latency-ms {latency_ms:g} is no time", "give milliseconds above 0, for example 25")
     if device is None:
         raise CompileError("--latency-ms needs a clock", "name a board with --device")
-    if device.core not in TIMINGS:
-        known = ", ".join(TIMINGS)
+    if device.core not in FORESEEN:
+        known = ", ".join(FORESEEN)
         why = f"the timings of a {device.core} are not known"
+        if device.core in TIMINGS:
+            why = f"cycles are not foreseen for a {device.core}, only those of a run are estimated"
         raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {known}")
     if device.clock_hz is None:
         raise CompileError(f"--latency-ms: '{device.name}' has no clock", "name a board, or a TOML file with clock_hz")
@@ -305,13 +308,13 @@ def flash_reads(device: Device) -> FlashReads | None:
 
 
 def cycles_needed(plan: Plan, device: Device | None) -> CycleEstimate | None:
-    """Return the cycles that a plan takes on a device, by its layers' shapes; None where the core's timings are not known."""
-    return plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in TIMINGS else None
+    """Return the cycles that a plan takes on a device, by its layers' shapes; None for a core not in FORESEEN."""
+    return plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in FORESEEN else None
 
 
 def layer_cycles_needed(plan: Plan, device: Device | None) -> dict[str, int]:
     """Return layer -> the cycles that it takes on a device by its shapes, of those layers whose kernels have timings."""
-    if device is None or device.core not in TIMINGS:
+    if device is None or device.core not in FORESEEN:
         return {}
     cycles = cycles_per_op(plan, device.core, flash_reads(device))
     return {plan.graph.ops[index].name: round(count) for index, count in cycles.items() if count is not None}

@@ -42,7 +42,7 @@ RESCALE_BYTES = 5  # a multiplier and a shift
 # what all cores have; a multiplier and no DSP; that of RISC-V, with many registers; the Arm DSP extension; the same in an order
 # for cores that start two instructions at once; MVE, Helium
 Isa = Literal["", "scalar", "rv32m", "dsp", "m7", "mve"]
-RV32M = ("rv32imc", "rv32imac")
+RV32M = ("rv32imc", "rv32imac", "sifive-e31")
 SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too

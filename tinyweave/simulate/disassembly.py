@@ -44,6 +44,30 @@ def riscv_stack_change(instruction: Any) -> int | None:
     return int(moved[1], 0) if moved else None
 
 
+def arm_instruction(instruction: Any) -> tuple[str, str, str]:
+    """Return the name of an instruction without condition and width, and the registers that it reads and writes."""
+    name = instruction.insn_name()
+    read, written = (" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access())
+    return name if name != "b" else instruction.mnemonic.split(".")[0], read, written
+
+
+def riscv_instruction(instruction: Any) -> tuple[str, str, str]:
+    """As `arm_instruction`; capstone does not tell the registers of RISC-V, so they are those of the operands."""
+    full = instruction.insn_name()
+    name, listed = full.removeprefix("c."), re.findall(RISCV_REGISTER, instruction.op_str)
+    if name in RISCV_CALLS and len(listed) < RISCV_CALLS[name]:
+        return name, " ".join(listed), "ra"  # which is not among the operands
+    if not listed or name[0] == "b" or name in RISCV_WRITES_NOTHING:
+        return name, " ".join(listed), ""
+    changes = full != name and name not in RISCV_OVERWRITES  # a short form whose first operand is also one of the sum
+    return name, " ".join(listed if changes else listed[1:]), listed[0]
+
+
+RISCV_REGISTER = r"\b(?:zero|ra|sp|gp|tp|[ast]\d+)\b"
+RISCV_CALLS = {"jal": 1, "jalr": 2}  # -> operands that are registers if the first of them is where the return address goes
+RISCV_WRITES_NOTHING = {"sb", "sh", "sw", "swsp", "j", "jr"}
+RISCV_OVERWRITES = {"mv", "li", "lui", "lw", "lwsp", "addi4spn"}
+INSTRUCTION = {"arm": arm_instruction, "riscv": riscv_instruction}
 STACK_CHANGE = {"arm": arm_stack_change, "riscv": riscv_stack_change}
 
 
@@ -64,9 +88,8 @@ def named(isa: str, code: bytes) -> str:
     """Return a line per instruction of a block: name, operands, and the registers that it reads and writes; between tabs."""
     lines = []
     for instruction in disassembled(isa, code):
-        name = disassembler(isa).insn_name(instruction.id)
-        registers = [" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access()]
-        lines.append("\t".join((name if name != "b" else instruction.mnemonic.split(".")[0], instruction.op_str, *registers)))
+        name, read, written = INSTRUCTION[isa](instruction)
+        lines.append("\t".join((name, instruction.op_str, read, written)))
     return "\n".join(lines)
 
 

@@ -319,7 +319,7 @@ _timings: dict[tuple[str, bytes], BlockTiming] = {}  # by core and code
 
 
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockTiming]:
-    """Return code -> timing of blocks for an Arm core, as all are that have timings; the emulator's process disassembles."""
+    """Return code -> timing of blocks for a core that has timings; the emulator's process disassembles."""
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
             fields = [line.split("\t") for line in lines.split("\n")]

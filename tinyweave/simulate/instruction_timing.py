@@ -4,7 +4,8 @@ In: the instructions of a basic block, a core; lines missed by caches. Out: the 
 the extremes are those of what the sources leave open. All figures are estimates: nobody but the core itself knows.
 Sources: Cortex-M0 DDI 0432, M0+ DDI 0484, M3 DDI 0337 and M4 DDI 0439, "Instruction set summary" and "Load/store timings" of
 each. For the M7 Arm publishes none; what is here follows measurements at quinapalus.com/cm7cycles.html. For the M33 it
-publishes none either: its pipeline is as long as the M4's, whose figures stand for it, with more left open.
+publishes none either: its pipeline is as long as the M4's, whose figures stand for it, with more left open. For SiFive's E31
+they are those of SiFive's manuals, each named where its figure stands.
 """
 
 from __future__ import annotations
@@ -73,20 +74,61 @@ M0_PLUS = Timing(store=2, behind=0, computed=0, divide=0, reload=1, call=1)
 M7 = Timing(load=1, indexed=1, multiple=0, behind=0, computed=0, divide=6, reload=1, missed=7, dual=True)
 M7_RANGE = (replace(M7, divide=3, predicate=0, reload=0, missed=4), M7, replace(M7, divide=12, reload=2, missed=9, result=3))
 
+
+@dataclass(frozen=True)
+class RiscvTiming:
+    """Cycles of a RISC-V core that starts at most one instruction in a cycle, in order, and waits for what that needs.
+
+    word, narrow, product, quotient: from the start of a load of a word, of a byte or halfword, of a multiplication, of a
+    division to when its result may be used. busy: from the start of a multiplication to that of the next. stored: what a load
+    waits for the store directly before it that wrote the same place. reload: what a branch that is taken takes more. missed: as
+    in `Timing`. drained: whether a block takes until all that it began is finished, as far as the next may need that.
+    """
+
+    word: int
+    narrow: int
+    product: int
+    quotient: int
+    busy: int
+    stored: int
+    reload: int
+    missed: int
+    drained: bool = False
+
+
+# SiFive E31: 3.2 and 3.3 are "Instruction Fetch Unit" and "Execution Pipeline" of the FE310-G000 Manual, whose core is an E31.
+# 3.3: "fully bypassed so that most instructions have a one-cycle result latency", "only interlocks on read-after-write and
+# write-after-write hazards". 3.2: "correctly predicted control-flow instructions result in no penalty".
+E31 = RiscvTiming(
+    word=2,  # 3.3: "LW has a two-cycle result latency"; FE310-G002 Manual, 3.4: its DTIM, too
+    narrow=3,  # 3.3: "LH, LHU, LB, and LBU have a three-cycle result latency"; FE310-G002 Manual, 3.4: its DTIM, too
+    product=5,  # 3.3: "MUL, MULH, MULHU, and MULHSU have a 5-cycle result latency"
+    quotient=17,  # 3.3: "DIV, DIVU, REM, and REMU have between a 2-cycle and 33-cycle result latency"; this is the middle
+    busy=5,  # 3.3: "can only execute one operation at a time and will block until the previous operation" is over
+    stored=5,  # E51 Manual, 3.4 (a sister core): "Loads to addresses currently in the store pipeline [...] five-cycle penalty"
+    reload=0,
+    missed=3,  # 3.2: "Mispredicted control-flow instructions incur a three-cycle penalty"
+)
+# Open: whether its predictor foresees all branches, what a branch mostly does, or none that is taken, for it keeps few targets;
+# what is divided; whether the multiplier ("8-bit per cycle", 3.3) is free after four cycles; whether the next block needs at
+# once what a block began.
+E31_RANGE = (replace(E31, quotient=2, busy=4, missed=0), E31, replace(E31, quotient=33, reload=3, missed=0, drained=True))
+
 LINE_WORDS = 4  # of a cache's line of 16 bytes, and the double words of one of 32
 
 # core -> fewest, likely, most
-TIMINGS: dict[str, tuple[Timing, Timing, Timing]] = {
+TIMINGS: dict[str, tuple[Timing, Timing, Timing] | tuple[RiscvTiming, RiscvTiming, RiscvTiming]] = {
     "cortex-m0": (replace(M0_PLUS, reload=2),) * 3,
     "cortex-m0plus": (M0_PLUS,) * 3,
     "cortex-m3": M3_RANGE,
     "cortex-m4": M4_RANGE,
     "cortex-m7": M7_RANGE,
     "cortex-m33": M33_RANGE,
+    "sifive-e31": E31_RANGE,
 }
 
 CONDITIONS = "eq ne hs cs lo cc mi pl vs vc hi ls ge lt gt le"
-CONDITIONAL = {"cbz", "cbnz", *(f"b{condition}" for condition in CONDITIONS.split())}
+CONDITIONAL = {"cbz", "cbnz", *(f"b{condition}" for condition in CONDITIONS.split()), "bltu", "bgeu", "beqz", "bnez"}
 LOADS = {"ldr", "ldrb", "ldrh", "ldrsb", "ldrsh", "vldr"}
 STORES = {"str", "strb", "strh", "vstr"}
 SEVERAL = {"ldm", "ldmdb", "pop", "vldmia", "vldmdb", "vpop", "stm", "stmdb", "push", "vstmia", "vstmdb", "vpush"}
@@ -126,6 +168,11 @@ DSP = (
     "ssub",
     "rev",
 )
+RISCV_WORDS = {"lw", "lwsp"}
+RISCV_NARROW = {"lb", "lbu", "lh", "lhu"}
+RISCV_STORES = {"sb", "sh", "sw", "swsp"}
+PRODUCTS = {"mul", "mulh", "mulhu", "mulhsu"}
+QUOTIENTS = {"div", "divu", "rem", "remu"}
 SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
 
 
@@ -147,6 +194,10 @@ def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
     """Return the timing of a block; KeyError for a core not in TIMINGS."""
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
+        if isinstance(timing, RiscvTiming):
+            once = _when_ready(instructions, timing)
+            costs.append((once, timing.reload, timing.missed if last in CONDITIONAL else 0))
+            continue
         once = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
         left = timing.reload + (timing.call if last in CALLS else 0)
         costs.append((once, left, timing.missed if last in CONDITIONAL else 0))
@@ -241,6 +292,31 @@ def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
         for register in instruction.written:
             ready[register] = start + (timing.result if late else 1)
     return clock
+
+
+def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int:
+    """One after the other, each when what it reads and what it writes again is there, and the unit that it needs is free."""
+    ready: dict[str, int] = {}  # register -> the cycle from which it may be read or written
+    clock = free = 0  # the cycles from which the next instruction and the next multiplication may start
+    written = ""  # where the instruction before stored to
+    for instruction in instructions:
+        name, place = instruction.name, instruction.operands.rpartition(", ")[2]
+        start = max((ready.get(register, 0) for register in instruction.read | instruction.written), default=0)
+        start = max(clock, start, free if name in PRODUCTS | QUOTIENTS else 0)
+        if name in RISCV_WORDS | RISCV_NARROW and place == written:
+            start += timing.stored
+        result = 1
+        if name in RISCV_WORDS:
+            result = timing.word
+        elif name in RISCV_NARROW:
+            result = timing.narrow
+        elif name in PRODUCTS:
+            result, free = timing.product, start + timing.busy
+        elif name in QUOTIENTS:
+            result, free = timing.quotient, start + timing.quotient
+        ready |= dict.fromkeys(instruction.written, start + result)
+        clock, written = start + 1, place if name in RISCV_STORES else ""
+    return max(clock, *ready.values()) if timing.drained and ready else clock
 
 
 def _start_together(first: Instruction, second: Instruction) -> bool:

@@ -16,7 +16,6 @@ from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernels.cycles import plan_cycles
-from tinyweave.simulate.instruction_timing import TIMINGS
 
 DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 
@@ -28,7 +27,7 @@ def model() -> results.Model:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("schedule", rest_in_sweeps(["best", "unfused"], 1))
-@pytest.mark.parametrize("core", TIMINGS)
+@pytest.mark.parametrize("core", api.FORESEEN)
 def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: results.Model, core: str, schedule: str, emulator):
     plan = api.plan(model, schedule, optimize="speed", core=core)
     found = api.profile(model, plan, core).cycles

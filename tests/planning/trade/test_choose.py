@@ -236,15 +236,22 @@ def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
     assert made.variants[:3] == ("tw_conv_2d_s8_lean_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
 
 
-@pytest.mark.parametrize("core", ["rv32imac", "cortex-m85"])
+@pytest.mark.parametrize("core", ["rv32imac", "sifive-e31", "cortex-m85"])
 def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str) -> None:
-    like = {"cortex-m85": "cortex-m55", "rv32imac": "rv32imc"}[core]
-    assert api.plan(model, core=core).offsets == api.plan(model, core=like).offsets
+    like = {"cortex-m85": "cortex-m55"}.get(core, "rv32imc")
+    made, other = (api.plan(model, core=name) for name in (core, like))
+    assert (made.offsets, made.variants) == (other.offsets, other.variants)
 
 
 def test_xtensa_has_portable_kernels_and_no_cycles(model: results.Model) -> None:
     assert not any(BY_NAME[name].cores for name in api.plan(model, core="xtensa-lx7").variants if name)
     assert api.cycles_needed(api.plan(model, core="xtensa-lx7"), find("esp32-s3")) is None
+
+
+def test_a_sifive_e31_has_no_cycles_before_it_runs(model: results.Model) -> None:
+    board = find("fe310-g002")
+    made = api.plan(model, core=board.core)
+    assert api.cycles_needed(made, board) is api.latency_ms(made, board) is None and api.layer_cycles_needed(made, board) == {}
 
 
 @pytest.mark.parametrize(("placed", "looks"), [(10_100, 0), (10_101, 1)])
