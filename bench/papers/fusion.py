@@ -309,8 +309,8 @@ def table_4(name: str, here: OnBoards) -> None:
     least = rows(TABLE_5[name])[LIMITS.index("F inf") + 1]
     for board, ms in zip(here.boards, rows(TABLE_4[name]), strict=True):
         plan = here.least(board)
-        fits = "yes" if here.holds(plan, board, here.room(board)) else "no"
-        own = f"{kb(arena_of(plan))} | {fits} | {here.milliseconds(plan, board)}"
+        fits = here.holds(plan, board, here.room(board))
+        own = f"{kb(arena_of(plan))} | {f'yes | {here.milliseconds(plan, board)}' if fits else 'no | '}"
         print(f"| {board.name} | {board.ram / 1000:.0f} | {least} | {ms} | {own} |", flush=True)
     for board in here.boards:
         if is_small(board):
