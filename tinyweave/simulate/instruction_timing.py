@@ -100,8 +100,8 @@ class RiscvTiming:
 # 3.3: "fully bypassed so that most instructions have a one-cycle result latency", "only interlocks on read-after-write and
 # write-after-write hazards". 3.2: "correctly predicted control-flow instructions result in no penalty".
 E31 = RiscvTiming(
-    word=2,  # 3.3: "LW has a two-cycle result latency"; FE310-G002 Manual, 3.4: its DTIM, too
-    narrow=3,  # 3.3: "LH, LHU, LB, and LBU have a three-cycle result latency"; FE310-G002 Manual, 3.4: its DTIM, too
+    word=2,  # 3.3: "LW has a two-cycle result latency"; its DTIM, too, as others quote the FE310-G002 Manual
+    narrow=3,  # 3.3: "LH, LHU, LB, and LBU have a three-cycle result latency"; its DTIM, too, as others quote the FE310-G002 Manual
     product=5,  # 3.3: "MUL, MULH, MULHU, and MULHSU have a 5-cycle result latency"
     quotient=17,  # 3.3: "DIV, DIVU, REM, and REMU have between a 2-cycle and 33-cycle result latency"; this is the middle
     busy=5,  # 3.3: "can only execute one operation at a time and will block until the previous operation" is over
