@@ -101,7 +101,7 @@ class RiscvTiming:
 # write-after-write hazards". 3.2: "correctly predicted control-flow instructions result in no penalty".
 E31 = RiscvTiming(
     word=2,  # 3.3: "LW has a two-cycle result latency"; its DTIM, too, as others quote the FE310-G002 Manual
-    narrow=3,  # 3.3: "LH, LHU, LB, and LBU have a three-cycle result latency"; its DTIM, too, as others quote the FE310-G002 Manual
+    narrow=3,  # 3.3: "LH, LHU, LB, and LBU have a three-cycle result latency"; its DTIM, too, likewise
     product=5,  # 3.3: "MUL, MULH, MULHU, and MULHSU have a 5-cycle result latency"
     quotient=17,  # 3.3: "DIV, DIVU, REM, and REMU have between a 2-cycle and 33-cycle result latency"; this is the middle
     busy=5,  # 3.3: "can only execute one operation at a time and will block until the previous operation" is over
