@@ -7,12 +7,13 @@ sentences of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__, results
 from ..codegen import constant_bytes
 from ..devices import Device
-from ..ir import CompileError
+from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import cost_model_core
 from ..ops import macs
 from ..planning import Plan
@@ -23,7 +24,6 @@ from .columns import clean, rounded
 from .published import published
 from .record import Record, foreseen, overhead
 from .schema import VERSION
-from .tables import plan_layers
 from .words import without_text
 
 Standing = Mapping[str, Plan | CompileError]
@@ -42,14 +42,17 @@ def front_record(
     """Return RAM over cycles, those of a core like `core`, over work where no cycles are known; with plans that trade Flash for
     cycles, those of other schedules, by name, or why there is none, and what others have published of the same network."""
     like, network_macs = cost_model_core(core), macs(model.graph)
-    costs = [cycles_to_compare(plan, like, reads=limits.reads) for plan in plans]
-    by_work = not all(costs)
-    unit = min(map(_work, plans)) if by_work else min(costs)
+    cycles_of = partial(cycles_to_compare, core=like, reads=limits.reads)
+    cycles = [cycles_of(plan) for plan in plans]
+    by_work = not all(cycles)
+    unit = min(map(_work, plans)) if by_work else min(cycles)
+    kept = dict[tuple[Graph, tuple[str, ...]], int]()  # how ops are fused and laid out does not change their constants
 
-    def point(plan: Plan) -> Record:
-        cost, executed = _work(plan) if by_work else cycles_to_compare(plan, like, reads=limits.reads), sum(plan_macs(plan))
-        known = foreseen(plan, device)
-        constants = constant_bytes(plan)
+    def point(plan: Plan, cycles: float) -> Record:
+        cost, executed, known = _work(plan) if by_work else cycles, sum(plan_macs(plan)), foreseen(plan, device)
+        if (plan.graph, plan.variants) not in kept:
+            kept[plan.graph, plan.variants] = constant_bytes(plan)
+        constants = kept[plan.graph, plan.variants]
         over = [limits.ram_excess(plan.arena), limits.latency_excess(known["cycles_at_least"])]
         over += [] if limits.flash is None else [max(0, constants - limits.flash)]
         return {
@@ -61,12 +64,16 @@ def front_record(
             "slowdown": round(cost / unit, 4) if unit else 1.0,
             **known,
             "fits": results.verdict(over, is_open=limits.latency_ms is not None and known["cycles"] is None),
-            "layers": [{"step": layer.step, "name": layer.name, "live": layer.live} for layer in plan_layers(plan)],
+            "layers": [
+                {"step": step, "name": plan.graph.ops[index].name, "live": live}
+                for step, (stage, live) in enumerate(zip(plan.stages, map(plan.live, range(len(plan.stages))), strict=True))
+                for index in stage.ops
+            ],
         }
 
-    points = [point(plan) for plan in plans]
+    points = list(map(point, plans, cycles))
     others = [
-        {"schedule": name} | ({"reason": plan.why} if isinstance(plan, CompileError) else point(plan))
+        {"schedule": name} | ({"reason": plan.why} if isinstance(plan, CompileError) else point(plan, cycles_of(plan)))
         for name, plan in (standing or {}).items()
     ]
     return {
@@ -82,7 +89,7 @@ def front_record(
         "limit_ms": limits.latency_ms,
         "limit_flash": limits.flash,
         "points": points,
-        "by_flash": [each for each in map(point, by_flash) if each not in points],
+        "by_flash": [each for each in map(point, by_flash, map(cycles_of, by_flash)) if each not in points],
         "schedules": others,
         "published": [_at_clock(figure, device) for figure in published(model.original)],
     }
