@@ -88,11 +88,11 @@ def _greedy(buffers, rules=(), tries=0, enough=0, known=None):
     return _place(buffers, rules, 0, enough, known)
 
 
-def _only_overlapping(graph, name, *arguments, **options):
-    return [] if name == "layer" else _sources(graph, name, *arguments, **options)
+def _only_overlapping(spaces, schedule, overhead):
+    return [each for each in _spaces_of(spaces, schedule, overhead) if each.overlap]
 
 
-_tile_candidates, _place, _sources, _draft = stages.tile_candidates, assemble.place, schedules.plan_spaces, assemble.draft
+_tile_candidates, _place, _spaces_of, _draft = stages.tile_candidates, assemble.place, schedules.Spaces.of, assemble.draft
 _space_of, _orders_of, _ladder, _shared_in = spaces.space_of, spaces.orders_of, flash_budget.kernel_ladder, overlap.shared_in
 
 
@@ -114,7 +114,7 @@ TECHNIQUES = {
     "tensors inside others": Technique(
         [(schedules, "shared_in", lambda graph, order, *, parts: _shared_in(graph, order, parts=False))], [subtensors]
     ),
-    "spaces without overlap": Technique([(schedules, "plan_spaces", _only_overlapping)], []),
+    "spaces without overlap": Technique([(schedules.Spaces, "of", _only_overlapping)], []),
     "moves between steps": Technique(
         [(schedules, "draft", lambda layout, *, moves=True, tries=0: _draft(layout, moves=False, tries=tries))],
         [relocate, relocation_ops, assemble._carry_out, assemble._relocate],
@@ -135,8 +135,8 @@ TECHNIQUES = {
     "more than one choice of tiles": Technique([(possible, "MOST_CHOICES", 1)], []),
     "stages of more than six ops": Technique([(possible, "MOST_GROWN", 1)], []),
     "maps computed twice": Technique(
-        [(schedules, "_rematerialised", lambda *arguments, **options: ())],
-        [rematerialise, channels_once, schedules._rematerialised],
+        [(schedules.Spaces, "_rematerialised", lambda *arguments, **options: ())],
+        [rematerialise, channels_once, schedules.Spaces._rematerialised],
     ),
     "a choice of kernels per op": Technique(
         [(flash_budget, "kernel_ladder", lambda *arguments: [rung[-1:] for rung in _ladder(*arguments)])],
@@ -175,8 +175,7 @@ def lines(costs: Sequence[Any]) -> int:
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
     kernels = flash_budget.kernel_ladder(graph, CORE)[-1]
-    sources = partial(schedules.plan_spaces, graph, "best", "sram", kernels=kernels, overhead=OVERHEAD, fast=False)
-    in_ram = sources(streams=spaces.WHOLE)
+    in_ram = schedules.Spaces(graph, "sram", spaces.WHOLE, kernels, fast=False).of("best", OVERHEAD)
     least, balanced, fastest = (planner._chosen(in_ram, aim) for aim in ("size", "balanced", "speed"))
     row = {"least RAM": least.arena["sram"], "fewest cycles": cycles_to_compare(fastest, CORE)}
     row["RAM x cycles"] = balanced.arena["sram"] * cycles_to_compare(balanced, CORE)
@@ -185,7 +184,8 @@ def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     row["cycles halfway"] = cycles_to_compare(within, CORE) if within.arena["sram"] <= row["halfway"] else inf
     try:
         streams = schedules.streamed_io(graph, "best", stream_inputs=True, stream_outputs=False)
-        row["least RAM, by rows"] = planner._chosen(sources(streams=streams), "size").arena["sram"]
+        by_rows = schedules.Spaces(graph, "sram", streams, kernels, fast=False)
+        row["least RAM, by rows"] = planner._chosen(by_rows.of("best", OVERHEAD), "size").arena["sram"]
     except CompileError:
         pass
     return row

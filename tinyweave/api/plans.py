@@ -56,6 +56,7 @@ def plan(
     optimize: str | None = None,
     core: str = DEFAULT_CORE,
     other_flash: planning.OtherFlash | None = None,
+    known: planning.KnownSpaces | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Return the checked memory plan of a model, in the memories of `limits` if there are several.
@@ -68,7 +69,7 @@ def plan(
     fewest cycles, estimated, and `"balanced"` the one with the least product of bytes and cycles. Left out it is the fastest
     within a RAM limit that is given, else balanced. Where kernels save cycles by more constants, these may fill the Flash, but
     only at `"speed"` more of it than TFLite Micro needs with the model's file; other_flash: what lies there besides the
-    constants of the layers, estimated if left out.
+    constants of the layers, estimated if left out. known: as of `Choices`, for those who plan a model several times.
     """
     allowed = limits or Limits(None, None)
     made = choices(
@@ -81,6 +82,7 @@ def plan(
         optimize=optimize,
         core=core,
         other_flash=other_flash,
+        known=known,
     )
     return chosen(made, allowed, optimize, progress=progress)
 
@@ -96,6 +98,7 @@ def choices(
     optimize: str | None,
     core: str,
     other_flash: planning.OtherFlash | None = None,
+    known: planning.KnownSpaces | None = None,
 ) -> planning.Choices:
     """Return what `plan` chooses from with these options; of the limits it depends on that of Flash, how that is read, and
     whether time is limited."""
@@ -111,6 +114,7 @@ def choices(
         flash=_flash(model, aim, limits),
         other_flash=other_flash,
         reads=limits.reads,
+        known=known,
     )
 
 
@@ -141,6 +145,7 @@ def front(
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
     core: str = DEFAULT_CORE,
+    known: planning.KnownSpaces | None = None,
     progress: Progress | None = None,
 ) -> list[Plan]:
     """Return the plans of which none needs as little RAM and as few cycles as another, the fewest cycles first.
@@ -156,6 +161,7 @@ def front(
         max_mac_overhead=max_mac_overhead,
         optimize=None,
         core=core,
+        known=known,
     )
     return [_in_memories(each, limits) for each in made.front(progress, checked=False)]
 
@@ -168,6 +174,7 @@ def by_flash(
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
     core: str = DEFAULT_CORE,
+    known: planning.KnownSpaces | None = None,
     progress: Progress | None = None,
 ) -> list[Plan]:
     """Return plans within the limits of RAM and Flash of which none needs as few constants and as few cycles as another, the
@@ -185,6 +192,7 @@ def by_flash(
         max_mac_overhead=max_mac_overhead,
         optimize="speed",
         core=core,
+        known=known,
     )
     plans = made.by_flash(allowed.ram, progress)
     return [_in_memories(each, limits) for each in plans if allowed.flash is None or constant_bytes(each) <= allowed.flash]
@@ -198,28 +206,32 @@ def standing(
     stream_outputs: bool = False,
     max_mac_overhead: float | None = None,
     core: str = DEFAULT_CORE,
+    known: planning.KnownSpaces | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Plan | CompileError]:
     """Return the plan by each of the OTHER_SCHEDULES, whatever RAM and time it needs, or why there is none.
 
     Options as for `front`; one that a schedule has no use for is left out.
     """
-    flash = Limits(None, limits.flash, reads=limits.reads) if limits else None
+    flash = Limits(None, limits.flash, reads=limits.reads) if limits else Limits(None, None)
+    known = {} if known is None else known
     plans = dict[str, Plan | CompileError]()
     for number, schedule in enumerate(OTHER_SCHEDULES):
         if progress:
             progress(f"schedule {schedule}", number, len(OTHER_SCHEDULES))
         try:
-            made = plan(
+            made = choices(
                 model,
                 schedule,
                 flash,
                 stream_inputs=stream_inputs,
                 stream_outputs=stream_outputs,
                 max_mac_overhead=max_mac_overhead if schedule in planning.RECOMPUTING else None,
+                optimize=None,
                 core=core,
+                known=known,
             )
-            plans[schedule] = _in_memories(made, limits, overlap=schedule != "layer")
+            plans[schedule] = _in_memories(chosen(made, flash, None, checked=False), limits, overlap=schedule != "layer")
         except CompileError as error:
             plans[schedule] = error
     return plans

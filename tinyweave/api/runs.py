@@ -279,15 +279,16 @@ def deploy(
     row_source: str | None = None,
     pixels: str | None = None,
     planned: Plan | None = None,
+    known: planning.KnownSpaces | None = None,
     as_planned: bool = False,
     second_emulator: bool = False,
     progress: Progress | None = None,
 ) -> Deployment:
     """Plan, write the C into `folder`, build it, prove it, and measure it on the device's core; its limits are the default.
 
-    `planned` is the plan with these options, where it was made before; as_planned: it stays where it fits, although another
-    one that fits may be better. row_source, pixels: as `source` takes them; the plan leaves the source its RAM.
-    second_emulator: run it as firmware under QEMU as well.
+    `planned` is the plan with these options, where it was made before; known: as of `plan`; as_planned: it stays where it fits,
+    although another one that fits may be better. row_source, pixels: as `source` takes them; the plan leaves the source its
+    RAM. second_emulator: run it as firmware under QEMU as well.
     """
     wanted = limits or (device_limits(device) if device else Limits(None, None))
     beside = row_source_bytes(model, row_source) if row_source else 0
@@ -302,6 +303,7 @@ def deploy(
         max_mac_overhead=max_mac_overhead,
         optimize=optimize,
         core=kernels,
+        known={} if known is None else known,
     )
     core, cases, emitted = emulated_core(device), samples(model, count, seed, inputs), list[str]()
 

@@ -143,8 +143,7 @@ def plan(
     chain = api.counted_chain(loaded, count)
     if pareto:
         return steps.show_front(loaded, board, limits, chosen, picture=picture, as_json=as_json)
-    with steps.progress_bar() as report:
-        planned = steps.make_plan(loaded, board, limits, chosen, report)
+    planned = steps.make_plan(loaded, board, limits, chosen)
     overhead = chosen["max_mac_overhead"] or 1.0
     bounds = {"max_mac_overhead": overhead, "ram": limits.ram}
     compared = api.counted(loaded, planned, count, chain, **bounds) if chain else None
@@ -364,8 +363,8 @@ def deploy(
     options = {"inputs": inputs, "samples": samples, "seed": seed, "name": name, "kernel_prefix": kernel_prefix}
     options["second_emulator"] = second_emulator or None
     less = limits.less(api.row_source_bytes(loaded, chosen["source"])) if chosen["source"] else limits
-    with steps.progress_bar() as report:
-        planned = steps.make_plan(loaded, board, less, chosen, report)
+    known: planning.KnownSpaces = {}
+    planned = steps.make_plan(loaded, board, less, chosen, known=known)
     record = records.record(loaded, plan=planned, device=board, limits=limits, row_source=chosen["source"])
     if record["fits"] is False:  # no build can change that
         record["advice"] = steps.advise(
@@ -394,12 +393,14 @@ def deploy(
                 row_source=chosen["source"],
                 pixels=chosen["pixels"],
                 planned=planned,
+                known=known,
                 second_emulator=second_emulator,
                 progress=report,
             )
         record = records.deployment_record(done)
         record |= {"command": command, "digests": manifest.digests(written.scratch)}
-        entry = page.Entry(record, steps.front_of(loaded, board, less, chosen) if chosen["schedule"] == "best" else None)
+        is_best = chosen["schedule"] == "best"
+        entry = page.Entry(record, steps.front_of(loaded, board, less, chosen, known=known) if is_best else None)
         (written.scratch / "report.html").write_text(page.page([entry]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from .commands import app
 from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
 
 if TYPE_CHECKING:
-    from .. import api, files, ir
+    from .. import api, files, ir, planning
     from ..report import page, schema, viewers
     from ..report import record as records
 else:
@@ -70,14 +70,15 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
     """Return all that is known of a model without building it."""
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(path, chosen)
-    with steps.progress_bar() as told:
-        planned = steps.make_plan(loaded, board, limits, chosen, told)
+    known: planning.KnownSpaces = {}
+    planned = steps.make_plan(loaded, board, limits, chosen, known=known)
     saved = api.ablation(loaded, planned, chosen["schedule"])
     record = records.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
     record["command"] = command_line("plan", [path], chosen)
     if record["fits"] is False:
         record["advice"] = steps.advise("plan", path, loaded, planned, board=board, limits=limits, chosen=chosen)
-    return page.Entry(record, steps.front_of(loaded, board, limits, chosen) if chosen["schedule"] == "best" else None)
+    is_best = chosen["schedule"] == "best"
+    return page.Entry(record, steps.front_of(loaded, board, limits, chosen, known=known) if is_best else None)
 
 
 def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:

@@ -47,10 +47,12 @@ def make_plan(
     board: devices.Device | None,
     limits: results.Limits,
     chosen: Options,
-    progress: planning.Progress | None = None,
+    *,
+    known: planning.KnownSpaces | None = None,
 ) -> planning.Plan:
     core = board.core if board else api.DEFAULT_CORE
-    return api.plan(model, limits=limits, core=core, progress=progress, **scheduled(chosen))
+    with progress_bar() as report:
+        return api.plan(model, limits=limits, core=core, known=known, progress=report, **scheduled(chosen))
 
 
 def keeps_state(plans: Sequence[planning.Plan]) -> bool:
@@ -141,15 +143,17 @@ def front_of(
     limits: results.Limits,
     chosen: Options,
     *,
+    known: planning.KnownSpaces | None = None,
     by_flash: bool = False,
 ) -> dict[str, Any]:
     """Return the record of what RAM costs in time, with the plans of other schedules, and if asked of what Flash costs."""
     options = {name: value for name, value in scheduled(chosen).items() if name not in ("schedule", "optimize")}
     core = board.core if board else api.DEFAULT_CORE
+    shared = {} if known is None else known
     with progress_bar() as report:
-        plans = api.front(model, limits, core=core, progress=report, **options)
-        lighter = api.by_flash(model, limits, core=core, progress=report, **options) if by_flash else []
-        others = api.standing(model, limits, core=core, progress=report, **options)
+        plans = api.front(model, limits, core=core, known=shared, progress=report, **options)
+        lighter = api.by_flash(model, limits, core=core, known=shared, progress=report, **options) if by_flash else []
+        others = api.standing(model, limits, core=core, known=shared, progress=report, **options)
     return front.front_record(model, plans, limits, core, board, by_flash=lighter, standing=others)
 
 

@@ -6,7 +6,7 @@ from .check import check
 from .kernels.flash_budget import OtherFlash, constant_bytes, trades_flash
 from .memories import divided
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
-from .planner import Choices, front, plan
+from .planner import Choices, KnownSpaces, front, plan
 from .schedules import RECOMPUTING, SCHEDULES
 from .serialize import from_json, to_json
 from .trade.choose import Aim
@@ -17,6 +17,7 @@ __all__ = [
     "Aim",
     "Buffer",
     "Choices",
+    "KnownSpaces",
     "OtherFlash",
     "Place",
     "Plan",

@@ -20,8 +20,9 @@ from .kernels.flash_budget import FlashLimit, OtherFlash, constant_bytes, kept_k
 from .memories import divided
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .schedules import PlanSpace, least_bytes, plan_spaces, streamed_io, trade_of, work
+from .schedules import PlanSpace, Spaces, least_bytes, streamed_io, trade_of, work
 from .trade.choose import COSTS, Aim, Found, Trade, most_distinct
+from .trade.spaces import StreamedIO
 from .trade.stage_cycles import StageCycles
 
 MOST_POINTS = 24  # of a front: more are hard to read
@@ -92,8 +93,13 @@ def plan(
     return choices.plan(aim, maps=maps, ram_limit=ram_limit, cycle_limit=cycle_limit, progress=progress)
 
 
+KnownSpaces = dict[tuple[Graph, str, StreamedIO, tuple[Kernels, ...], bool], Spaces]
+"""Spaces by what they are made of."""
+
+
 class Choices:
-    """What `plan` chooses from, so that it can be asked for several limits. The options are those of `plan`."""
+    """What `plan` chooses from, so that it can be asked for several limits. The options are those of `plan`; known: spaces that
+    other choices have made; those that are made here join them. They change no answer."""
 
     def __init__(
         self,
@@ -109,20 +115,22 @@ class Choices:
         flash: int | None = None,
         other_flash: OtherFlash | None = None,
         reads: FlashReads | None = None,
+        known: KnownSpaces | None = None,
     ) -> None:
         streams = streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
         self.graph, self.schedule, self.overhead = graph, schedule, max_mac_overhead
         self.flash = None if flash is None else FlashLimit(flash, other_flash)
         self.ladder = kernel_ladder(graph, core, reads)
-        self._rungs: dict[int, list[PlanSpace]] = {}
-        self._spaces_with = partial(plan_spaces, graph, schedule, memory, streams, overhead=max_mac_overhead, fast=fast)
+        self._known = {} if known is None else known
+        self._memory, self._streams, self._fast = memory, streams, fast
 
     def spaces(self, rung: int = -1) -> list[PlanSpace]:
         """Return the spaces of plans with the kernels of a rung, left out with all."""
-        rung %= len(self.ladder)
-        if rung not in self._rungs:
-            self._rungs[rung] = self._spaces_with(self.ladder[rung])
-        return self._rungs[rung]
+        kernels = tuple(self.ladder[rung])
+        made_of = self.graph, self._memory, self._streams, kernels, self._fast
+        if made_of not in self._known:
+            self._known[made_of] = Spaces(self.graph, self._memory, self._streams, kernels, fast=self._fast)
+        return self._known[made_of].of(self.schedule, self.overhead)
 
     @cached_property
     def least_bytes(self) -> int:
@@ -248,8 +256,8 @@ def smallest_plan(
 ) -> Plan:
     """Return the plan of a schedule with these kernels that needs least memory and does no work again; it is not checked."""
     streams = streamed_io(graph, schedule, stream_inputs=stream_inputs, stream_outputs=stream_outputs)
-    spaces = plan_spaces(graph, schedule, memory, streams, [kernels], overhead=1.0, fast=False)
-    return _chosen(spaces, "size", checked=False)
+    spaces = Spaces(graph, memory, streams, [kernels], fast=False)
+    return _chosen(spaces.of(schedule, 1.0), "size", checked=False)
 
 
 def _chosen(

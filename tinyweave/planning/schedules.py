@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -126,41 +126,6 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
     return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean), fast.reads)
 
 
-def plan_spaces(
-    graph: Graph,
-    schedule: str,
-    memory: str,
-    streams: StreamedIO,
-    kernels: Sequence[Kernels],
-    *,
-    overhead: float | None,
-    fast: bool,
-) -> list[PlanSpace]:
-    """Return the spaces of a schedule's plans."""
-    name, budget = _named(schedule)[0], _recomputed(graph, schedule, overhead)
-    plan_space = partial(PlanSpace, memory=memory, kernels=kernels, streams=streams, fast=fast)
-    space = partial(space_of, kernels=kernels, streams=streams, has_cycles=not fast or len(kernels) > 1)
-    filed = file_order(graph)
-    apart, inside = (shared_in(graph, filed, parts=parts) for parts in (False, True))
-    if name == "layer":
-        return [plan_space(space(graph, filed, apart, overlap=False, budget=0, fuses=False), 0, overlap=False)]
-    sets, has_inside = FEW_SETS if fast else MOST_SETS, bool(inside.free) and not any(streams)
-    found = list[PlanSpace]()
-    if not any(streams):  # what must not overlap is sometimes placed better
-        found += plan_spaces(graph, "layer", memory, streams, kernels, overhead=1.0, fast=fast)
-    if has_inside:
-        orders = orders_of(graph, inside, sets, streams)
-        found += [plan_space(space(graph, order, inside, budget=0, fuses=False), 0, inside=True) for order in orders]
-    fuses = name == "best" and (any(streams) or not fast)
-    if not (fast and has_inside):
-        orders = orders_of(graph, apart, sets // 5 if has_inside else sets, streams)
-        most = budget if fuses else 0
-        found += [plan_space(space(graph, order, apart, budget=most, fuses=fuses), budget) for order in orders]
-    if fuses:
-        found += _rematerialised(graph, plan_space, space, streams, overhead=overhead, budget=budget)
-    return found if name in {"best", "unfused"} else _given(graph, schedule, found, space, streams=streams, budget=budget)
-
-
 def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
     """Return how many multiply-accumulates a schedule may do again."""
     if overhead is None:
@@ -185,64 +150,105 @@ def work(graph: Graph, overhead: float) -> int:
     return times(macs(graph), overhead)
 
 
-def _rematerialised(
-    graph: Graph,
-    plan_space: Callable[..., PlanSpace],
-    space: Callable[..., Space],
-    streams: StreamedIO,
-    *,
-    overhead: float | None,
-    budget: int,
-) -> Iterator[PlanSpace]:
-    """Yield the spaces in which some maps are computed twice, as is best for some amounts of work up to the budget."""
-    if not budget or overhead is None:
-        return
-    budgets = [_recomputed(graph, "best", each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
-    seen = list[Mapping[str, int]]()
-    for channels_once in best_channels_once(graph, streams.streamed_inputs, budgets):
-        if channels_once and channels_once not in seen:
-            seen.append(channels_once)
-            rematerialised = with_channels_once(graph, channels_once)
-            left = budget - macs(rematerialised) + macs(graph)
-            shared = shared_in(rematerialised, file_order(rematerialised), parts=False)
-            for order in orders_of(rematerialised, shared, FEW_SETS, streams):
-                yield plan_space(space(rematerialised, order, shared, budget=left), left, channels_once=channels_once)
+class Spaces:
+    """The spaces of a graph's plans with these kernels, by schedule; what several schedules have is made once, when it is first
+    asked for."""
 
+    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernels: Sequence[Kernels], *, fast: bool) -> None:
+        self.graph, self.streams, self.fast = graph, streams, fast
+        self._plan_space = partial(PlanSpace, memory=memory, kernels=kernels, streams=streams, fast=fast)
+        self._space = partial(space_of, kernels=kernels, streams=streams, has_cycles=not fast or len(kernels) > 1)
+        self._apart, self._inside = (shared_in(graph, file_order(graph), parts=parts) for parts in (False, True))
+        self._has_inside = bool(self._inside.free) and not any(streams)
+        self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
 
-def _given(
-    graph: Graph,
-    schedule: str,
-    unfused: Sequence[PlanSpace],
-    space: Callable[..., Space],
-    *,
-    streams: StreamedIO,
-    budget: int,
-) -> list[PlanSpace]:
-    """Return the spaces whose stages are those of another planner, or where these need more than the ops one by one, these."""
-    name, grid, layers = _named(schedule)
-    found = list[PlanSpace]()
-    for each in unfused:
-        if each.inside or not each.overlap:
-            continue
-        row_graph, order, owner = each.space.row_graph, each.space.order, each.space.owner
-        shared = shared_in(graph, order, parts=False)
-        if name == "msf":
-            found.append(each._replace(space=space(graph, order, shared, budget=budget, blocks=True), budget=budget))
-            continue
-        step_bytes = [each.space.kernels[index][0].alone for index in order]
-        if name == "patch":
-            partition = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
-        else:
-            partition = first_rows(row_graph, order, owner, step_bytes)
-        if not partition.stages and not streams.streamed_inputs:
-            partition = partition._replace(stages=one_by_one(order))  # in which an output can be handed out too
-        if any(is_fused(row_graph, ops) for ops in partition.stages):
-            found.append(each._replace(space=space(graph, order, shared, budget=budget, partition=partition), budget=NEVER))
-    if not found and any(streams):
-        raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
-    is_given = bool(grid or layers)
+    def of(self, schedule: str, overhead: float | None) -> list[PlanSpace]:
+        """Return the spaces of a schedule's plans."""
+        if (schedule, overhead) not in self._known:
+            self._known[schedule, overhead] = self._of(schedule, overhead)
+        return self._known[schedule, overhead]
 
-    return found if found and (is_given or any(streams) or least_bytes(found) < least_bytes(unfused)) else list(unfused)
+    def _of(self, schedule: str, overhead: float | None) -> list[PlanSpace]:
+        name, budget = _named(schedule)[0], _recomputed(self.graph, schedule, overhead)
+        if name == "layer":
+            return [self._layer]
+        if name == "best" and (any(self.streams) or not self.fast):
+            apart = (self._space(self.graph, order, self._apart, budget=budget) for order in self._orders)
+            fused = [self._plan_space(space, budget) for space in apart]
+            return [*self._whole, *fused, *self._rematerialised(overhead, budget)]
+        unfused = [*self._whole, *([] if self.fast and self._has_inside else self._unfused)]
+        return unfused if name in {"best", "unfused"} else self._given(schedule, unfused, budget)
+
+    @cached_property
+    def _layer(self) -> PlanSpace:
+        """Return the space in which the ops run in the file's order and no output overlaps operands."""
+        space = self._space(self.graph, file_order(self.graph), self._apart, overlap=False, budget=0, fuses=False)
+        return self._plan_space(space, 0, overlap=False)
+
+    @cached_property
+    def _whole(self) -> list[PlanSpace]:
+        """Return the spaces in which no map is cut: what must not overlap is sometimes placed better."""
+        whole, sets = list[PlanSpace]() if any(self.streams) else [self._layer], FEW_SETS if self.fast else MOST_SETS
+        for order in orders_of(self.graph, self._inside, sets, self.streams) if self._has_inside else ():
+            space = self._space(self.graph, order, self._inside, budget=0, fuses=False)
+            whole.append(self._plan_space(space, 0, inside=True))
+        return whole
+
+    @cached_property
+    def _orders(self) -> Sequence[tuple[int, ...]]:
+        """Return the orders of ops whose tensors lie apart from each other."""
+        sets = FEW_SETS if self.fast else MOST_SETS
+        return orders_of(self.graph, self._apart, sets // 5 if self._has_inside else sets, self.streams)
+
+    @cached_property
+    def _unfused(self) -> list[PlanSpace]:
+        """Return the spaces of these orders in which the ops run one by one."""
+        spaces = (self._space(self.graph, order, self._apart, budget=0, fuses=False) for order in self._orders)
+        return [self._plan_space(space, 0) for space in spaces]
+
+    def _rematerialised(self, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
+        """Yield the spaces in which some maps are computed twice, as is best for some amounts of work up to the budget."""
+        if not budget or overhead is None:
+            return
+        graph, streams = self.graph, self.streams
+        budgets = [_recomputed(graph, "best", each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
+        seen = list[Mapping[str, int]]()
+        for channels_once in best_channels_once(graph, streams.streamed_inputs, budgets):
+            if channels_once and channels_once not in seen:
+                seen.append(channels_once)
+                rematerialised = with_channels_once(graph, channels_once)
+                left = budget - macs(rematerialised) + macs(graph)
+                shared = shared_in(rematerialised, file_order(rematerialised), parts=False)
+                for order in orders_of(rematerialised, shared, FEW_SETS, streams):
+                    space = self._space(rematerialised, order, shared, budget=left)
+                    yield self._plan_space(space, left, channels_once=channels_once)
+
+    def _given(self, schedule: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
+        """Return the spaces whose stages are those of another planner, or where these need more than the ops one by one, those
+        of the ops."""
+        name, grid, layers = _named(schedule)
+        found, space = list[PlanSpace](), partial(self._space, self.graph)
+        for each in unfused:
+            if each.inside or not each.overlap:
+                continue
+            row_graph, order, owner = each.space.row_graph, each.space.order, each.space.owner
+            shared = shared_in(self.graph, order, parts=False)
+            if name == "msf":
+                found.append(each._replace(space=space(order, shared, budget=budget, blocks=True), budget=budget))
+                continue
+            step_bytes = [each.space.kernels[index][0].alone for index in order]
+            if name == "patch":
+                partition = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
+            else:
+                partition = first_rows(row_graph, order, owner, step_bytes)
+            if not partition.stages and not self.streams.streamed_inputs:
+                partition = partition._replace(stages=one_by_one(order))  # in which an output can be handed out too
+            if any(is_fused(row_graph, ops) for ops in partition.stages):
+                found.append(each._replace(space=space(order, shared, budget=budget, partition=partition), budget=NEVER))
+        if not found and any(self.streams):
+            raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
+        is_given = bool(grid or layers)
+        return found if found and (is_given or any(self.streams) or least_bytes(found) < least_bytes(unfused)) else unfused
 
 
 def trade_of(spaces: Sequence[PlanSpace]) -> Trade:

@@ -18,13 +18,13 @@ from tinyweave.devices import find
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import macs
-from tinyweave.planning import Plan, front, plan, planner, schedules
+from tinyweave.planning import Plan, front, plan, planner, schedules, to_json
 from tinyweave.planning.assemble import PlacedLayout
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.place.relocation_ops import is_move
-from tinyweave.planning.trade.choose import Found
+from tinyweave.planning.trade.choose import COSTS, Found
 from tinyweave.planning.trade.space import Path as BytesOfPath
 
 DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
@@ -115,6 +115,21 @@ def test_what_is_too_slow_is_the_fastest_that_fits_in_ram(seed: int) -> None:
         late = choices.plan("balanced", ram_limit=ram, cycle_limit=1, checked=False)
         fastest = choices.plan("speed", ram_limit=ram, checked=False)
         assert size(late) <= ram and cycles(late) == cycles(fastest)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_known_spaces_change_no_plan(seed: int) -> None:
+    """Whatever was asked of them before: spaces remember what they have worked out."""
+    graph, shared = by_row(seed), planner.KnownSpaces()
+    asked = [(schedule, overhead) for schedule in schedules.SCHEDULES for overhead in (None, 1.2)]
+    random.Random(seed).shuffle(asked)
+    for schedule, overhead in asked:
+        known, fresh = (
+            planner.Choices(graph, schedule, core=CORE, max_mac_overhead=overhead, known=spaces) for spaces in (shared, None)
+        )
+        for aim in COSTS:
+            assert to_json(known.plan(aim)) == to_json(fresh.plan(aim)), (schedule, overhead, aim)
+        assert list(map(to_json, known.front())) == list(map(to_json, fresh.front())), (schedule, overhead)
 
 
 def slower_with_more(graph: Graph, overhead: float) -> list[tuple[int, float]]:

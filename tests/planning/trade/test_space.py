@@ -12,7 +12,7 @@ from tinyweave.ir import Graph
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.stages import NEVER
 from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
-from tinyweave.planning.schedules import plan_spaces
+from tinyweave.planning.schedules import Spaces
 from tinyweave.planning.trade.space import Space
 from tinyweave.planning.trade.spaces import WHOLE, space_of
 
@@ -22,7 +22,7 @@ CORE = Kernels("cortex-m4")
 
 def random_space(seed: int, budget: int) -> tuple[Graph, Space]:
     graph = random_network(seed, random.Random(seed).randint(3, 7), growers=BY_ROW, live=2)
-    sources = plan_spaces(graph, "best", "sram", WHOLE, [FOR_ALL, CORE], overhead=None, fast=False)
+    sources = Spaces(graph, "sram", WHOLE, [FOR_ALL, CORE], fast=False).of("best", None)
     order = sources[-1].space.order
     shared = shared_in(graph, order, parts=False)
     made = space_of(graph, order, shared, kernels=[FOR_ALL, CORE], budget=budget)
