@@ -1,4 +1,4 @@
-/* The search of search.py in C, statement for statement: the Python text explains it, the tests keep both equal.
+/* The search of branch_and_bound.py in C, statement for statement: the Python text explains it, the tests keep both equal.
  * All tables are of 64-bit integers. Returns 1 found (`offsets` filled), 0 impossible, -1 out of tries, -2 out of memory. */
 #include <stdint.h>
 #include <stdlib.h>
@@ -143,7 +143,7 @@ static int fill(search *z, num *part, num count, num begin, num end, num low, nu
 
 int tw_search(num buffers, num sections, const num *size, const num *align, const num *first, const num *end, const num *near_at,
               const num *near, const num *gap, const num *weight_at, const num *weight, const num *load, const num *unranked,
-              const num *order, num reorder, num capacity, num *tries, num *beyond, num *offsets)
+              const num *order, num ordered, num reorder, num capacity, num *tries, num *beyond, num *offsets)
 {
     search z = {.size = size, .align = align, .first = first, .end = end, .near_at = near_at, .near = near, .gap = gap,
                 .weight_at = weight_at, .weight = weight, .unranked = unranked, .reorder = reorder, .capacity = capacity, .tries = *tries,
@@ -162,10 +162,10 @@ int tw_search(num buffers, num sections, const num *size, const num *align, cons
     z.changed = z.floor + s;
     z.before = z.changed + pairs;
     for (size_t i = 0; i < s; i++) z.rest[i] = load[i];
-    for (num k = 0; k < buffers; k++) z.standing[order[k]] = k;
+    for (num k = 0; k < ordered; k++) z.standing[order[k]] = k;
     for (size_t x = 0; x < n; x++)
         for (num i = first[x]; i + 1 < end[x]; i++) z.crossing[i]++;
-    const int found = fill_parts(&z, order, buffers, 0, sections, 0, -1, 1, z.before + pairs);
+    const int found = fill_parts(&z, order, ordered, 0, sections, 0, -1, 1, z.before + pairs);
     *tries = z.tries;
     *beyond = z.beyond;
     free(memory);

@@ -213,7 +213,8 @@ def _search_in_c(problem: Problem) -> Search | None:
     def run(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
         left, beyond, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(size))
         code = function(
-            *tables, _table(order), *map(ctypes.c_int64, (reorder, capacity)), ctypes.byref(left), ctypes.byref(beyond), offsets
+            *(*tables, _table(order), *map(ctypes.c_int64, (len(order), reorder, capacity))),
+            *(ctypes.byref(left), ctypes.byref(beyond), offsets),
         )
         return _answer({1: True, 0: False}.get(code), list(offsets), beyond.value, tries - left.value)
 
