@@ -31,12 +31,12 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: b
     Where no division that was tried fits, the one that exceeds its memories by the fewest bytes. `overlap` as the plan had it.
     The plan that is returned is `checked`, or to be checked.
     """
-    heat, allowed = traffic(plan), rules_of(plan) if overlap else []
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
     if whole <= capacity or len(memories) == 1:
         renamed = _renamed(plan, fastest)
         return check(renamed) if checked else renamed
+    heat, allowed = traffic(plan), rules_of(plan) if overlap else []
     ways: list[dict[str, str]] = [_divided(plan.buffers, allowed, memories, key) for key in _orders(heat)]
     plans = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in ways]
     plans += [_renamed(plan, name) for name in memories]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ... import toolchain
 
-SHORT = 500_000  # buffers times sections times tries of a problem for which Python is quick enough: about 0.1 s
+SHORT = 20_000  # buffers times sections times tries of a problem for which Python is quick enough: about 4 ms
 NEVER = 2**63 - 1
 SOURCE = Path(__file__).with_name("branch_and_bound.c")
 
