@@ -24,7 +24,7 @@ from tinyweave.nas.precision import int8_outputs, quant_of
 from tinyweave.nas.trained import open_trained
 from tinyweave.report.schema import faults
 from tinyweave.tasks.average_precision import means, voc
-from tinyweave.tasks.boxes import as_rows, head_of
+from tinyweave.tasks.boxes import MOST, as_rows, head_of
 from tinyweave.tasks.detection import boxes_of
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,11 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
     assert main([*command("train", ("--epochs 300", "--epochs 6")), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert faults(record, "search") == "" and record["verified"] and record["measure"] == "mAP"
-    assert (Path("found") / "card.md").read_text().splitlines()[2].startswith("- mAP on ")
+    card = (Path("found") / "card.md").read_text()
+    assert card.splitlines()[2].startswith("- mAP on ")
+    beside = record["companions"]
+    assert beside["ram"] == MOST * 6 * 2 and 256 * (2 + 4) + 300 < beside["flash"] < 5000, "all boxes; two tables, code"
+    assert f"{beside['flash']:,} B of Flash and {beside['ram']:,} B of RAM for the boxes" in card
 
     data = halving.load_data(Path("found") / halving.DATA)
     head, (unseen, labels) = head_of(data), data.part("test")

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .row_sources import row_source_bytes as row_source_bytes
     from .runs import boards_that_fit as boards_that_fit
     from .runs import compare_boards as compare_boards
+    from .runs import compiled_bytes as compiled_bytes
     from .runs import deploy as deploy
     from .runs import emulated_core as emulated_core
     from .runs import profile as profile
@@ -76,7 +77,8 @@ __getattr__ = attributes(
         "pruning": "prune",
         "quantisation": "accuracies convert_qat prepare_qat quantize",
         "row_sources": "row_source_bytes",
-        "runs": "boards_that_fit compare_boards deploy emulated_core profile run samples source together verify write",
+        "runs": "boards_that_fit compare_boards compiled_bytes deploy emulated_core profile run samples source together "
+        "verify write",
         "second_emulator": "board_for",
     },
 )

@@ -391,6 +391,15 @@ def boards_that_fit(profile: Profile, beside: int = 0) -> list[Device]:
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), beside).values())]
 
 
+def compiled_bytes(files: Mapping[str, str], device: Device | None) -> dict[str, int]:
+    """Return the bytes of `flash` and `ram` of C, files by name, compiled for a device's core; not those of the compiler's
+    library."""
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text)
+        return emulated.compiled_bytes(Path(folder), emulated_core(device))
+
+
 def emulated_core(device: Device | None) -> str:
     """Return the core that stands for a device's own in the emulator: its own, or the nearest that is emulated."""
     if device is None:

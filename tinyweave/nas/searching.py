@@ -18,31 +18,24 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import api
 from ..files import write_file
 from ..ir import CompileError
-from ..manifest import generated_folder
 from ..progress import Progress, silent
-from ..results import Deployment, Model
-from ..tasks import listening
-from ..tasks.boxes import head_of
+from ..results import Deployment
 from ..tasks.dataset import Dataset, sized
-from ..tasks.features import LogMel
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import DEPLOYING, Seconds, chosen_rungs, measure
-from .costs import NAME, Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
+from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
 from .evolution import Ledger, check_predicted, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
 from .logs import check_tensorboard, logged
 from .one_shot import OneShot
-from .precision import quant_of
 from .proxies import DEFAULT, check_proxies, first_batch, ranked
 from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
-from .trained import FIRMWARE
+from .trained import companion_bytes, deployed
 from .workers import Workers, pool
 
 if TYPE_CHECKING:
@@ -56,7 +49,6 @@ DRAWN = 5_000  # networks, at most, of which those that fit are sought
 UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, then with this share of genes drawn anew
 IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
-VERIFIED = 5  # samples on which every byte is compared
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 4
@@ -69,6 +61,7 @@ class SearchResult:
     costs: as it was built with random weights, before it was with the trained ones; of candidates code and stack are estimates.
     accuracy: on the validation part, by which it was chosen, and on the test part, which the search did not see, in float
     (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. Of a detector these are mean average precisions.
+    companions: bytes of `ram` and `flash` of the C beside the network, see `companion_bytes`; None where there is none.
     candidates: what was trained, or measured with weights of a supernet, with its costs. trained: a record per training, see
     `halving.halve` and `one_shot.fine_tuned`.
     """
@@ -78,6 +71,7 @@ class SearchResult:
     accuracy: dict[str, float]
     interval: tuple[float, float]
     deployment: Deployment
+    companions: dict[str, int] | None
     candidates: tuple[tuple[Arch, Costs], ...]
     trained: tuple[dict[str, Any], ...]
     folder: Path
@@ -220,6 +214,7 @@ def _search(
             accuracy | {"validation": best["accuracy"]},
             interval,
             deployment,
+            companion_bytes(own, deployment.model, target.device),
             tuple(candidates),
             tuple(trained),
             folder,
@@ -322,39 +317,6 @@ def _varied(space: SearchSpace) -> Choice:
         for group in space.groups
     )
     return smallest(space)._replace(blocks=blocks)
-
-
-def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
-    """Write an int8 network's C into `folder`/firmware and its file beside it, proved byte by byte on samples of the test."""
-    write_file(folder / f"{NAME}.tflite", small.file)
-    model = api.with_edges(small, "int8", "nhwc")
-    unseen, _ = data.part("test")
-    inputs = [[np.ascontiguousarray(sample[None])] for sample in unseen[:VERIFIED]]
-    about = {model.name: (f"{NAME}.tflite", model.sha256)}
-    with generated_folder(folder / FIRMWARE, "", about) as written:
-        done = api.deploy(
-            model,
-            written.scratch,
-            device=target.device,
-            limits=target.all_limits,
-            inputs=inputs,
-            count=0,
-            planned=target.plan(model),
-            as_planned=True,
-            progress=progress,
-            **target.planning,
-        )
-        for name, text in c_beside(data, model).items():
-            (written.scratch / name).write_text(text)
-    return done
-
-
-def c_beside(data: Dataset, model: Model) -> dict[str, str]:
-    """Return the C that lies beside the network's, by file name: what makes its input of sound, or boxes of its output."""
-    if (head := head_of(data)) is not None:
-        return head.c_files(quant_of(model.graph))
-    features = data.preparation.get("features")
-    return LogMel(**features).c_files() | listening.c_files() if features else {}
 
 
 def _strategy(strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None) -> str:

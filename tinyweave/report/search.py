@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..nas.arch import Arch, macs, to_json, weights
-from ..nas.halving import total_epochs
-from ..nas.searching import FIRMWARE, NAME, Rung, SearchResult
+from ..nas.costs import NAME
+from ..nas.halving import Rung, total_epochs
+from ..nas.searching import SearchResult
+from ..nas.trained import FIRMWARE
 from .columns import clean
 from .schema import VERSION
 from .text import heading, show_lines
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 ACCURACY = "accuracy"
 MEASURES = {"detection": "mAP"}  # what is told of how right a network is, by kind of samples
+COMPANIONS = {  # what the C beside a network makes, and what it keeps in RAM, by kind of samples
+    "detection": ("boxes of its output", "the boxes"),
+    "sounds": ("features of sound", "a ring of samples and features"),
+}
 SHOWN = 10  # candidates of the card's table
 RECORDED = 300  # candidates of the record
 
@@ -68,6 +74,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "latency_ms": profile.latency_ms(done.device),
             "energy_mj": done.device.energy_mj(profile.latency_ms(done.device)) if done.device else None,
         },
+        "companions": found.companions,
         "excess": found.deployment.excess,
         "fits": found.fits,
         "verified": done.verification.ok,
@@ -151,6 +158,12 @@ def _facts(record: Record) -> list[str]:
         f"{deployed['stack']:,}, static {deployed['static']:,}",
         f"Flash: **{deployed['flash']:,} B** {_of(limits['flash'])}",
     ]
+    if record["companions"]:
+        what, kept = COMPANIONS[record["task"]["kind"]]
+        lines.append(
+            f"beside it, not counted in these: the C that makes {what}, {record['companions']['flash']:,} B of Flash and "
+            f"{record['companions']['ram']:,} B of RAM for {kept}"
+        )
     if record["measure"] != ACCURACY:
         others = (
             f"{100 * accuracy[key]:.1f} % {how}"

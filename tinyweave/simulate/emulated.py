@@ -40,6 +40,8 @@ from .run import (
 from .worker import isolated, worker
 
 PAGE = 4096
+WRITTEN, IN_MEMORY = 1, 2  # flags of a section
+UNWINDING = ".ARM.ex"  # sections that no program of ours keeps
 # emulator -> where the first memory starts, from one to the next, where the stack's lowest byte is
 ADDRESSES = {
     "unicorn": (0x30000000, 0x08000000, 0x24000000),
@@ -100,6 +102,22 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     return Firmware(path, model, core, f"{compiler.version}: {said}", _read_elf(path).sizes)
 
 
+def compiled_bytes(folder: Path, core: str) -> dict[str, int]:
+    """Return the bytes of `flash` and `ram` of the C in a folder, compiled for a core; not what it takes of the compiler's
+    library."""
+    from elftools.elf.elffile import ELFFile
+
+    compiler, found = COMPILERS[CORES[core].isa](), {"flash": 0, "ram": 0}
+    files = [*sorted(folder.glob("*.[ch]")), *sorted((FOLDER / "include").glob("*.h"))]
+    for path in toolchain.objects(compiler, flags_for(core, compiler), files, ["-idirafter", str(FOLDER / "include")]):
+        with path.open("rb") as stream:
+            for section in ELFFile(stream).iter_sections():
+                if section["sh_flags"] & IN_MEMORY and not section.name.startswith(UNWINDING):
+                    found["flash"] += section["sh_size"] * (section["sh_type"] != "SHT_NOBITS")
+                    found["ram"] += section["sh_size"] * bool(section["sh_flags"] & WRITTEN)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class _Elf:
     flash: tuple[int, bytes]
@@ -117,7 +135,7 @@ def _read_elf(path: Path) -> _Elf:
 
     with path.open("rb") as stream:
         elf = ELFFile(stream)
-        sections = [s for s in elf.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
+        sections = [s for s in elf.iter_sections() if s["sh_flags"] & IN_MEMORY and s["sh_size"]]
         entries = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
         parts = {s.name: (s["sh_addr"], bytes(s["sh_size"]) if s["sh_type"] == "SHT_NOBITS" else s.data()) for s in sections}
     unknown = set(parts) - {".text", ".rodata", ".data", ".bss"}

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from .. import toolchain
 from ..ir import CompileError
-from .emulated import flags_for
+from .emulated import IN_MEMORY, WRITTEN, flags_for
 from .qemu import PROGRAM
 from .run import FOLDER, Fault
 
-WRITTEN = 0b11  # flags of a section: it is written, and lies in memory
 DEFINED = ("-DTW_FIRMWARE", "-DTW_PRINT_OUTPUTS")
 
 
@@ -54,7 +53,7 @@ def variables(program: Path) -> dict[str, int]:
         held = {
             number: section["sh_size"]
             for number, section in enumerate(elf.iter_sections())
-            if section["sh_flags"] & WRITTEN == WRITTEN and section.name != ".stack"
+            if section["sh_flags"] & WRITTEN and section["sh_flags"] & IN_MEMORY and section.name != ".stack"
         }
         symbols = elf.get_section_by_name(".symtab").iter_symbols()
         sizes = {s.name: s["st_size"] for s in symbols if s["st_shndx"] in held and s["st_info"]["type"] == "STT_OBJECT"}

@@ -1,0 +1,61 @@
+"""The C beside a network: what it takes of Flash and RAM."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.nas.trained import companion, companion_bytes
+from tinyweave.simulate import emulated
+from tinyweave.tasks.dataset import Dataset
+from tinyweave.tasks.features import log_mel
+
+DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
+FRAMES = 31
+
+pytestmark = pytest.mark.emulator
+
+
+def test_bytes_of_constants_and_variables_are_counted_once(tmp_path: Path) -> None:
+    """Of what has an initial value both Flash and RAM."""
+    (tmp_path / "sizes.h").write_text("#include <stdint.h>\n#define MANY 100\n")
+    (tmp_path / "some.c").write_text('#include "sizes.h"\nconst uint8_t table[MANY] = {1};\nuint32_t kept[10];\n')
+    (tmp_path / "more.c").write_text('#include "sizes.h"\nuint32_t begun[2] = {1, 2};\n')
+    assert emulated.compiled_bytes(tmp_path, "cortex-m4") == {"flash": 108, "ram": 48}
+    (tmp_path / "code.c").write_text("int twice(int x) { return 2 * x; }\n")
+    assert 108 < emulated.compiled_bytes(tmp_path, "cortex-m4")["flash"] <= 108 + 8
+
+
+@pytest.mark.parametrize("device", [None, "stm32f746", "nrf52840"])
+def test_the_ring_of_a_network_for_sound(device: str | None) -> None:
+    """RAM: samples and scratch of a frame, the network's input, and a pointer and four numbers."""
+    setting = log_mel(16000)
+    values = np.zeros((1, FRAMES, setting.per_frame, 1), np.int8)
+    prepared = {"source": "sounds", "features": setting.record()}
+    data = Dataset("sounds", ("yes", "no"), values, np.zeros(1, np.int64), np.zeros(1, np.uint8), prepared)
+    model = api.load(DIGITS)
+    made = companion(data, model)
+    assert made is not None
+    samples, frame = (
+        int(re.findall(rf"LOG_MEL_{name} (\d+)", made.files["log_mel_tables.h"])[0]) for name in ("SAMPLES", "FRAME")
+    )
+    found = companion_bytes(data, model, find(device) if device else None)
+    assert found is not None and found["ram"] == 2 * samples + 4 * frame + FRAMES * setting.per_frame + 5 * 4
+    tables = made.files["log_mel_tables.h"]
+    of = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8}
+    constants = 0
+    for kind, numbers in re.findall(r"static const (\w+) \w+\[\w*\] = \{([^}]*)\}", tables):
+        constants += of[kind] * len(re.findall(r"-?\d+", numbers))
+    assert constants > 500 and constants + 500 < found["flash"] < constants + 5000
+
+
+def test_what_needs_no_c_has_none() -> None:
+    data = Dataset(
+        "images", ("a", "b"), np.zeros((1, 8, 8, 3), np.int8), np.zeros(1), np.zeros(1, np.uint8), {"source": "images"}
+    )
+    assert companion(data, api.load(DIGITS)) is None and companion_bytes(data, api.load(DIGITS), None) is None
