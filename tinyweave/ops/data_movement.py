@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,16 +61,22 @@ def pad_value(graph: Graph, op: Op) -> int | float:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays, DATA.get(op.kind, 0))
-    flat, copied = x.ravel(), []
+    return [output[0] for output in copied(graph, op, operand(arrays, DATA.get(op.kind, 0))[None])]
+
+
+def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
+    """Return the outputs of several samples of what is copied, stacked along a first axis as they are."""
+    flat, parts = x.reshape(len(x), -1), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)
         for axis in positions:
             at, inside = at[..., None] + axis, inside[..., None] & (axis >= 0)
-        copied.append(np.where(inside, flat[np.where(inside, at, 0)], x.dtype.type(pad_value(graph, op))).ravel())
-    whole, begin, outputs = np.concatenate(copied), 0, []
+        part = flat[:, np.where(inside, at, 0).ravel()]
+        part[:, ~inside.ravel()] = pad_value(graph, op)
+        parts.append(part)
+    whole, begin, outputs = np.concatenate(parts, axis=1), 0, []
     for shape in PIECES[op.kind][0](graph, op):
-        outputs.append(whole[begin : begin + prod(shape)].reshape(shape))
+        outputs.append(whole[:, begin : begin + prod(shape)].reshape(len(x), *shape))
         begin += prod(shape)
     return outputs
 

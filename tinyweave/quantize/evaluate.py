@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from ..ops import spec_for
+from ..ops.constraints import DATA
+from ..ops.data_movement import PIECES, copied
 from ..ops.state import initial_state
 
 Array = NDArray[Any]
@@ -96,6 +98,8 @@ def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
     count = len(stacked[0]) if stacked else 1
     if op.kind in VIEWS:
         return [stacked[0].reshape(count, *results[0].shape)]
+    if op.kind in PIECES and len(stacked) == 1 and stacked[0] is arrays[DATA.get(op.kind, 0)]:
+        return copied(graph, op, stacked[0])
     spec = spec_for(graph, op)
     if not _is_batched(graph, op):
         runs = []
