@@ -6,6 +6,10 @@ than in the first step, bytes of the arena, of all RAM (with static data and sta
 weights); then the code bytes of each network beside those of others. Exit code 1 when a step gives other bytes than the
 reference, or touches another arena than it claims.
 
+Each table starts from TFLite Micro: as measured with CMSIS-NN for the real models; else, with `--tflite-micro PYTHON`, its
+arena as PyPI's `tflite-micro` in that Python says it, whose activations are those of a microcontroller, while structures have
+pointers of 64 bits and there is no scratch of CMSIS-NN; what exceeds the 320 kB of the thesis' board is marked.
+
 A step is C that is built and run, not a sum: what tinyweave has no switch for is swapped in, from bench/ablation. CHANGES says
 what each one does, and is printed before the tables.
 """
@@ -16,10 +20,12 @@ import argparse
 import json
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +44,9 @@ from tinyweave.kernels.table import FILES
 from tinyweave.ops import macs_original
 from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shrink_channels, strip_edges, strip_transposes
 from tinyweave.passes.rewrite import each_op, integers
-from tinyweave.planning import Plan
+from tinyweave.planning import Plan, constant_bytes
+from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernels.flash_budget import one_by_one
 from tinyweave.report.figure import check_figure, encoded
 from tinyweave.simulate import compare, emulated, litert
 
@@ -57,6 +65,12 @@ AS_FILED = (strip_edges, strip_transposes)  # passes that are left out: the type
 FUSION, SHRINKING = (fuse_pad, merge_rescales), (shrink_channels, crop_windows)
 CONVOLUTIONS, ACTIVATED = ("conv_2d", "depthwise_conv_2d"), ("conv_2d", "depthwise_conv_2d", "fully_connected", "add")
 SIDES = (3, 5, 7)  # of depthwise windows that can be written out
+SRAM = 320_000  # bytes of the thesis' board
+TELLS_ARENA = """
+import sys
+from tflite_micro import runtime
+runtime.Interpreter.from_bytes(open(sys.argv[1], "rb").read(), arena_size=1 << 27).print_allocations()
+"""
 LANES = 4  # inputs that the kernel by im2col multiplies at a time
 NOT_THERE = "not in it"
 
@@ -179,8 +193,10 @@ class Row(NamedTuple):
 
 
 def _plan(model: results.Model, step: Step) -> Plan:
-    """Kernels that keep more constants find no Flash for that unless the step has it."""
-    return api.plan(model, step.schedule, None if step.flash_heavy else results.Limits(None, 0), optimize=step.optimize)
+    """Kernels that keep many more constants find no Flash for that unless the step has it."""
+    usual = constant_bytes(model.graph, one_by_one(model.graph, Kernels(CORE)))
+    limits = results.Limits(None, None if step.flash_heavy else usual)
+    return api.plan(model, step.schedule, limits, optimize=step.optimize)
 
 
 def apart(graph: Graph) -> Graph:
@@ -352,15 +368,36 @@ def files(folder: Path, names: Sequence[str], scratch: Path) -> Iterator[Path]:
             print(f"{path} is not there: left out", file=sys.stderr)
 
 
+def their_arena(path: Path, python: str) -> int:
+    """Return the bytes of the arena of TFLite Micro on this machine, as its own record of allocations says."""
+    done = subprocess.run([python, "-c", TELLS_ARENA, str(path)], capture_output=True, text=True, check=False)
+    found = re.search(r"Arena allocation total (\d+) bytes", done.stdout + done.stderr)
+    if not found:
+        sys.exit(f"{python}: TFLite Micro says nothing of {path.name}: {(done.stderr or done.stdout).strip()[-300:]}")
+    return int(found[1])
+
+
+def their_row(name: str, path: Path, macs: int, python: str | None) -> str:
+    """Return the row of TFLite Micro, what is not known of it left out."""
+    here = name not in TFLITE_MICRO
+    if here and not python:
+        return "| TFLite Micro | | | | | | | | not measured |"
+    arena, instructions, code = (their_arena(path, python or ""), None, None) if here else TFLITE_MICRO[name]
+    shown = f"{number(arena)}{' (64-bit)' * here}{', out of memory' * (arena > SRAM)}"
+    cells = ("", "") if instructions is None else (number(instructions), f"{instructions / macs:.2f}")
+    return f"| TFLite Micro | {' | '.join(cells)} | | {shown} | | {'' if code is None else number(code)} | | |"
+
+
 COLUMNS = ("step", "instructions", "per MAC", "times fewer", "arena", "RAM", "code", "Flash", "equal")
 
 
-def table(rows: Iterator[Row]) -> list[Row]:
-    """Print the steps of a model as they come."""
+def table(rows: Iterator[Row], theirs: Callable[[int], str]) -> list[Row]:
+    """Print the row of TFLite Micro, which follows from the multiply-accumulates, and the steps of a model as they come."""
     found: list[Row] = []
     for row in rows:
         if not found:
             print(f"\n{row.model}, {row.macs:,} MACs\n\n| {' | '.join(COLUMNS)} |\n|---|{'---:|' * (len(COLUMNS) - 2)}---|")
+            print(theirs(row.macs))
         found.append(row)
         fewer = found[0].instructions / row.instructions
         cells = (number(row.instructions), f"{row.instructions / row.macs:.2f}", f"{fewer:.2f}")
@@ -382,7 +419,7 @@ def summary(rows: Sequence[Row]) -> None:
 def code_of(model: results.Model) -> dict[str, int | None]:
     """Bytes of code by library, None where nothing was measured."""
     others = {library: their.get(model.path.stem, (None,))[-1] for library, their in OTHERS.items()}
-    return others | {f"tinyweave, {level}": sizes(model, level)["code"] for level in LEVELS}
+    return others | {f"tinyweave, {level}": sizes(model, level)[0]["code"] for level in LEVELS}
 
 
 def code_table(code: Mapping[str, Mapping[str, int | None]]) -> None:
@@ -442,6 +479,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
     parser.add_argument("--samples", type=int, default=2, help="inputs that are compared with the reference")
+    parser.add_argument("--tflite-micro", metavar="PYTHON", help="a Python that has PyPI's tflite-micro")
     parser.add_argument("--json", type=Path, help="also write all rows here")
     parser.add_argument("--figure", type=Path, help="also draw them, as a .svg or .png file")
     options = parser.parse_args()
@@ -455,7 +493,8 @@ def main() -> int:
             model = api.load(path)
             cases = lcg_samples(model.original, options.samples)
             expected = [run.outputs for run in litert.run(model.file, cases)]
-            rows += table(measured(model, step, cases, expected) for step in STEPS)
+            theirs = partial(their_row, path.stem, path, python=options.tflite_micro)
+            rows += table((measured(model, step, cases, expected) for step in STEPS), theirs)
             code[path.stem] = code_of(model)
     if not rows:
         print(f"no model in {options.models}", file=sys.stderr)
