@@ -3,12 +3,14 @@
 In: the images (--shared) and the folder of `train.py` (--weights), where scores are kept: what is there is not done again. Out:
 per network and quantiser, on the images that each fold held out: accuracy in float and int8, the loss in points with its paired
 95 % interval, how often the class is the float network's, signal to noise of the scores, and our accuracy less theirs. Ours is
-the accuracy of the emitted C on this machine, with 4-bit weights after training on (--quantisers "ours, 4 bits, trained").
+the accuracy of the emitted C on this machine; after training on, with 4-bit weights, and in float to compare with
+(--quantisers "ours, 4 bits, trained" "float, trained on").
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import sys
 import tempfile
@@ -37,7 +39,7 @@ from tinyweave.simulate import compare, host
 ROOT = Path(__file__).resolve().parents[2]
 CALIBRATION = 200  # images
 OURS = {"ours": {}, "ours, improved": {"equalize": True, "correct_bias": True}}
-FOUR_BITS = "ours, 4 bits, trained"
+TRAINED_ON = {"ours, 4 bits, trained": 4, "float, trained on": None}  # to the bits of weights; in float for comparison
 RATE = 1e-3  # of training on, at its greatest
 HEADS = (
     "network",
@@ -79,7 +81,7 @@ def by_c(graph: Graph, values: np.ndarray) -> np.ndarray:
     return as_real(graph.tensors[out], answers).reshape(len(answers), -1)
 
 
-def four_bits(
+def trained_on(
     module: nn.Module,
     calibrating: torch.Tensor,
     asked: torch.Tensor,
@@ -87,9 +89,11 @@ def four_bits(
     learnt: torch.Tensor,
     classes: torch.Tensor,
     epochs: int,
+    bits: int | None,
 ) -> np.ndarray:
-    """Return the scores of our form with 4-bit weights, trained on with images drawn as before, computed by its C."""
-    made = tw.prepare_qat(module, asked[:1], calibrating, weight_bits=4)
+    """Return the scores of a network that is trained on with images drawn as before: in float, or with weights of so many bits,
+    in our form, computed by its C."""
+    made = tw.prepare_qat(module, asked[:1], calibrating, weight_bits=bits) if bits else copy.deepcopy(module).train()
     rng, steps = torch.Generator().manual_seed(0), epochs * (len(learnt) // BATCH)
     optimizer = torch.optim.Adam(made.parameters(), RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -99,7 +103,7 @@ def four_bits(
             functional.cross_entropy(made(pixels), labels).backward()
             optimizer.step()
             schedule.step()
-    return by_c(tw.convert_qat(made).original, last(asked))
+    return by_c(tw.convert_qat(made).original, last(asked)) if bits else scores(made.eval(), asked)
 
 
 QUANTISERS: dict[str, Callable[[nn.Module, torch.Tensor, torch.Tensor], np.ndarray]] = {
@@ -133,9 +137,9 @@ class Store:
         rest = np.random.default_rng(fold).permutation(np.flatnonzero(~out))[:CALIBRATION]
         calibrating, asked = as_input(self.pixels[rest]), as_input(self.pixels[out])
         quantise = QUANTISERS.get(quantiser)
-        if quantiser == FOUR_BITS:
+        if quantiser in TRAINED_ON:
             learnt, classes = as_input(self.pixels[~out]), torch.from_numpy(self.labels[~out])
-            quantise = partial(four_bits, learnt=learnt, classes=classes, epochs=self.epochs)
+            quantise = partial(trained_on, learnt=learnt, classes=classes, epochs=self.epochs, bits=TRAINED_ON[quantiser])
         try:
             found = scores(module, asked) if quantise is None else quantise(module, calibrating, asked)
         except ImportError:
@@ -188,10 +192,12 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[*NETWORKS, []], help="some of them; all if left out")
     parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
     parser.add_argument("--weights", type=Path, required=True)
-    parser.add_argument("--quantisers", nargs="+", choices=[*QUANTISERS, FOUR_BITS], default=list(QUANTISERS))
+    parser.add_argument("--quantisers", nargs="+", choices=[*QUANTISERS, *TRAINED_ON], default=list(QUANTISERS))
     parser.add_argument("--folds", type=int, default=FOLDS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--epochs", type=int, default=25, help=f"that '{FOUR_BITS}' trains for; it is not among the default")
+    parser.add_argument(
+        "--epochs", type=int, default=25, help=f"of {' and '.join(TRAINED_ON)}, which are not among the default"
+    )
     options = parser.parse_args()
     if not (options.shared / "data" / "cifar10_fifth").is_dir():
         print(f"no CIFAR images in {options.shared}", file=sys.stderr)
