@@ -20,7 +20,6 @@ import argparse
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from bars import OF_BOTH, OURS, THEIRS, Block, svg
 from code_size import LEVELS, sizes
 from models import ROOT, TFLITE_MICRO, lcg_samples, number
 from nets import appendix
+from tflite_micro_arena import arena_bytes
 
 from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
@@ -66,11 +66,6 @@ FUSION, SHRINKING = (fuse_pad, merge_rescales), (shrink_channels, crop_windows)
 CONVOLUTIONS, ACTIVATED = ("conv_2d", "depthwise_conv_2d"), ("conv_2d", "depthwise_conv_2d", "fully_connected", "add")
 SIDES = (3, 5, 7)  # of depthwise windows that can be written out
 SRAM = 320_000  # bytes of the thesis' board
-TELLS_ARENA = """
-import sys
-from tflite_micro import runtime
-runtime.Interpreter.from_bytes(open(sys.argv[1], "rb").read(), arena_size=1 << 27).print_allocations()
-"""
 LANES = 4  # inputs that the kernel by im2col multiplies at a time
 NOT_THERE = "not in it"
 
@@ -368,21 +363,12 @@ def files(folder: Path, names: Sequence[str], scratch: Path) -> Iterator[Path]:
             print(f"{path} is not there: left out", file=sys.stderr)
 
 
-def their_arena(path: Path, python: str) -> int:
-    """Return the bytes of the arena of TFLite Micro on this machine, as its own record of allocations says."""
-    done = subprocess.run([python, "-c", TELLS_ARENA, str(path)], capture_output=True, text=True, check=False)
-    found = re.search(r"Arena allocation total (\d+) bytes", done.stdout + done.stderr)
-    if not found:
-        sys.exit(f"{python}: TFLite Micro says nothing of {path.name}: {(done.stderr or done.stdout).strip()[-300:]}")
-    return int(found[1])
-
-
 def their_row(name: str, path: Path, macs: int, python: str | None) -> str:
     """Return the row of TFLite Micro, what is not known of it left out."""
     here = name not in TFLITE_MICRO
     if here and not python:
         return "| TFLite Micro | | | | | | | | not measured |"
-    arena, instructions, code = (their_arena(path, python or ""), None, None) if here else TFLITE_MICRO[name]
+    arena, instructions, code = (arena_bytes(path, python or ""), None, None) if here else TFLITE_MICRO[name]
     shown = f"{number(arena)}{' (64-bit)' * here}{', out of memory' * (arena > SRAM)}"
     cells = ("", "") if instructions is None else (number(instructions), f"{instructions / macs:.2f}")
     return f"| TFLite Micro | {' | '.join(cells)} | | {shown} | | {'' if code is None else number(code)} | | |"
