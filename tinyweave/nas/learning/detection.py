@@ -112,7 +112,7 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
     areas = _areas(flat)[:, :, None], _areas(boxes[..., 1:5])[:, None]
     union = torch.where(single[:, None], areas[0] + areas[1] - shared, areas[0])
     near = torch.where(there[:, None], shared / union.clamp(min=1e-6), torch.zeros_like(shared))
-    background = near.amax(dim=2) < FOUND if boxes.shape[1] else torch.ones(flat.shape[:2], dtype=torch.bool)
+    background = near.amax(dim=2) < FOUND if boxes.shape[1] else there.new_ones(flat.shape[:2])
     sides, anchors = boxes[..., 3:5] - boxes[..., 1:3], boxes.new_tensor(head.anchors)
     inside = torch.minimum(sides[:, :, None], anchors).prod(dim=3)
     shapes = inside / (sides.prod(dim=2)[:, :, None] + anchors.prod(dim=1) - inside).clamp(min=1e-6)

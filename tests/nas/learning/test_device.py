@@ -1,0 +1,55 @@
+"""A training where the module does not lie in the CPU's memory: on torch's device without values, in the place of a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tinyweave.nas.learning import detection, supernet, train  # noqa: E402
+from tinyweave.nas.learning.module import module_of  # noqa: E402
+from tinyweave.nas.space import SearchSpace, arch_of, keywords, sensors, small_images, smallest  # noqa: E402
+
+ELSEWHERE, CLASSES = torch.device("meta"), 4
+SPACES: dict[str, Callable[[], SearchSpace]] = {
+    "images": small_images,
+    "sounds": partial(keywords, (49, 10)),
+    "sensors": partial(sensors, 24, 2),
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mixed precision is for GPUs alone."""
+    monkeypatch.setattr(train, "device", lambda: ELSEWHERE)
+    for room in (train, supernet):
+        monkeypatch.setattr(room, "mixed", lambda samples: contextlib.nullcontext())
+
+
+def test_the_device_refuses_what_lies_elsewhere() -> None:
+    with pytest.raises(RuntimeError, match="not on the expected device"):
+        torch.ones(3) + torch.ones(3, device=ELSEWHERE)
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_samples_labels_and_changes_go_where_the_module_lies(kind: str) -> None:
+    space, rng = SPACES[kind](), np.random.default_rng(0)
+    arch = arch_of(space, smallest(space), CLASSES)
+    values, labels = rng.integers(-128, 128, (70, *arch.image)).astype(np.int8), rng.integers(0, CLASSES, 70)
+    recipe = train.Recipe(2, batch=32, kind=kind)
+    module = train.fit(module_of(arch), values, labels, recipe)
+    whole = supernet.fit_supernet(supernet.Supernet(space, CLASSES), values, labels, recipe, distilled=True)
+    assert {p.device.type for net in (module, whole) for p in net.parameters()} == {"meta"}
+
+
+@pytest.mark.parametrize("boxes", [0, 5])
+def test_boxes_go_along(boxes: int) -> None:
+    """As far as shapes alone say: which cells learn which box depends on values."""
+    x, labels = torch.zeros(4, 3, 32, 32, device=ELSEWHERE), torch.zeros(4, boxes, 6, device=ELSEWHERE)
+    image, moved = detection.augment(x, labels, torch.Generator().manual_seed(0))
+    assert image.device == moved.device == ELSEWHERE and moved.shape == labels.shape
