@@ -17,7 +17,7 @@ from tinyweave.tasks.dataset import TEST, VALIDATION, Dataset, LabelledFile, par
 from tinyweave.tasks.features import LogMel
 from tinyweave.tasks.images import read_images
 from tinyweave.tasks.sensors import read_rows, read_sensors
-from tinyweave.tasks.sounds import fitted, read_sounds
+from tinyweave.tasks.sounds import fitted, labelled_sounds, read_sounds
 
 COUNT = 60
 
@@ -143,6 +143,15 @@ def test_nobody_speaks_in_two_parts(tmp_path: Path) -> None:
     assert read_sounds(tmp_path, 0.5, 16).counts() == {"train": 114, "validation": 2, "test": 4}
 
 
+def test_nobody_speaks_in_two_parts_where_only_the_test_has_a_folder(tmp_path: Path) -> None:
+    sounds(tmp_path / "train")
+    sounds(tmp_path / "test", "{label}/tested{speaker}_nohash_{take}.wav")
+    parts = {file.path.name.partition("_")[0]: set[str | None]() for file in labelled_sounds(tmp_path, by_speaker=False)}
+    for file in labelled_sounds(tmp_path, by_speaker=False):
+        parts[file.path.name.partition("_")[0]].add(file.part)
+    assert {frozenset(own) for own in parts.values()} == {frozenset({part}) for part in ("train", "validation", "test")}
+
+
 def test_classes_in_names(tmp_path: Path) -> None:
     made = read_sounds(sounds(tmp_path, "{label}_{speaker}_{take}.wav"), 0.5, 16)
     apart = read_sounds(tmp_path, 0.5, 16, by_speaker=True)
@@ -173,6 +182,8 @@ def test_sensors(tmp_path: Path) -> None:
     np.save(tmp_path / "rest" / "0.npy", row)
     np.testing.assert_array_equal(read_rows(tmp_path / "rest" / "0.npy"), row)
     assert read_sensors(tmp_path, 16, 24).values.shape[0] == 60 * 2 + 1
+    (tmp_path / "rest" / "0.csv").write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
+    np.testing.assert_array_equal(read_rows(tmp_path / "rest" / "0.csv"), [[1, 2], [3, 4]], "a byte order mark is no name")
 
 
 def damaged(folder: Path, name: str, content: str | bytes) -> Path:
@@ -194,6 +205,8 @@ def damaged(folder: Path, name: str, content: str | bytes) -> Path:
         (read_sounds, lambda p: damaged(sounds(p), "yes/x.wav", b"RIFF"), "x.wav' cannot be read as a wav file"),
         (read_sounds, lambda p: sounds(p / "a", rate=16000) and sounds(p / "b").parent, "8000 samples a second, .* has 16000"),
         (read_sounds, lambda p: sounds(p, rate=100), "100 samples a second are not supported"),
+        (read_sounds, lambda p: damaged(p, "_background_noise_/x.wav", b""), "holds no recordings of words; give a folder for"),
+        (read_sounds, lambda p: damaged(p, "_x.wav", b""), "_x.wav' does not say its class"),
         (read_sounds, lambda p: damaged(p, "yes.wav", b""), "yes.wav' does not say its class; give a folder for each"),
         (
             read_sensors,
@@ -201,6 +214,8 @@ def damaged(folder: Path, name: str, content: str | bytes) -> Path:
             "x.csv', line 2 is no row of 3 numbers: 1,2",
         ),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "a\n1,2,3\n1,b,3\n"), "line 3 is no row of 3 numbers"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n\n\n1,2\n"), "line 4 is no row of 3 numbers"),
+        (read_sensors, lambda p: np.save(sensors(p) / "run" / "x.npy", np.zeros((0, 3))) or p, "x.npy' holds no rows"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "nan,2,3\n"), "x.csv' holds NaN"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "x,y,z\n"), "x.csv' holds no rows"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n"), "fewer rows than a window, 16"),
@@ -213,3 +228,17 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, read: Any, make: Callable[[Pa
     with pytest.raises(CompileError, match=message) as error:
         read(make(tmp_path), *arguments[read])
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 0.01, 61.0, float("nan"), float("inf")])
+def test_seconds_that_are_none(tmp_path: Path, seconds: float) -> None:
+    write_wav(tmp_path / "yes_a_0.wav", np.zeros(8000))
+    with pytest.raises(CompileError, match=r"s hold no frame; give at least 0.032 s|give at most 60 s"):
+        read_sounds(tmp_path, seconds)
+
+
+def test_windows_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"^windows of 0 rows are none; give"):
+        read_sensors(tmp_path, 0)
+    with pytest.raises(CompileError, match=r"^windows of 16 rows, one each 0 rows, are none; give"):
+        read_sensors(tmp_path, 16, 0)

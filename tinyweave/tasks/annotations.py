@@ -78,11 +78,11 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
     found = []
     for file in files:
         root = _xml(file)
-        size = [_whole(file, root.findtext(f"size/{side}") or "0") for side in ("height", "width")]
+        size = [_side(file, root.findtext(f"size/{side}") or "0") for side in ("height", "width")]
         boxes = []
         for item in root.iterfind("object"):
             label = (item.findtext("name") or "").strip()
-            sides = [_number(file, item.findtext(f"bndbox/{side}")) for side in ("ymin", "xmin", "ymax", "xmax")]
+            sides = [_coordinate(file, item.findtext(f"bndbox/{side}")) for side in ("ymin", "xmin", "ymax", "xmax")]
             flag = DIFFICULT if (item.findtext("difficult") or "").strip() == "1" else COUNTED
             boxes.append(LabelledBox(label, sides[0] - 1, sides[1] - 1, sides[2], sides[3], flag))
         path = _image(images, (root.findtext("filename") or "").strip(), file)
@@ -97,9 +97,17 @@ def _image(images: Path, named: str, file: Path) -> Path:
     own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
     inside = [images / named] if Path(named).name == named and named else []
     for path in [*own, *inside]:
-        if path.is_file():
+        if _is_file(path):
             return path
     raise CompileError(f"'{file}' has no image {file.stem}{IMAGES[1]} in '{images}'", "add it, or take the annotation away")
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a path that a file names is a file; one that is too long for the system, or must not be seen, is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _listed(folder: Path) -> dict[str, str]:
@@ -140,23 +148,28 @@ def _xml(path: Path) -> Element:
         raise CompileError(f"'{path}' is no XML: {error}", MEND) from error
 
 
-def _number(path: Path, given: object) -> float:
-    """Return a coordinate."""
+def _number(value: object) -> float:
+    """Return a number of at most MAX_PIXELS; NaN for anything else."""
     try:
-        value = float(given)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        value = math.nan
-    if isinstance(given, bool) or not abs(value) <= MAX_PIXELS:
-        raise CompileError(f"'{path}' has a box with the coordinate {str(given)[:20]!r}", MEND)
-    return value
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return math.nan if isinstance(value, bool) or not abs(number) <= MAX_PIXELS else number
 
 
-def _whole(path: Path, given: object) -> int:
-    """Return a number of rows or columns."""
-    value = _number(path, given)
-    if value != int(value) or value < 0:
-        raise CompileError(f"'{path}' says that an image has {value:g} rows or columns", MEND)
-    return int(value)
+def _coordinate(path: Path, value: object) -> float:
+    """Return a coordinate of a box in pixels; raise CompileError for what is none."""
+    if math.isnan(number := _number(value)):
+        raise CompileError(f"'{path}' has a box with the coordinate {str(value)[:20]!r}", MEND)
+    return number
+
+
+def _side(path: Path, value: object) -> int:
+    """Return the rows or columns of an image, 0 where they are not known; raise CompileError for what is no such number."""
+    number = _number(value)
+    if not (number >= 0 and number.is_integer()):
+        raise CompileError(f"'{path}' says that an image has {str(value)[:20]!r} rows or columns", MEND)
+    return int(number)
 
 
 def _coco(folder: Path, file: Path) -> list[Annotated]:
@@ -169,7 +182,7 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
         for each in record["annotations"]:
             if _key(each["image_id"]) not in images:
                 raise CompileError(f"'{file}' has a box of the image {each['image_id']}, which it does not list", MEND)
-            left, top, width, height = (_number(file, value) for value in each["bbox"])
+            left, top, width, height = (_coordinate(file, value) for value in each["bbox"])
             flag = CROWD if each.get("iscrowd") else COUNTED
             box = LabelledBox(kinds[_key(each["category_id"])], top, left, top + height, left + width, flag)
             boxes.setdefault(each["image_id"], []).append(box)
@@ -194,8 +207,8 @@ def _of_coco(folder: Path, file: Path, image: Mapping[str, Any], boxes: tuple[La
         raise CompileError(f"'{file}' names the image '{name[:60]}'", "give names inside the folder")
     split = file.stem.removeprefix("instances_")
     places = (folder / "images" / name, folder / "images" / split / name, folder / split / name, folder / name)
-    path = next((place for place in places if place.is_file()), None)
+    path = next((place for place in places if _is_file(place)), None)
     if path is None:
         raise CompileError(f"'{file}' names '{name[:60]}', which is not in '{folder}'", "add it, or take its entry away")
-    size = (_whole(file, image.get("height", 0)), _whole(file, image.get("width", 0)))
+    size = (_side(file, image.get("height", 0)), _side(file, image.get("width", 0)))
     return Annotated(path, size if all(size) else None, boxes, part)

@@ -111,8 +111,11 @@ def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     return found
 
 
-def by_folder(folder: Path, suffixes: Sequence[str]) -> list[LabelledFile]:
-    """Return files whose folder is their class; folders above it named `train`, `validation`, `val` or `test` say the part."""
+def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], str] = str) -> list[LabelledFile]:
+    """Return files whose folder is their class; folders above it named `train`, `validation`, `val` or `test` say the part.
+
+    group_of: from a path below `folder` to the name whose hash splits what no folder does; the path itself if left out.
+    """
     labelled = []
     for path in files_of(folder, suffixes):
         *above, label = path.relative_to(folder).parent.parts or ("",)
@@ -120,7 +123,7 @@ def by_folder(folder: Path, suffixes: Sequence[str]) -> list[LabelledFile]:
             raise CompileError(f"'{path}' lies in no class's folder", "put it into one, whose name is its class")
         names = {"val": "validation", **{name: name for name in PARTS}}
         part = next((names[name.lower()] for name in above if name.lower() in names), None)
-        labelled.append(LabelledFile(path, label, path.relative_to(folder).as_posix(), part))
+        labelled.append(LabelledFile(path, label, group_of(path.relative_to(folder).as_posix()), part))
     return with_all_parts(labelled)
 
 

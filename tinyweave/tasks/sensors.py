@@ -29,7 +29,8 @@ def read_sensors(
     A recording is a row per moment and a column per channel. All windows of one lie in the same part.
     """
     if window < 1 or (stride is not None and stride < 1):
-        raise CompileError(f"windows of {window} rows every {stride} are none", "give whole numbers above 0")
+        apart = "" if stride is None else f", one each {stride} rows,"
+        raise CompileError(f"windows of {window} rows{apart} are none", "give whole numbers above 0")
     files = by_folder(folder, FILES)
     windows, labels, parts = list[NDArray[np.float64]](), list[str](), list[str]()
     for index, (file, part) in enumerate(zip(files, parts_of(files), strict=True)):
@@ -79,15 +80,13 @@ def read_rows(path: Path) -> NDArray[np.float64]:
         array = read_arrays(path, MAX_SAMPLE, MEND)[""]
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
             raise CompileError(f"'{path}' holds {array.dtype}{list(array.shape)}", "give numbers [rows, channels]")
-        values = array.astype(np.float64).reshape(len(array), -1)
+        values = array.astype(np.float64).reshape(len(array), *(array.shape[1:] or (1,)))
     else:
-        lines = [
-            line.split(",") for line in read_file(path, MAX_SAMPLE, MEND).decode(errors="replace").splitlines() if line.strip()
-        ]
-        first = 1 if lines and not all(map(_is_number, lines[0])) else 0
-        values = np.array(
-            [_numbers(path, number, cells, len(lines[first])) for number, cells in enumerate(lines[first:], first + 1)]
-        )
+        text = read_file(path, MAX_SAMPLE, MEND).decode("utf-8-sig", errors="replace")
+        lines = [(number, line.split(",")) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if lines and not all(map(_is_number, lines[0][1])):
+            lines = lines[1:]
+        values = np.array([_numbers(path, number, cells, len(lines[0][1])) for number, cells in lines])
     if not values.size or not np.isfinite(values).all():
         raise CompileError(f"'{path}' holds {'NaN or infinite values' if values.size else 'no rows'}", MEND)
     return values

@@ -16,6 +16,7 @@ from .features import LogMel, log_mel
 
 LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # of Speech Commands
 MAX_LIST = 1 << 26  # bytes
+MAX_SECONDS = 60  # of a recording: what is longer is a stream, of which a network sees a window
 SPEAKER = "_nohash_"  # what follows the speaker in Speech Commands' names
 NAMES = "give a folder for each class, or names as LABEL_SPEAKER_TAKE.wav"
 
@@ -37,6 +38,8 @@ def read_sounds(
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
     features = features_of(rate, bands, coefficients)
+    if not seconds <= MAX_SECONDS:
+        raise CompileError(f"recordings of {seconds:g} s are not supported", f"give at most {MAX_SECONDS} s")
     wanted = round(seconds * rate)
     if features.frames(wanted) < 1:
         raise CompileError(f"{seconds:g} s hold no frame", f"give at least {features.frame / rate:.3f} s")
@@ -76,24 +79,31 @@ def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
 
 def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
     """Return the recordings of a folder with their classes, and the parts that lists or speakers say."""
-    found = files_of(folder, RECORDINGS)
-    if all(path.parent == folder for path in found):
-        return [_named(path, by_speaker=by_speaker) for path in found]
+    paths = files_of(folder, RECORDINGS)
+    if all(path.parent == folder for path in paths):
+        return [_named(path, by_speaker=by_speaker) for path in paths]
     listed = _listed(folder)
     labelled = []
-    for file in by_folder(folder, RECORDINGS):
+    for file in by_folder(folder, RECORDINGS, _speaker):
         if file.label.startswith("_"):  # _background_noise_ is no word
             continue
-        speaker, found_speaker, _ = file.path.name.partition(SPEAKER)
         part = listed.get(file.path.relative_to(folder).as_posix(), "train" if listed else file.part)
-        labelled.append(LabelledFile(file.path, file.label, speaker if found_speaker else file.group, part))
+        labelled.append(LabelledFile(file.path, file.label, file.group, part))
+    if not labelled:
+        raise CompileError(f"'{folder}' holds no recordings of words", NAMES)
     return labelled
 
 
+def _speaker(path: str) -> str:
+    """Return the speaker of a recording, as Speech Commands names them; the path where its name does not say one."""
+    speaker, says_speaker, _ = path.rpartition("/")[2].partition(SPEAKER)
+    return speaker if says_speaker else path
+
+
 def _named(path: Path, *, by_speaker: bool) -> LabelledFile:
-    label, found, rest = path.stem.partition("_")
-    speaker, found_speaker, _ = rest.partition("_")
-    if not found or (by_speaker and not found_speaker):
+    label, says_label, rest = path.stem.partition("_")
+    speaker, says_speaker, _ = rest.partition("_")
+    if not label or not says_label or (by_speaker and not says_speaker):
         raise CompileError(f"'{path.name}' does not say its class{' and speaker' if by_speaker else ''}", NAMES)
     return LabelledFile(path, label, speaker if by_speaker else path.name)
 
