@@ -120,6 +120,9 @@ def main() -> int:
 
 
 def show(data: Path, device: str, count: int, output: Path) -> int:
+    """Deploy the network, prove and measure it, let it listen, and draw it all into `output`; return the exit code."""
+    if count < 1:
+        raise tw.CompileError(f"--inputs {count} runs nothing", "give at least 1")
     board, model = tw.devices.find(device), tw.load(MODEL)
     values, labels, what = held_out_inputs(data, count)
     samples = [[sample[None]] for sample in values[:count]]

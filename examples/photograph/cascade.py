@@ -48,6 +48,8 @@ def in_python(models: tuple[tw.Model, tw.Model], head: Head, spec: str, photo: b
 
 def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, threshold: float, output: Path) -> bool:
     """Write the firmware, run it on a picture, print what it took, and return whether it said what Python says."""
+    if not -128 <= at_least <= 127:
+        raise tw.CompileError(f"{at_least} is no score of int8", "give --at-least a number of -128 .. 127")
     height, width, _ = decode(photo).shape
     spec = f"jpeg:{width}x{height}"
     first, label = person_network(folders[0])

@@ -17,6 +17,7 @@ from PIL import Image, ImageDraw
 
 from tinyweave import cli
 from tinyweave.devices import find
+from tinyweave.files import read_file
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import from_json
 from tinyweave.nas.int8 import wilson
@@ -27,6 +28,7 @@ from tinyweave.tasks.boxes import as_rows
 from tinyweave.tasks.detection import boxes_of
 
 HERE = Path(__file__).parent
+MAX_NET = 1 << 20  # bytes of a network's .json
 PICTURE, ANSWERS = "boxes.png", "answers.svg"
 ANSWERED = 200  # images of the test part that a classifier is asked, at most
 COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
@@ -78,7 +80,9 @@ def answer(trained: Trained, device: str, count: int) -> NDArray[np.bool_]:
     right = int((answers == labels).sum())
     low, high = wilson(right / len(labels), len(labels))
     title = f"{right} of {len(labels)} images are recognised (95 % of such sets: {100 * low:.0f} to {100 * high:.0f} %)"
-    (trained.folder / ANSWERS).write_text(recognised_svg(title, classes, confusion(labels, answers, len(classes))))
+    (trained.folder / ANSWERS).write_text(
+        recognised_svg(title, classes, confusion(labels, answers, len(classes))), encoding="utf-8"
+    )
     print(f"on the emulated core {title}")
     return same
 
@@ -104,8 +108,10 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("out/vision"), help="where everything goes")
     given = parser.parse_args()
     try:
-        is_detector = from_json(given.net.read_text()).anchors > 0
-    except (CompileError, OSError) as error:
+        if given.images < 1:
+            raise CompileError(f"--images {given.images} shows nothing", "give at least 1 image")
+        is_detector = from_json(read_file(given.net, MAX_NET, "give a network's .json").decode(errors="replace")).anchors > 0
+    except CompileError as error:
         print(f"vision.py: {given.net}: {error}", file=sys.stderr)
         return 2
     task = "detection" if is_detector else "visual-wake-words"

@@ -46,6 +46,10 @@ from tinyweave.ir import CompileError, Graph
         (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
         (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
         (("devices", "toaster"), "unknown device 'toaster'"),
+        (
+            ("search", "--task", "images", "--data", "{folder}", "--size", "\N{SUPERSCRIPT TWO}", "-o", "{folder}/o"),
+            "is no size",
+        ),
         (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
         (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
         (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain is of one plan, not of --pareto"),

@@ -36,6 +36,16 @@ def test_two_networks_in_one_arena_fit_in_64_kib(
     assert "the detector ran" in printed and printed.endswith("as in Python\n") and "NOT" not in printed
 
 
+def test_a_score_that_no_int8_has_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for score in ("128", "-129"):
+        monkeypatch.setattr(sys, "argv", ["cascade.py", "--at-least", score, "-o", str(tmp_path / "out")])
+        assert cascade.main() == 2
+        said = capsys.readouterr().err
+        assert f"{score} is no score of int8" in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
 def test_the_program_says_what_each_network_says_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pictures on both sides of the score, with a sanitizer; the C has no warning."""
     monkeypatch.setattr(photograph, "ARCH", replace(photograph.ARCH, image=(48, 64, 3)))

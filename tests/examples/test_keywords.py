@@ -104,6 +104,16 @@ def test_other_recordings_are_refused_in_a_line(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_inputs_are_refused_in_a_line(
+    count: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["keywords.py", "--inputs", count, "--data", str(tmp_path), "-o", str(tmp_path / "out")])
+    assert keywords.main() == 2
+    said = capsys.readouterr().err
+    assert "--inputs" in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
 @pytest.mark.emulator
 def test_demo_recognises_the_digits_on_both_boards(
     tmp_path: Path, emulator: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -256,7 +256,7 @@ def _is_mfcc(chosen: Options) -> bool:
 
 def _size(given: str) -> tuple[int, int]:
     sides = given.split("x")
-    if not all(side.isdigit() and len(side) < 6 for side in sides) or len(sides) > 2:
+    if not all(side.isdecimal() and len(side) < 6 for side in sides) or len(sides) > 2:
         raise ir.CompileError(f"--size {given} is no size", "give a side as 32, or rows and columns as 120x160")
     return int(sides[0]), int(sides[-1])
 

@@ -1,0 +1,34 @@
+"""The example of photographs with boxes says in a line what it cannot do, before anything is trained."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "vision"))
+
+pytest.importorskip("PIL.Image")
+
+import vision  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--net", "none.json"], "No such file"),
+        (["--net", "net.json"], "architecture: not JSON"),
+        (["--images", "0"], "give at least 1 image"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said_in_a_line(
+    words: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.json").write_bytes(b"\x93NUMPY")
+    monkeypatch.setattr(sys, "argv", ["vision.py", "--data", ".", *words, "-o", "out"])
+    assert vision.main() == 2
+    said = capsys.readouterr().err
+    assert why in said and said.count("\n") == 1 and not Path("out").exists()
