@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from camera.jpeg_files import encoded
 from cases.strict import CPP, c99
 from cases.tiny import activation, constant, graph, ramp
 
@@ -147,6 +148,18 @@ def test_a_jpeg_file(tmp_path: Path) -> None:
             want = input_of(row_source("jpeg:40x30"), stream.getvalue(), (10, 12, 3), pixel_values())
             assert output == ops.run(api.load(path).graph, {"image": want[None]})["map"].tobytes()
     assert said(program, stream.getvalue()[:200]) == b"-10"
+
+
+def test_other_samplings_have_no_room_in_colours(tmp_path: Path) -> None:
+    """As docs/CAMERA.md says: 4:4:0 needs 32 bytes for each pixel of the width, a source has 24; its grey needs 16."""
+    file = encoded((30, 64), [(2, 1), (1, 1), (1, 1)], np.random.default_rng(0))
+    for channels, status in ((3, -20), (1, None)):
+        path, folder = model(tmp_path, channels), tmp_path / str(channels)
+        tw.compile(path, folder, source="jpeg:64x30", stream_inputs=True)
+        output = said(built(folder, "-DA_FILE"), file)
+        image = input_of(row_source("jpeg:64x30"), file, (10, 12, channels), pixel_values())
+        want = ops.run(api.load(path).graph, {"image": image[None]})["map"].tobytes()
+        assert output == (str(status).encode() if status else want)
 
 
 @pytest.mark.emulator

@@ -27,7 +27,7 @@ enum {
     TW_JPEG_COLOURS = -17,     /* neither 1 nor 3 components: CMYK and the like */
     TW_JPEG_SAMPLING = -18,    /* blocks of a colour are not 1, 2 or 4 times as large as those of another */
     TW_JPEG_SCANS = -19,       /* each colour in a scan of its own */
-    TW_JPEG_TOO_LARGE = -20,   /* the band has not enough bytes for a picture of this width */
+    TW_JPEG_TOO_LARGE = -20,   /* the band has not enough bytes for a picture of this width, or with these samplings */
     TW_JPEG_ORDER = -21,       /* lines were asked for out of order, or beyond the last one */
     TW_JPEG_OTHER_SIZE = -22   /* the picture has not the size that was expected; of NAME_source_begin */
 };
