@@ -18,6 +18,7 @@ Image = pytest.importorskip("PIL.Image")
 COLOURS = {"4:4:4": [(1, 1)] * 3, "4:2:2": [(1, 2), (1, 1), (1, 1)], "4:2:0": [(2, 2), (1, 1), (1, 1)]}
 OTHERS = {"4:4:0": [(2, 1), (1, 1), (1, 1)], "4:1:1": [(1, 4), (1, 1), (1, 1)], "odd": [(1, 1), (2, 1), (1, 2)]}
 SAMPLINGS = {**COLOURS, **OTHERS, "4:1:0": [(2, 4), (1, 1), (1, 1)], "tall": [(1, 2)] * 3}
+SAMPLINGS |= {"unlike": [(2, 2), (1, 1), (1, 2)], "coarse": [(1, 1), (1, 2), (1, 2)]}  # each colour has its own; Y has less
 ENDED, READ_FAILED, BUDGET, DAMAGED, TOO_LARGE = -10, -11, -12, -14, -20
 
 

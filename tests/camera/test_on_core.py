@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from camera.built import request
+from camera.jpeg_files import encoded
 from camera.test_row_source import trial
 
 from tinyweave.camera import jpeg
@@ -92,6 +93,12 @@ int32_t trials_invoke(void *const *memory, const void *io)
 """
 
 
+def file_trial(data: bytes, wanted: list[bytes]) -> bytes:
+    """Return the trial of a file, and put what it is to give behind the others."""
+    wanted.append(jpeg.decode(data).tobytes())
+    return struct.pack("<3i", len(data), len(wanted[-1]), 1) + data
+
+
 @pytest.mark.emulator
 def test_an_emulated_core_gives_the_same_bytes(tmp_path: Path, emulator: None) -> None:
     image = pytest.importorskip("PIL.Image")
@@ -108,9 +115,10 @@ def test_an_emulated_core_gives_the_same_bytes(tmp_path: Path, emulator: None) -
         size = (int(rng.integers(1, 65)), int(rng.integers(1, 65)))
         options = {"quality": int(rng.integers(1, 101)), "subsampling": number % 3, "restart_marker_blocks": number % 4}
         image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG", **options)
-        data = stream.getvalue()
-        wanted.append(jpeg.decode(data).tobytes())
-        trials.append(struct.pack("<3i", len(data), len(wanted[-1]), 1) + data)
+        trials.append(file_trial(stream.getvalue(), wanted))
+    for _ in range(12):  # values that no picture has, at the ends of what a code can say
+        wild = encoded((16, 16), [(2, 2), (1, 1), (1, 1)], rng, loud=10 ** rng.uniform(1, 6), quantiser=128)
+        trials.append(file_trial(wild, wanted))
     body = b"".join(data + bytes(-len(data) % 4) for data in trials)
     outputs = b"".join(wanted)
     head = struct.pack("<3i", len(trials), 12 + len(body), 12 + len(body) + -(-work // 4) * 4)

@@ -143,5 +143,5 @@ def c_files(source: RowSource, name: str, shape: tuple[int, int, int], values: N
     slots["body"] = (BODY_JPEG if is_jpeg else BODY_LINES).format(**slots)
     files = {f"{name}_source.h": HEADER.format(**slots), f"{name}_source.c": SOURCE.format(**slots)}
     parts = [f"{part}{end}" for part in used for end in (".h", ".c") if part + end != "tw_jpeg_head.h"]
-    parts += ["tw_jpeg_bytes.h"] if is_jpeg else []
+    parts += ["tw_pixels.h", *(["tw_jpeg_bytes.h"] if is_jpeg else [])]
     return files | {part: (HERE / part).read_text(encoding="ascii") for part in parts}

@@ -38,7 +38,7 @@ ERRORS = {
     SAMPLING: ("its blocks of one colour are not 1, 2 or 4 times as large as those of another", CONVERT),
     SCANS: ("it has each colour in a scan of its own, so it cannot be decoded by rows", CONVERT),
 }
-MOST_DC, MOST_SUM = 2047, 16383  # as in tw_jpeg.c and tw_idct.c
+MOST_DC, MOST_SUM = 2047, 16383  # as in tw_jpeg.c and tw_idct.c, whose least sum is one further from 0
 ZIGZAG = np.array(sorted(range(64), key=lambda i: (i // 8 + i % 8, i // 8 if (i // 8 + i % 8) % 2 else i % 8)))
 
 
@@ -327,7 +327,7 @@ class _File:
 def inverse_dct(coefficients: Ints) -> NDArray[np.uint8]:
     """Return the pixels [n, 8, 8] of coefficients [n, 8, 8]; libjpeg's islow (Loeffler, Ligtenberg and Moschytz 1989)."""
     columns = (_transform(np.moveaxis(coefficients, 1, 0)) + (1 << 10)) >> 11
-    columns = np.moveaxis(np.clip(columns, -MOST_SUM, MOST_SUM), 0, 1)
+    columns = np.moveaxis(np.clip(columns, -MOST_SUM - 1, MOST_SUM), 0, 1)
     rows = (_transform(np.moveaxis(columns, 2, 0)) + (1 << 17)) >> 18
     return np.asarray(np.clip(np.moveaxis(rows, 0, 2) + 128, 0, 255), np.uint8)
 

@@ -6,7 +6,7 @@
 
 #include "tw_idct.h"
 #include "tw_jpeg_bytes.h"
-#include "tw_row_source.h"
+#include "tw_pixels.h"
 
 enum { DC_BITS = 11, AC_BITS = 10, MOST_VALUE = 2047 };
 
@@ -93,38 +93,42 @@ static int16_t clipped(int32_t value)
     return (int16_t)(value < -MOST_VALUE ? -MOST_VALUE : value > MOST_VALUE ? MOST_VALUE : value);
 }
 
-/* Read the coefficients of a block, times their quantisers. */
-static void read_block(tw_jpeg *jpeg, tw_jpeg_component *component, int16_t *coefficients)
+/* Read the coefficients of a block, times their quantisers; return which there are, as tw_idct_8x8 takes it. */
+static uint32_t read_block(tw_jpeg *jpeg, tw_jpeg_component *component, int16_t *coefficients)
 {
+    uint32_t used = 0;
     const uint8_t *quantiser = jpeg->quantisers[component->quantiser];
     const int32_t size = next_symbol(jpeg, &jpeg->dc[component->dc]);
     if (size > DC_BITS) {
         tw_jpeg_fail(jpeg, TW_JPEG_DAMAGED);
-        return;
+        return 0;
     }
     component->predicted += next_value(jpeg, size);
     if (component->predicted < -MOST_VALUE || component->predicted > MOST_VALUE) {
         tw_jpeg_fail(jpeg, TW_JPEG_DAMAGED);
     }
     if (jpeg->status != 0) {
-        return;
+        return 0;
     }
     memset(coefficients, 0, 64 * sizeof *coefficients);
     coefficients[0] = clipped(component->predicted * quantiser[0]);
     for (int32_t i = 1; i < 64; ++i) {
         const int32_t symbol = next_symbol(jpeg, &jpeg->ac[component->ac]), bits = symbol & 15;
         if (symbol == 0 || jpeg->status != 0) { /* all others are 0 */
-            return;
+            return used;
         }
         i += symbol >> 4;
         if (i > 63 || bits > AC_BITS || (bits == 0 && symbol != 0xF0)) {
             tw_jpeg_fail(jpeg, TW_JPEG_DAMAGED);
-            return;
+            return 0;
         }
         if (bits > 0) {
-            coefficients[zigzag[i]] = clipped(next_value(jpeg, bits) * quantiser[i]);
+            const int32_t place = zigzag[i];
+            coefficients[place] = clipped(next_value(jpeg, bits) * quantiser[i]);
+            used |= place < 8 ? TW_IDCT_FIRST_ROW : 1u << (place & 7);
         }
     }
+    return used;
 }
 
 /* After so many MCUs the bits begin anew behind a marker; markers are numbered. */
@@ -159,18 +163,64 @@ static void decode_row(tw_jpeg *jpeg, int is_wanted)
         for (int32_t i = 0; i < jpeg->colours; ++i) {
             tw_jpeg_component *component = &jpeg->components[i];
             for (int32_t block = 0; block < component->h * component->w; ++block) {
-                read_block(jpeg, component, coefficients);
+                const uint32_t used = read_block(jpeg, component, coefficients);
                 if (jpeg->status != 0) {
                     return;
                 }
                 if (is_wanted && component->pixels != NULL) {
                     const int32_t y = block / component->w * 8, x = (mcu * component->w + block % component->w) * 8;
-                    tw_idct_8x8(coefficients, component->pixels + y * component->stride + x, component->stride);
+                    tw_idct_8x8(coefficients, used, component->pixels + y * component->stride + x, component->stride);
                 }
             }
         }
     }
     jpeg->next_row++;
+}
+
+static void write_grey(const tw_jpeg *jpeg, const uint8_t *y, int32_t shift, uint8_t *pixels)
+{
+    for (int32_t x = 0; x < jpeg->width; ++x) {
+        for (int32_t channel = 0; channel < jpeg->channels; ++channel) {
+            *pixels++ = y[x >> shift];
+        }
+    }
+}
+
+/* Red, green, blue where each pixel has its own Y, and 1 << shift pixels share their colours. */
+static void write_colours(const tw_jpeg *jpeg, const uint8_t *const values[3], int32_t shift, uint8_t *pixels)
+{
+    const uint8_t *y = values[0], *cb = values[1], *cr = values[2];
+    int32_t left = jpeg->width;
+    for (; shift == 1 && left > 1; left -= 2) { /* most files have this */
+        const tw_colour colour = tw_colour_of(*cb++, *cr++);
+        pixels = tw_rgb_of_y(*y++, colour, pixels);
+        pixels = tw_rgb_of_y(*y++, colour, pixels);
+    }
+    while (left > 0) {
+        const tw_colour colour = tw_colour_of(*cb++, *cr++);
+        for (int32_t i = 0; i < 1 << shift && left > 0; ++i, --left) {
+            pixels = tw_rgb_of_y(*y++, colour, pixels);
+        }
+    }
+}
+
+static void write_any(const tw_jpeg *jpeg, const uint8_t *const values[3], const int32_t shifts[3], uint8_t *pixels)
+{
+    for (int32_t x = 0; x < jpeg->width; ++x) {
+        uint8_t rgb[3];
+        for (int32_t i = 0; i < 3; ++i) {
+            rgb[i] = values[i][x >> shifts[i]];
+        }
+        if (!jpeg->is_rgb) {
+            tw_rgb_of_y(rgb[0], tw_colour_of(rgb[1], rgb[2]), rgb);
+        }
+        if (jpeg->channels == 1) {
+            *pixels++ = tw_grey_of(rgb[0], rgb[1], rgb[2]);
+        } else {
+            memcpy(pixels, rgb, 3);
+            pixels += 3;
+        }
+    }
 }
 
 int32_t tw_jpeg_line(void *user, int32_t line, uint8_t *pixels)
@@ -195,28 +245,12 @@ int32_t tw_jpeg_line(void *user, int32_t line, uint8_t *pixels)
             shifts[i] = component->shift_w;
         }
     }
-    for (int32_t x = 0; x < jpeg->width; ++x) {
-        const int32_t first = values[0][x >> shifts[0]];
-        uint8_t rgb[3];
-        if (values[1] == NULL) {
-            for (int32_t channel = 0; channel < jpeg->channels; ++channel) {
-                *pixels++ = (uint8_t)first;
-            }
-            continue;
-        }
-        if (jpeg->is_rgb) {
-            rgb[0] = (uint8_t)first;
-            rgb[1] = values[1][x >> shifts[1]];
-            rgb[2] = values[2][x >> shifts[2]];
-        } else {
-            tw_rgb_of_ycc(first, values[1][x >> shifts[1]], values[2][x >> shifts[2]], rgb);
-        }
-        if (jpeg->channels == 1) {
-            *pixels++ = tw_grey_of_rgb(rgb);
-        } else {
-            memcpy(pixels, rgb, 3);
-            pixels += 3;
-        }
+    if (values[1] == NULL) {
+        write_grey(jpeg, values[0], shifts[0], pixels);
+    } else if (jpeg->is_rgb || shifts[0] != 0 || shifts[1] != shifts[2]) {
+        write_any(jpeg, values, shifts, pixels);
+    } else {
+        write_colours(jpeg, values, shifts[1], pixels);
     }
     jpeg->next_line = line + 1;
     return 0;

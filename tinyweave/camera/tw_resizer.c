@@ -80,28 +80,94 @@ int32_t tw_resizer_begin(tw_resizer *resizer, int32_t height, int32_t width, int
     return 0;
 }
 
+/* Add one channel of a line, resized along its columns that grow, `weight` times to its sums. */
+static void add_grown(const tw_axis *columns, const uint8_t *line, int32_t channels, uint32_t weight, uint32_t *sum)
+{
+    for (int32_t column = 0; column < columns->out; ++column, sum += channels) {
+        const taps x = taps_of(columns, column);
+        *sum += weight * (x.first_weight * line[x.first * channels] + x.last_weight * line[x.last * channels]);
+    }
+}
+
+/* The same where columns shrink. left: how much of the pixel is not in an output yet. */
+static void add_shrunk(const tw_axis *columns, const uint8_t *pixel, int32_t channels, uint32_t weight, uint32_t *sum)
+{
+    const uint32_t units = (uint32_t)columns->units, step = (uint32_t)columns->step;
+    uint32_t left = units;
+    for (int32_t column = 0; column < columns->out; ++column, sum += channels) {
+        uint32_t whole = left * *pixel, inner = 0, rest = step - left;
+        pixel += channels;
+        for (; rest >= units; rest -= units, pixel += channels) {
+            inner += *pixel;
+        }
+        whole += units * inner;
+        left = units - rest;
+        if (rest > 0) {
+            whole += rest * *pixel;
+        }
+        *sum += weight * whole;
+    }
+}
+
+/* The same of three channels at once. */
+static void add_shrunk_colours(const tw_axis *columns, const uint8_t *pixel, uint32_t weight, uint32_t *sum)
+{
+    const uint32_t units = (uint32_t)columns->units, step = (uint32_t)columns->step;
+    uint32_t left = units;
+    for (int32_t column = 0; column < columns->out; ++column, sum += 3) {
+        uint32_t red = left * pixel[0], green = left * pixel[1], blue = left * pixel[2], rest = step - left;
+        uint32_t reds = 0, greens = 0, blues = 0;
+        pixel += 3;
+        for (; rest >= units; rest -= units, pixel += 3) {
+            reds += pixel[0];
+            greens += pixel[1];
+            blues += pixel[2];
+        }
+        red += units * reds;
+        green += units * greens;
+        blue += units * blues;
+        left = units - rest;
+        if (rest > 0) {
+            red += rest * pixel[0];
+            green += rest * pixel[1];
+            blue += rest * pixel[2];
+        }
+        sum[0] += weight * red;
+        sum[1] += weight * green;
+        sum[2] += weight * blue;
+    }
+}
+
+/* The same where each output is the mean of `step` whole pixels. */
+static void add_whole_colours(const tw_axis *columns, const uint8_t *pixel, uint32_t weight, uint32_t *sum)
+{
+    const uint32_t *const end = sum + 3 * columns->out;
+    const int32_t step = 3 * columns->step;
+    for (; sum < end; sum += 3) {
+        const uint8_t *const next = pixel + step;
+        uint32_t red = 0, green = 0, blue = 0;
+        for (; pixel < next; pixel += 3) {
+            red += pixel[0];
+            green += pixel[1];
+            blue += pixel[2];
+        }
+        sum[0] += weight * red;
+        sum[1] += weight * green;
+        sum[2] += weight * blue;
+    }
+}
+
 /* Add a line, resized along its columns, `weight` times to the sums. */
 static void add_line(const tw_resizer *resizer, const uint8_t *line, uint32_t weight)
 {
     const tw_axis *columns = &resizer->columns;
-    const int32_t channels = resizer->channels;
-    uint32_t *sum = resizer->sums;
-    for (int32_t column = 0; column < columns->out; ++column) {
-        const taps x = taps_of(columns, column);
-        for (int32_t channel = 0; channel < channels; ++channel) {
-            const uint8_t *pixel = line + x.first * channels + channel;
-            uint32_t inner = 0;
-            uint32_t whole = x.first_weight * *pixel;
-            if (x.last > x.first) {
-                for (int32_t at = x.first + 1; at < x.last; ++at) {
-                    pixel += channels;
-                    inner += *pixel;
-                }
-                pixel += channels;
-                whole += x.inner_weight * inner + x.last_weight * *pixel;
-            }
-            *sum++ += weight * whole;
-        }
+    const int32_t channels = resizer->channels, grows = columns->out > columns->in;
+    if (channels == 3 && !grows) {
+        (columns->units == 1 ? add_whole_colours : add_shrunk_colours)(columns, line, weight, resizer->sums);
+        return;
+    }
+    for (int32_t channel = 0; channel < channels; ++channel) {
+        (grows ? add_grown : add_shrunk)(columns, line + channel, channels, weight, resizer->sums + channel);
     }
 }
 

@@ -4,67 +4,76 @@
 #include <stddef.h>
 #include <string.h>
 
-static uint8_t clipped(int32_t value) { return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value); }
+#include "tw_pixels.h"
 
-/* A value above -2^24 by 2^16, rounded down; only what is not negative is shifted. */
-static int32_t shifted(int32_t value) { return ((value + (1 << 24)) >> 16) - (1 << 8); }
-
-void tw_rgb_of_ycc(int32_t y, int32_t cb, int32_t cr, uint8_t *rgb)
+/* luma: where in two pixels of 4 bytes the first Y lies; the colours lie at the other places. */
+static void rgb_of_yuv(const uint8_t *line, int32_t luma, int32_t first, int32_t count, uint8_t *rgb)
 {
-    cb -= 128;
-    cr -= 128;
-    rgb[0] = clipped(y + shifted(91881 * cr + 32768));
-    rgb[1] = clipped(y + shifted(-22554 * cb - 46802 * cr + 32768));
-    rgb[2] = clipped(y + shifted(116130 * cb + 32768));
-}
-
-uint8_t tw_grey_of_rgb(const uint8_t *rgb)
-{
-    return (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
-}
-
-static void rgb_of_pixel(int32_t format, const uint8_t *line, int32_t x, uint8_t *rgb)
-{
-    const uint8_t *pair = line + x / 2 * 4, *pixel = line + 3 * (ptrdiff_t)x;
-    uint32_t word;
-    switch (format) {
-    case TW_LINE_YUYV:
-        tw_rgb_of_ycc(pair[x % 2 * 2], pair[1], pair[3], rgb);
-        break;
-    case TW_LINE_UYVY:
-        tw_rgb_of_ycc(pair[1 + x % 2 * 2], pair[0], pair[2], rgb);
-        break;
-    case TW_LINE_RGB565:
-    case TW_LINE_RGB565_BE:
-        word = line[2 * x + (format == TW_LINE_RGB565)] * 256u + line[2 * x + (format == TW_LINE_RGB565_BE)];
-        rgb[0] = (uint8_t)((word >> 11) * 8u + (word >> 13));
-        rgb[1] = (uint8_t)((word >> 5 & 63u) * 4u + (word >> 9 & 3u));
-        rgb[2] = (uint8_t)((word & 31u) * 8u + (word >> 2 & 7u));
-        break;
-    case TW_LINE_GREY:
-        rgb[0] = rgb[1] = rgb[2] = line[x];
-        break;
-    default:
-        rgb[0] = pixel[format == TW_LINE_BGR ? 2 : 0];
-        rgb[1] = pixel[1];
-        rgb[2] = pixel[format == TW_LINE_BGR ? 0 : 2];
+    const uint8_t *pair = line + first / 2 * 4;
+    if (first % 2 != 0) {
+        rgb = tw_rgb_of_y(pair[2 + luma], tw_colour_of(pair[1 - luma], pair[3 - luma]), rgb);
+        pair += 4;
+        --count;
+    }
+    for (; count > 1; count -= 2, pair += 4) {
+        const tw_colour colour = tw_colour_of(pair[1 - luma], pair[3 - luma]);
+        rgb = tw_rgb_of_y(pair[luma], colour, rgb);
+        rgb = tw_rgb_of_y(pair[2 + luma], colour, rgb);
+    }
+    if (count > 0) {
+        tw_rgb_of_y(pair[luma], tw_colour_of(pair[1 - luma], pair[3 - luma]), rgb);
     }
 }
 
 void tw_convert_line(int32_t format, const uint8_t *line, int32_t first, int32_t count, int32_t channels, uint8_t *pixels)
 {
-    for (int32_t x = first; x < first + count; ++x) {
-        uint8_t rgb[3];
+    const int32_t end = first + count, red = format == TW_LINE_BGR ? 2 : 0; /* red: its place in three bytes */
+    const int32_t high = format == TW_LINE_RGB565, luma = format == TW_LINE_UYVY; /* high: of two bytes that with red */
+    const uint8_t *three = line + 3 * (ptrdiff_t)first, *two = line + 2 * (ptrdiff_t)first;
+    uint8_t rgb[3];
+    switch (format) {
+    case TW_LINE_GREY:
+        if (channels == 1) {
+            memcpy(pixels, line + first, (size_t)count);
+            break;
+        }
+        for (int32_t x = first; x < end; ++x, pixels += 3) {
+            pixels[0] = pixels[1] = pixels[2] = line[x];
+        }
+        break;
+    case TW_LINE_YUYV:
+    case TW_LINE_UYVY:
         if (channels == 3) {
-            rgb_of_pixel(format, line, x, pixels);
-            pixels += 3;
-        } else if (format == TW_LINE_GREY) {
-            *pixels++ = line[x];
-        } else if (format == TW_LINE_YUYV || format == TW_LINE_UYVY) { /* grey is Y */
-            *pixels++ = line[2 * x + (format == TW_LINE_UYVY)];
-        } else {
-            rgb_of_pixel(format, line, x, rgb);
-            *pixels++ = tw_grey_of_rgb(rgb);
+            rgb_of_yuv(line, luma, first, count, pixels);
+            break;
+        }
+        for (int32_t i = 0; i < count; ++i) { /* grey is Y */
+            pixels[i] = two[2 * i + luma];
+        }
+        break;
+    case TW_LINE_RGB565:
+    case TW_LINE_RGB565_BE:
+        for (int32_t i = 0; i < count; ++i, two += 2) {
+            const uint32_t word = two[high] * 256u + two[1 - high];
+            if (channels == 3) {
+                tw_rgb_of_565(word, pixels);
+                pixels += 3;
+            } else {
+                tw_rgb_of_565(word, rgb);
+                *pixels++ = tw_grey_of(rgb[0], rgb[1], rgb[2]);
+            }
+        }
+        break;
+    default:
+        for (int32_t i = 0; i < count; ++i, three += 3) {
+            if (channels == 3) {
+                pixels[0] = three[red];
+                pixels[1] = three[1];
+                pixels[2] = three[2 - red];
+                pixels += 3;
+            } else {
+                *pixels++ = tw_grey_of(three[red], three[1], three[2 - red]);
+            }
         }
     }
 }

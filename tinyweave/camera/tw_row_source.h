@@ -59,12 +59,6 @@ int tw_row_source_rows(void *user, int32_t input, int32_t first, int32_t count, 
 /* Convert `count` pixels of a line from pixel `first` on; 1 channel: grey, 3: red, green, blue. */
 void tw_convert_line(int32_t format, const uint8_t *line, int32_t first, int32_t count, int32_t channels, uint8_t *pixels);
 
-/* Red, green, blue of Y, Cb, Cr as JFIF defines them, each rounded. */
-void tw_rgb_of_ycc(int32_t y, int32_t cb, int32_t cr, uint8_t *rgb);
-
-/* Grey of red, green, blue, rounded. */
-uint8_t tw_grey_of_rgb(const uint8_t *rgb);
-
 #ifdef __cplusplus
 }
 #endif
