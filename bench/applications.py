@@ -3,7 +3,8 @@
 In: the examples' networks, with random weights where none are committed; with --trained the folders that `tinyweave train` left
 for some of them, whose accuracy on their own test parts is shown; the winner of the Visual Wake Words challenge where the real
 models are. Out: per network MACs, parameters, the arena layer by layer, by patches and of the best plan, with its input in
-RAM and by rows, Flash, and an estimate of the time on an STM32F746. With --resolutions: which images of a detector fit into
+RAM and by rows, Flash, and an estimate of the time on an STM32F746, and so of frames a second, without the camera's
+(`camera.py`). With --resolutions: which images of a detector fit into
 the thesis' 217 kB of SRAM, layer by layer and fused (table 5.5 in small).
 """
 
@@ -90,14 +91,14 @@ def accuracy_of(folder: Path | None) -> str:
 def head() -> None:
     print("arena and Flash in B, on an STM32F746; accuracy: int8, the run's own test part, with the 95 % interval")
     names = " ".join(f"{name:>9}" for name in ("weights", "layer", "patch", "best", "by rows", "Flash"))
-    print(f"{'network':12} {'M MACs':>7} {names} {'ms':>6}  accuracy")
+    print(f"{'network':12} {'M MACs':>7} {names} {'ms':>6} {'per s':>6}  accuracy")
 
 
 def show(each: Row) -> None:
     sizes = " ".join(f"{'-' if size is None else f'{size:,}':>9}" for size in each.arenas.values())
-    ms = "-" if each.ms is None else f"{each.ms:.0f}"
+    ms, rate = ("-", "-") if each.ms is None else (f"{each.ms:.0f}", f"{1000 / each.ms:.1f}")
     first = f"{each.name:12} {each.macs / 1e6:7.1f} {each.parameters:9,}"
-    print(f"{first} {sizes} {each.flash:9,} {ms:>6}  {each.accuracy}", flush=True)
+    print(f"{first} {sizes} {each.flash:9,} {ms:>6} {rate:>6}  {each.accuracy}", flush=True)
     if each.name in THESIS:
         millions, sram, flash = THESIS[each.name]
         print(f"{'  thesis':12} {millions:7.1f} {'':29} {f'{sram} kB':>9} {'':9} {f'{flash} kB':>9}", flush=True)
