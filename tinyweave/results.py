@@ -154,10 +154,12 @@ class Limits:
         """Return the map in which these arenas were planned."""
         return min(self.maps, key=lambda memories: memory_excess(arena, memories), default=None)
 
-    def less(self, rest: int) -> Limits:
-        """Return the limits of arenas beside `rest` bytes, which take their room in the largest memory of each map."""
+    def less(self, rest: int, flash: int = 0) -> Limits:
+        """Return the limits of arenas beside `rest` bytes, which take their room in the largest memory of each map, and of a
+        model in Flash beside `flash` bytes."""
         maps = tuple({**sizes, (most := max(sizes, key=lambda name: sizes[name])): sizes[most] - rest} for sizes in self.maps)
-        return replace(self, ram=None if self.ram is None else max(0, self.ram - rest), maps=maps)
+        ram, left = (limit and max(0, limit - taken) for limit, taken in ((self.ram, rest), (self.flash, flash)))
+        return replace(self, ram=ram, flash=left, maps=maps)
 
     def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
         """Return bytes of the arenas that do not fit their memories, and of the rest that finds no room in any one of them."""
@@ -213,7 +215,7 @@ class Reordering:
 class Deployment:
     """One model on one device: the plan, what was measured and proved, and the verdict.
 
-    row_source: what brings the input, as it is typed, and takes `row_source_bytes` of RAM.
+    row_source: what brings the input, as it is typed, and takes `row_source_bytes` of RAM and `row_source_flash` of Flash.
     """
 
     model: Model
@@ -224,6 +226,7 @@ class Deployment:
     limits: Limits
     row_source: str | None = None
     row_source_bytes: int = 0
+    row_source_flash: int = 0
 
     def __repr__(self) -> str:
         return f"<Deployment of '{self.model.name}': {_said(self.fits)}, {_proved(self.verification)}, {self.profile!r}>"
@@ -240,7 +243,7 @@ class Deployment:
     @property
     def excess(self) -> dict[str, float]:
         """Return bytes and milliseconds by which ram, flash and latency_ms exceed their limits, 0 where they fit."""
-        return excess(self.profile, self.limits, self.row_source_bytes)
+        return excess(self.profile, self.limits, self.row_source_bytes, self.row_source_flash)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,15 +273,15 @@ class Fit:
         return not any(self.excess.values())
 
 
-def excess(profile: Profile, limits: Limits, beside: int = 0) -> dict[str, float]:
+def excess(profile: Profile, limits: Limits, beside: int = 0, beside_in_flash: int = 0) -> dict[str, float]:
     """Return bytes and milliseconds by which a profile exceeds each limit, 0 where it fits or nothing limits it.
 
-    beside: bytes of RAM that something else takes.
+    beside, beside_in_flash: bytes of RAM and of Flash that something else takes.
     """
     likely = profile.cycles.likely if limits.cycles is not None and profile.cycles else None
     return {
         "ram": limits.ram_excess(profile.arena, profile.static + profile.stack + beside) or 0,
-        "flash": 0 if limits.flash is None else max(0, profile.flash - limits.flash),
+        "flash": 0 if limits.flash is None else max(0, profile.flash + beside_in_flash - limits.flash),
         "latency_ms": limits.latency_excess(likely) or 0,
     }
 

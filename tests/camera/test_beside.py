@@ -204,6 +204,9 @@ def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys
     assert ram["row_source"] == size and ram["total"] == ram["arena"] + ram["static"] + ram["stack"] + size
     assert "--source jpeg:64x48 --pixels 0..2" in record["command"] and "vww_source.c" in record["digests"]
     assert f"row source | {size:,} |" in (out / "report.md").read_text()
+    flash = record["flash"]
+    assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] + flash["row_source"]
+    assert 5_000 < flash["row_source"] < 15_000 and f"row source | {flash['row_source']:,} |" in (out / "report.md").read_text()
     tw.compile(path, tmp_path / "d", source="jpeg:64x48", pixels="0..2")
     written = [(tmp_path / folder / "vww_source.c").read_text() for folder in ("c", "d")]
     assert written[0] == written[1]
@@ -214,6 +217,9 @@ def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys
     done = tw.deploy(path, tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])
     tighter = replace(done, limits=Limits(done.profile.ram + size - 1, None))
     assert done.fits and tighter.excess["ram"] == 1 and done.row_source_bytes == size
+    assert done.row_source_flash == flash["row_source"]
+    tighter = replace(done, limits=Limits(None, flash["total"] - 1))
+    assert tighter.excess["flash"] == 1 and not replace(done, limits=Limits(None, flash["total"])).excess["flash"]
     assert (tmp_path / "e" / "vww_source.h").is_file()
 
 

@@ -71,7 +71,7 @@ def known(**changes):
         "excess": {"ram": 24, "flash": 0},
         "fits": False,
         "ram": {"total": 1024, "arena": 900, "memories": {"sram": 900}, "static": 0, "stack": 124},
-        "flash": {"total": 4000, "weights": 3000, "tables": 500, "code": 500},
+        "flash": {"total": 4000, "weights": 3000, "tables": 500, "code": 500, "row_source": None},
         "peak": {
             "step": 2,
             "op": "conv_2d_2",
@@ -153,7 +153,7 @@ def test_the_verdict_without_flash_limit_and_without_limits():
 
 def test_a_plan_is_judged_by_its_arena_and_says_so():
     ram = {"total": None, "arena": 900, "memories": {"sram": 900}, "static": None, "stack": None}
-    flash = dict.fromkeys(("total", "weights", "tables", "code")) | {"constants": 3500, "estimate": [3900, 4600]}
+    flash = dict.fromkeys(("total", "weights", "tables", "code", "row_source")) | {"constants": 3500, "estimate": [3900, 4600]}
     lines = verdict_lines(known(ram=ram, flash=flash, excess={"ram": 0, "flash": 0}, fits=True, boards=None))
     assert lines[1] == "  RAM: 900 of 1,000 B, 100 B left (arena alone; deploy measures stack and static data)"
     about = "(constants 3,500; code estimated, deploy measures it)"
@@ -222,7 +222,7 @@ def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str]
     record = {
         "ram": ram | {"row_source": None, "streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs},
         "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
-        "flash": dict.fromkeys(("total", "weights", "tables", "code")),
+        "flash": dict.fromkeys(("total", "weights", "tables", "code", "row_source")),
         "limits": {"ram": None, "memories": None, "flash": None, "latency_ms": None},
     }
     assert memory_rows(record)[1][3] == f"activations, scratch, {said}"

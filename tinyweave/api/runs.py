@@ -288,11 +288,14 @@ def deploy(
 
     `planned` is the plan with these options, where it was made before; known: as of `plan`; as_planned: it stays where it fits,
     although another one that fits may be better. row_source, pixels: as `source` takes them; the plan leaves the source its
-    RAM. second_emulator: run it as firmware under QEMU as well.
+    RAM and Flash. second_emulator: run it as firmware under QEMU as well.
     """
     wanted = limits or (device_limits(device) if device else Limits(None, None))
-    beside = row_source_bytes(model, row_source) if row_source else 0
-    allowed = wanted.less(beside)
+    beside = beside_in_flash = 0
+    if row_source:
+        beside = row_source_bytes(model, row_source)
+        beside_in_flash = compiled_bytes(row_source_files(model, row_source, pixels), device)["flash"]
+    allowed = wanted.less(beside, beside_in_flash)
     kernels = device.core if device else DEFAULT_CORE
     how = partial(
         plan,
@@ -351,7 +354,8 @@ def deploy(
         board, compiler, text = other.second_emulator(model, built.plan, device, cases, right)
         first = verification.first_difference or text
         verification = replace(verification, boards={board: compiler}, first_difference=first)
-    return Deployment(model, built.plan, _profile(there, device), verification, device, wanted, row_source, beside)
+    taken = row_source, beside, beside_in_flash
+    return Deployment(model, built.plan, _profile(there, device), verification, device, wanted, *taken)
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
@@ -383,12 +387,12 @@ def _other_flash(built: target.Build) -> planning.OtherFlash:
     return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
 
 
-def boards_that_fit(profile: Profile, beside: int = 0) -> list[Device]:
+def boards_that_fit(profile: Profile, beside: int = 0, beside_in_flash: int = 0) -> list[Device]:
     """Return the listed devices whose RAM and Flash hold what was measured (code size varies a little from core to core).
 
-    beside: bytes of RAM that something else takes.
+    beside, beside_in_flash: as of `excess`.
     """
-    return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), beside).values())]
+    return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), beside, beside_in_flash).values())]
 
 
 def compiled_bytes(files: Mapping[str, str], device: Device | None) -> dict[str, int]:

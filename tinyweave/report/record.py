@@ -43,8 +43,10 @@ def record(
     ablation: Mapping[str, int] | None = None,
     unsupported: Sequence[CompileError] = (),
     row_source: str | None = None,
+    row_source_flash: int | None = None,
 ) -> Record:
-    """Return everything that is known of one model, ready for json.dumps. row_source: what brings its input, as it is typed."""
+    """Return everything that is known of one model, ready for json.dumps. row_source: what brings its input, as it is typed;
+    its bytes of Flash, where they were measured."""
     graph = model.graph
     took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     by_shape = api.layer_cycles_needed(plan, device) if plan else {}
@@ -57,11 +59,12 @@ def record(
     beside = api.row_source_bytes(model, row_source) if row_source else None
     rest = (profile.static + profile.stack if profile else 0) + (beside or 0)
     executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
+    whole_flash = profile.flash + (row_source_flash or 0) if profile else None
     needed = api.flash_need(plan, device) if plan else None
     estimate = needed if needed and not profile else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
-        "flash": estimate.excess(limits.flash) if estimate else _excess(profile.flash if profile else None, limits.flash),
+        "flash": estimate.excess(limits.flash) if estimate else _excess(whole_flash, limits.flash),
     }
     too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
     over["latency_ms"] = None if too_long is None else math.ceil(too_long * 1e3) / 1e3
@@ -100,12 +103,13 @@ def record(
             "streamed_outputs": list(plan.streamed_outputs) if plan else None,
         },
         "flash": {
-            "total": profile.flash if profile else None,
+            "total": whole_flash,
             "constants": needed.constants if needed else None,
             "estimate": [estimate.lower_bound, estimate.upper_bound] if estimate else None,
             "weights": profile.weights if profile else None,
             "tables": profile.tables if profile else None,
             "code": profile.code if profile else None,
+            "row_source": row_source_flash,
         },
         "macs_original": macs_original(model.original),
         "macs": executed,
@@ -131,9 +135,9 @@ def record(
         "advice": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
-        "boards": _boards(profile, beside or 0) if profile else None,
-        "room": _room(profile.ram + (beside or 0), profile.flash)
-        if profile
+        "boards": _boards(profile, beside or 0, row_source_flash or 0) if profile else None,
+        "room": _room(profile.ram + (beside or 0), whole_flash)
+        if profile and whole_flash is not None
         else _room(arena or 0, estimate.upper_bound)
         if estimate
         else None,
@@ -149,12 +153,13 @@ def record(
 def deployment_record(done: results.Deployment) -> Record:
     """Return everything that is known of a deployment."""
     measured = {"plan": done.plan, "profile": done.profile, "verification": done.verification}
-    return record(done.model, **measured, device=done.device, limits=done.limits, row_source=done.row_source)
+    source = {"row_source": done.row_source, "row_source_flash": done.row_source_flash if done.row_source else None}
+    return record(done.model, **measured, **source, device=done.device, limits=done.limits)
 
 
-def _boards(profile: results.Profile, beside: int) -> list[str]:
+def _boards(profile: results.Profile, beside: int, beside_in_flash: int) -> list[str]:
     """Return the listed boards with room for a model and for what lies beside it, the smallest first."""
-    return [board.name for board in sorted(api.boards_that_fit(profile, beside), key=lambda board: board.ram)]
+    return [board.name for board in sorted(api.boards_that_fit(profile, beside, beside_in_flash), key=lambda board: board.ram)]
 
 
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:

@@ -193,7 +193,10 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
         for name, count in (ram["memories"] or {}).items()
     )
-    source = [("  row source", count_text(ram["row_source"]), "", "brings the input")] if ram["row_source"] else []
+    source, its_code = (
+        [("  row source", count_text(part["row_source"]), "", about)] if part["row_source"] else []
+        for part, about in ((ram, "brings the input"), (flash, "its code and tables"))
+    )
     return [
         ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
         ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
@@ -209,6 +212,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         ("  weights", count_text(flash["weights"]), "", ""),
         ("  tables", count_text(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
         ("  code", count_text(flash["code"]), "", ""),
+        *its_code,
     ]
 
 

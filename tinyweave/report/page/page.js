@@ -24,7 +24,7 @@ function cards(record) {
   const banks = Object.entries(limits.memories ?? {});
   if (banks.length > 1) parts.push(card("Arenas by memory", `${banks.length} banks`, banks.map(([name, room]) => [h("div", { class: "parts" }, `${name}: ${bytes(ram.memories[name] ?? 0)} of ${bytes(room)}`), gauge([{ name, bytes: ram.memories[name] ?? 0, colour: "input" }], room).slice(0, 1)])));
   const measured = known(flash.total);
-  const flashParts = measured ? [{ name: "weights", bytes: flash.weights, colour: "input" }, { name: "tables", bytes: flash.tables, colour: "ring" }, { name: "code", bytes: flash.code, colour: "state" }] : [{ name: "constants", bytes: flash.constants, colour: "input" }];
+  const flashParts = measured ? [{ name: "weights", bytes: flash.weights, colour: "input" }, { name: "tables", bytes: flash.tables, colour: "ring" }, { name: "code", bytes: flash.code, colour: "state" }, ...(flash.row_source ? [{ name: "row source", bytes: flash.row_source, colour: "output" }] : [])] : [{ name: "constants", bytes: flash.constants, colour: "input" }];
   const about = flash.estimate ? `${grouped(flash.estimate[0])} – ${bytes(flash.estimate[1])}` : bytes(flash.constants);
   parts.push(card(measured ? "Flash, measured" : flash.estimate ? "Flash, estimated" : "Flash: constants", measured ? bytes(flash.total) : about, h("div", { class: "parts" }, limits.flash ? `of ${bytes(limits.flash)}` : "no limit given"), gauge(flashParts, limits.flash)));
   const ms = record.latency_ms ?? plan.latency_ms_at_least, cycles = record.cycles ?? plan.cycles_at_least;
