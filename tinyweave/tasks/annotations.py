@@ -1,7 +1,7 @@
 """Images with boxes drawn on them: VOC folders (an XML file per image) and COCO folders (a JSON file). Out: Annotated.
 
-Files are untrusted: XML with a document type is refused, for only there can entities be declared, and so is any number that is
-none. Sources: the development kit of PASCAL VOC 2012, the data format of cocodataset.org.
+Files are untrusted. XML with a document type is refused, because entities are declared there; so is what should be a number
+and is none, or is too large. Sources: the development kit of PASCAL VOC 2012, the data format of cocodataset.org.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -20,7 +20,7 @@ from ..ir import CompileError
 from ..media import IMAGES, MEND
 from .dataset import MAX_FILES, PARTS
 
-COUNTED, DIFFICULT, CROWD = 0, 1, 2  # what evaluation does with a box: it counts; it is ignored; as many persons it is ignored
+COUNTED, DIFFICULT, CROWD = 0, 1, 2  # of a box: it is evaluated; it is ignored; it holds many things and is ignored
 XML_FOLDERS, IMAGE_FOLDERS = ("annotations", "Annotations"), ("images", "JPEGImages")
 LISTS = Path("ImageSets", "Main")
 MAX_XML, MAX_JSON = 1 << 20, 1 << 30  # bytes
@@ -30,7 +30,7 @@ PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
 
 
 class LabelledBox(NamedTuple):
-    """A box in pixels of its image: edges, not centres of pixels. flag: COUNTED, DIFFICULT or CROWD."""
+    """A box in pixels of its image, from 0; bottom and right lie behind the last pixel. flag: COUNTED, DIFFICULT or CROWD."""
 
     label: str
     top: float
@@ -42,7 +42,7 @@ class LabelledBox(NamedTuple):
 
 @dataclass(frozen=True)
 class Annotated:
-    """An image, its rows and columns as its annotation says (None: it does not), its boxes, and the part that a list says."""
+    """An image and its boxes. size: rows and columns as the annotation says, part: as a list says; None: it does not."""
 
     path: Path
     size: tuple[int, int] | None
@@ -60,10 +60,10 @@ def read_annotations(folder: Path) -> list[Annotated]:
     for name in XML_FOLDERS:
         if files := sorted((folder / name).glob("*.xml")):
             return _voc(folder, files)
-    found = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])
-    if not found:
+    files = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])
+    if not files:
         raise CompileError(f"'{folder}' holds no annotations", WANTED)
-    images = [image for file in found for image in _coco(folder, file)]
+    images = [image for file in files for image in _coco(folder, file)]
     if len({image.path for image in images}) < len(images):
         raise CompileError(f"'{folder}' annotates an image twice", "give each image's boxes in one .json file")
     return sorted(_with_a_test(images), key=lambda image: image.path)
@@ -75,7 +75,7 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
         raise CompileError(f"'{folder}' holds {len(files):,} annotations", f"at most {MAX_FILES:,} are supported")
     images = next((folder / name for name in IMAGE_FOLDERS if (folder / name).is_dir()), folder)
     listed = _listed(folder / LISTS)
-    found = []
+    annotated = []
     for file in files:
         root = _xml(file)
         size = [_side(file, root.findtext(f"size/{side}") or "0") for side in ("height", "width")]
@@ -88,12 +88,12 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
         path = _image(images, (root.findtext("filename") or "").strip(), file)
         part = listed.get(file.stem, "unlisted") if listed else None
         if part != "unlisted":
-            found.append(Annotated(path, (size[0], size[1]) if all(size) else None, tuple(boxes), part))
-    return sorted(_with_a_test(found), key=lambda image: image.path)
+            annotated.append(Annotated(path, (size[0], size[1]) if all(size) else None, tuple(boxes), part))
+    return sorted(_with_a_test(annotated), key=lambda image: image.path)
 
 
 def _image(images: Path, named: str, file: Path) -> Path:
-    """Return the image of an annotation: the one of its own name, else the one that it names."""
+    """Return the image of an annotation: the file of its own name, else the one that it names."""
     own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
     inside = [images / named] if Path(named).name == named and named else []
     for path in [*own, *inside]:
@@ -121,12 +121,12 @@ def _listed(folder: Path) -> dict[str, str]:
 
 
 def _with_a_test(images: list[Annotated]) -> list[Annotated]:
-    """Let the validation part be the test where lists have none, as the published sets do, whose tests nobody may see."""
+    """Return images whose validation part is the test where no list names a test: published sets keep theirs to themselves."""
     parts = {image.part for image in images}
     if "validation" not in parts or "test" in parts:
         return images
     renamed = {"validation": "test"}
-    return [Annotated(i.path, i.size, i.boxes, renamed.get(i.part or "", i.part)) for i in images]
+    return [replace(image, part=renamed.get(image.part or "", image.part)) for image in images]
 
 
 def _xml(path: Path) -> Element:
@@ -176,16 +176,16 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
     """Read COCO's annotations: boxes are left, top, width, height. The file's name may say the part."""
     try:
         record = json.loads(read_file(file, MAX_JSON, MEND))
-        kinds = {_key(each["id"]): str(each["name"]) for each in record["categories"]}
-        images = {_key(each["id"]): each for each in record["images"]}
+        labels = {_key(category["id"]): str(category["name"]) for category in record["categories"]}
+        images = {_key(image["id"]): image for image in record["images"]}
         boxes = dict[Any, list[LabelledBox]]()
-        for each in record["annotations"]:
-            if _key(each["image_id"]) not in images:
-                raise CompileError(f"'{file}' has a box of the image {each['image_id']}, which it does not list", MEND)
-            left, top, width, height = (_coordinate(file, value) for value in each["bbox"])
-            flag = CROWD if each.get("iscrowd") else COUNTED
-            box = LabelledBox(kinds[_key(each["category_id"])], top, left, top + height, left + width, flag)
-            boxes.setdefault(each["image_id"], []).append(box)
+        for entry in record["annotations"]:
+            if _key(entry["image_id"]) not in images:
+                raise CompileError(f"'{file}' has a box of the image {entry['image_id']}, which it does not list", MEND)
+            left, top, width, height = (_coordinate(file, value) for value in entry["bbox"])
+            flag = CROWD if entry.get("iscrowd") else COUNTED
+            box = LabelledBox(labels[_key(entry["category_id"])], top, left, top + height, left + width, flag)
+            boxes.setdefault(entry["image_id"], []).append(box)
         part = next((PART_NAMES[name] for name in PART_NAMES if name in file.stem), None)
         return [_of_coco(folder, file, image, tuple(boxes.get(key, ())), part) for key, image in images.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -193,14 +193,15 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
         raise CompileError(f"'{file}' is no COCO file: {said}", WANTED) from error
 
 
-def _key(given: Any) -> int | str:
-    """Return an identifier, which is a number or a name."""
-    if type(given) not in (int, str):
-        raise ValueError(f"an id is {str(given)[:20]}")
-    return given  # type: ignore[no-any-return]
+def _key(value: Any) -> int | str:
+    """Return an identifier, which is a number or a name; raise ValueError for anything else."""
+    if type(value) not in (int, str):
+        raise ValueError(f"an id is {str(value)[:20]}")
+    return value  # type: ignore[no-any-return]
 
 
 def _of_coco(folder: Path, file: Path, image: Mapping[str, Any], boxes: tuple[LabelledBox, ...], part: str | None) -> Annotated:
+    """Return one of COCO's images, whose file must lie in the folder."""
     name = str(image["file_name"])
     parts = Path(name).parts
     if Path(name).is_absolute() or ".." in parts or not parts:

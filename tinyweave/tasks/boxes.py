@@ -1,8 +1,9 @@
 """From a detector's head to boxes, in integers, and the C that gives the same bytes.
 
-Each cell of the head has for each anchor: centre down and right, rows, columns, object or not, and a score for each class where
-there are several. The centre lies in its cell by a logistic function, rows and columns are the anchor's times an exponential
-(YOLO9000, arXiv 1612.08242). Both are tables over the 256 values of int8. Boxes that overlap a better one of their class go.
+For each anchor a cell of the head has: the centre (down, right), the size (rows, columns), whether there is an object, and a
+score for each class if there are several. A logistic function puts the centre into its cell, and the size is the anchor's times
+an exponential (YOLO9000, arXiv 1612.08242). Both are tables over the 256 values of int8. A box that overlaps a better one of
+its class is dropped.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNIT_BITS = 4  # coordinates are 16ths of a pixel
 PROBABILITY_BITS, GROWTH_BITS, OVERLAP_BITS = 15, 12, 8
-LARGEST = 16.0  # times its anchor, a box
-MOST = 128  # boxes that are candidates at a time
-OVERLAP = 0.45  # with a better box of its class, above which a box goes
+LARGEST = 16.0  # times its anchor, that the side of a box can be
+MOST = 128  # candidates: of more boxes above the threshold the best ones count
+OVERLAP = 0.45  # with a better box of its class, above which a box is dropped
 TERMS = 5  # centre, size and object of an anchor, before its classes
 HERE = Path(__file__).parent
 BOX = np.dtype([("top", "<i2"), ("left", "<i2"), ("bottom", "<i2"), ("right", "<i2"), ("score", "<u2"), ("label", "<u2")])
@@ -40,24 +41,24 @@ class Head:
 
     @property
     def scores(self) -> int:
-        """Return the scores of an anchor besides its object's: one class alone needs none."""
+        """Return how many scores of classes an anchor has; a single class needs none besides the object's score."""
         return self.classes if self.classes > 1 else 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Return rows, columns and channels."""
+        """Return the rows, columns and channels of the head's map."""
         rows, columns = (side // self.stride for side in self.size)
         return rows, columns, len(self.anchors) * (TERMS + self.scores)
 
     @property
     def units(self) -> Ints:
-        """Return the anchors [n, 2] in units."""
+        """Return the anchors [n, 2], rows and columns, in units of 1 / 2^UNIT_BITS pixels."""
         return np.round(np.array(self.anchors) * 2**UNIT_BITS).astype(np.int64)
 
     def detected(self, values: NDArray[np.int8], quant: Quant, threshold: float) -> NDArray[np.void]:
-        """Return the boxes of a head's int8 values (`shape`), the best first, as `boxes.c` does, with at least the threshold.
+        """Return the boxes of a head's int8 values (`shape`), the best first, as boxes.c does; threshold: a score of 0 .. 1.
 
-        Of equal scores the first of rows, columns, anchors is the better one.
+        Of equal scores the first in the order of rows, columns, anchors is the better one.
         """
         probability, growth = self.tables(quant)
         cells = self._cells(values).astype(np.int64) + 128
@@ -84,7 +85,7 @@ class Head:
         return boxes
 
     def detected_real(self, values: NDArray[np.float32], threshold: float) -> Floats:
-        """Return the boxes [n, 6] (label, edges in pixels, score) of a head's real values, without any rounding."""
+        """Return the boxes [n, 6] (label, edges in pixels, score) of a head's real values (`shape`), without any rounding."""
         cells = self._cells(values).astype(np.float64)
         score = _logistic(cells[..., 4])
         label = cells[..., TERMS:].argmax(axis=3) if self.scores else np.zeros(score.shape, np.int64)
@@ -101,14 +102,14 @@ class Head:
         return np.column_stack((labels[kept], edges[kept], scores[kept]))
 
     def tables(self, quant: Quant) -> tuple[Ints, Ints]:
-        """Return, for -128 .. 127, the logistic function and the exponential of what int8 values stand for."""
+        """Return two tables [256] of integers: the logistic function and the exponential of what -128 .. 127 stand for."""
         real = (np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0]
         probability = np.round(_logistic(real) * 2**PROBABILITY_BITS)
         growth = np.round(np.exp(np.minimum(real, np.log(LARGEST))) * 2**GROWTH_BITS)
         return probability.astype(np.int64), growth.astype(np.int64)
 
     def c_files(self, quant: Quant) -> dict[str, str]:
-        """Return the C that makes boxes of the head's int8 values, by file name."""
+        """Return the C that makes boxes of the head's int8 values, by file name; quant: of these values."""
         probability, growth = self.tables(quant)
         rows, columns, _ = self.shape
         sizes = {
@@ -135,7 +136,7 @@ class Head:
         return {**files, "boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
-        """Return a threshold as the C takes it."""
+        """Return a threshold of 0 .. 1 as the C takes it; raise CompileError for another."""
         if not 0 < threshold <= 1:
             raise CompileError(f"{threshold:g} is no threshold of a score", "give a number above 0, at most 1")
         return max(1, round(threshold * 2**PROBABILITY_BITS))
@@ -145,7 +146,7 @@ class Head:
         return values.reshape(rows, columns, len(self.anchors), TERMS + self.scores)
 
     def _best(self, score: NDArray[np.generic], threshold: float) -> Ints:
-        """Return the places of the best scores, the first ones first where they are equal."""
+        """Return the flat indices of up to MOST scores of at least the threshold, the best first, of equal ones the first."""
         flat = np.asarray(score, np.float64).reshape(-1)
         order = np.argsort(-flat, kind="stable")[:MOST]
         return np.asarray(order[flat[order] >= threshold], np.int64)
@@ -161,7 +162,7 @@ def head_of(data: Dataset) -> Head | None:
 
 
 def as_text(boxes: NDArray[np.void]) -> str:
-    """Return boxes as programs print them: a line each, the score and the edges as integers, and how many they are."""
+    """Return boxes as the programs print them: a line each, with score and edges as integers, and last how many there are."""
     lines = [
         f"class {box['label']}, score {box['score']}: rows {box['top']} to {box['bottom']}, "
         f"columns {box['left']} to {box['right']}\n"
@@ -177,7 +178,11 @@ def as_rows(boxes: NDArray[np.void]) -> Floats:
 
 
 def suppressed(edges: NDArray[np.generic], labels: Ints, limit: float) -> list[int]:
-    """Return which boxes stay, of those in the order of their scores: none overlaps a better one of its class by more."""
+    """Return the indices of the boxes that stay: those that no better one of their class overlaps by more than `limit`.
+
+    edges [n, 4], labels [n]: in falling order of the scores.
+    """
+
     sides = np.asarray(edges[:, 2:] - edges[:, :2])  # type: ignore[operator]
     areas, kept = sides[:, 0] * sides[:, 1], list[int]()
     alive = np.ones(len(edges), bool)

@@ -1,6 +1,6 @@
 """Labelled samples, split into parts for training, validation and test. In: a folder. Out: a Dataset.
 
-What the network is fed is int8: a value v stands for v / 128, so that its input needs no arithmetic on the device.
+The network's input is int8, and a value v stands for v / 128, so that the device computes nothing before the first layer.
 A file's part follows from the hash of its name, as in Speech Commands (arXiv 1804.03209): new files move no other file.
 """
 
@@ -34,11 +34,10 @@ ONE_LABEL = "a network that tells classes apart needs two"
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """values: int8 [samples, rows, columns, channels]. parts: index in PARTS of each.
+    """values: int8 [samples, rows, columns, channels]. parts: [samples], indices in PARTS.
 
-    labels: a class each; of detection boxes [samples, most, 6], see `detection.BOX`.
-
-    preparation: what was done to the files' values, as data of a few lines: what firmware must do, too.
+    labels: [samples], indices in classes; for detection boxes [samples, most boxes of an image, 6], see `detection.BOX`.
+    preparation: what was done to the values of the files, which firmware must do, too; it goes into JSON as it is.
     """
 
     kind: str
@@ -54,13 +53,14 @@ class Dataset:
         return self.values[chosen], self.labels[chosen]
 
     def counts(self) -> dict[str, int]:
+        """Return the number of samples by part."""
         return {name: int((self.parts == number).sum()) for number, name in enumerate(PARTS)}
 
 
 def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
-    """Return images in another size (rows, columns): means of the pixels that lie in each, rounded.
+    """Return the data set with images of another size (rows, columns); a pixel is the rounded mean of those that it covers.
 
-    The pixels are those of torch's interpolation by area: from floor(i * side / new) up to ceil((i + 1) * side / new).
+    Pixel i covers what it does in torch's interpolation by area: floor(i * side / new) up to ceil((i + 1) * side / new).
     """
     if data.values.shape[1:3] == size:
         return data
@@ -89,32 +89,32 @@ class LabelledFile:
 
 
 def share_of(group: str) -> float:
-    """Return a number from 0 to 1 that follows from a name alone; the least ones are for the test, the next for validation."""
+    """Return a number from 0 to 1 that follows from a name alone: the lowest mean test, the next validation."""
     return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def part_of(group: str) -> str:
-    """Return the part of a sample by the hash of what it must not be parted from: its own name, or who made it."""
+    """Return the part of all samples of a group, by the hash of its name: a file, or the person who made several."""
     share = share_of(group)
     return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
 
 
 def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files of a folder and the folders in it, in the order of their names."""
+    """Return the files of a folder and of all folders below it, sorted by path; raise CompileError where there are none."""
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is no folder", FOLDERS)
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
-    if not found:
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
+    if not paths:
         raise CompileError(f"'{folder}' holds no files {', '.join(suffixes)}", FOLDERS)
-    if len(found) > MAX_FILES:
-        raise CompileError(f"'{folder}' holds {len(found):,} files", f"at most {MAX_FILES:,} are supported")
-    return found
+    if len(paths) > MAX_FILES:
+        raise CompileError(f"'{folder}' holds {len(paths):,} files", f"at most {MAX_FILES:,} are supported")
+    return paths
 
 
 def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], str] = str) -> list[LabelledFile]:
     """Return files whose folder is their class; folders above it named `train`, `validation`, `val` or `test` say the part.
 
-    group_of: from a path below `folder` to the name whose hash splits what no folder does; the path itself if left out.
+    group_of: takes a path below `folder`, and returns the name whose hash decides where no folder does; by default the path.
     """
     labelled = []
     for path in files_of(folder, suffixes):
@@ -128,24 +128,27 @@ def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], s
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Let hashes split what one part's folder alone holds; without a validation folder take it from training's files."""
-    given = {file.part for file in files} - {None}
-    if given <= {"train"}:
+    """Return files whose parts are complete or left to the hash.
+
+    If they name training alone, or no part, the hash splits all of them; if they name no validation, it takes some of training.
+    """
+    named = {file.part for file in files} - {None}
+    if named <= {"train"}:
         return [LabelledFile(file.path, file.label, file.group) for file in files]
-    if "validation" in given:
+    if "validation" in named:
         return files
-    kept = []
+    split = []
     for file in files:
         moved = file.part == "train" and part_of(file.group) == "validation"
-        kept.append(LabelledFile(file.path, file.label, file.group, "validation" if moved else file.part))
-    return kept
+        split.append(LabelledFile(file.path, file.label, file.group, "validation" if moved else file.part))
+    return split
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
     """Return the part of each file.
 
-    Where a class has so few files that none falls into the test, or into validation, the one whose hash is least goes there,
-    unless folders or lists say the parts, or who made it made files of other classes, too.
+    If a class has so few files that none falls into the test, or into validation, its group with the lowest hash goes there,
+    but no group that has files of other classes, too, and nothing where folders or lists say the parts.
     """
     parts = [file.part or part_of(file.group) for file in files]
     if any(file.part for file in files):
@@ -170,9 +173,9 @@ def dataset(
     preparation: Mapping[str, Any],
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the samples of files, each one array of the same shape.
+    """Return the samples of files; `read` returns one as int8 [rows, columns, channels], all of the same shape.
 
-    Raise CompileError where there is one class, or a class without enough samples in a part.
+    Raise CompileError where there is only one class, or a class without enough samples in a part.
     """
     classes = tuple(sorted({file.label for file in files}))
     parts = parts_of(files)

@@ -35,9 +35,10 @@ def read_detection(
     stride: int = 16,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the images of a VOC or COCO folder, each fitted into `size` (rows, columns) on grey, as pixel - 128.
+    """Return the images of a VOC or COCO folder, each fitted into `size` (rows, columns) on grey, as pixel - 128, with boxes.
 
-    classes: those to learn, in this order; without them all, by name. stride: pixels from one cell of the head to the next.
+    classes: the classes to learn, in this order; all of them, by name, if empty. anchors: how many the head has at most.
+    stride: pixels from one cell of the head to the next. Raise CompileError for a wrong folder, or a size of no whole cells.
     """
     if any(side % stride for side in size):
         raise CompileError(
@@ -94,14 +95,14 @@ def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -
 
 
 def check_size(path: Path, said: tuple[int, int] | None, own: tuple[int, int]) -> None:
-    """Raise CompileError where an image's annotation is for one of another size."""
+    """Raise CompileError where an annotation says another size, rows and columns, than its image has: own."""
     if said not in (None, own):
         told = " x ".join(map(str, said or ()))
         raise CompileError(f"'{path}' is {own[0]} x {own[1]}, its annotation is for {told}", MEND)
 
 
 def clipped(path: Path, box: LabelledBox, own: tuple[int, int]) -> Floats:
-    """Return the edges of a box inside its image of `own` rows and columns."""
+    """Return the edges [4] of a box, clipped to its image of `own` rows and columns; raise CompileError if nothing is left."""
     edges = np.array(box[1:5])
     if edges[2] <= edges[0] or edges[3] <= edges[1]:
         raise CompileError(f"'{path}' has an empty box: {_told(box)}", MEND)
@@ -116,27 +117,27 @@ def _told(box: LabelledBox) -> str:
 
 
 def boxes_of(labels: NDArray[np.float32]) -> Floats:
-    """Return the boxes [count, 6] of one image's labels."""
+    """Return the boxes [count, 6] of one image's labels [most, 6], without the rows that fill them up."""
     return np.asarray(labels[labels[:, 0] >= 0], np.float64)
 
 
 def _sides(labels: NDArray[np.float32]) -> Floats:
-    """Return rows and columns [count, 2] of all boxes that are one thing."""
-    every = boxes_of(labels.reshape(-1, len(BOX)))
-    every = every[every[:, 5] != CROWD]
-    return every[:, 3:5] - every[:, 1:3]
+    """Return rows and columns [count, 2] of all boxes of one thing; a crowd is none."""
+    boxes = boxes_of(labels.reshape(-1, len(BOX)))
+    boxes = boxes[boxes[:, 5] != CROWD]
+    return boxes[:, 3:5] - boxes[:, 1:3]
 
 
 def shape_overlaps(sides: Floats, others: Floats) -> Floats:
-    """Return [n, m]: intersection over union of boxes [n, 2] and [m, 2] (rows, columns) that have one centre."""
+    """Return [n, m]: intersection over union of boxes [n, 2] and [m, 2] (rows, columns), all with the same centre."""
     inside = np.minimum(sides[:, None], others[None]).prod(axis=2)
     return np.asarray(inside / (sides.prod(axis=1)[:, None] + others.prod(axis=1)[None] - inside))
 
 
 def k_means(sides: Floats, count: int) -> Floats:
-    """Return up to `count` anchors [n, 2], rows and columns, by k-means with 1 - overlap for distance, the smallest first.
+    """Return up to `count` anchors [n, 2], rows and columns, the smallest first, by k-means whose distance is 1 - overlap.
 
-    It begins with boxes evenly spread by area, so that the same boxes give the same anchors.
+    The first centres are boxes evenly spread by area, not random ones, so that the same boxes give the same anchors.
     """
     different = np.unique(sides, axis=0)
     by_area = different[np.argsort(different.prod(axis=1), kind="stable")]

@@ -1,9 +1,9 @@
 """Log-mel features and MFCC of sound in integers, one frame at a time, and the C that gives the same bytes.
 
-A frame is weighted by a Hann window, its spectrum taken (a real transform of 2n values by a complex one of n), power summed in
-triangular bands of the mel scale, and its logarithm rounded to eighths of a doubling. No value needs more than 63 bits. MFCC
-(Davis and Mermelstein, 10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of these features.
-`wake_word.py` has features of the same kind with other numbers, which networks of others were trained on.
+Each frame is weighted by a Hann window and transformed (a real transform of 2n values by a complex one of n). The power is
+summed in triangular bands of the mel scale; a feature is its logarithm in eighths of a doubling. No value needs more than 63
+bits. MFCC (Davis and Mermelstein, 10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of these.
+`wake_word.py` has features of the same kind with other numbers, for a network that others trained.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ HERE = Path(__file__).parent
 @dataclass(frozen=True)
 class LogMel:
     """rate: samples a second. frame: samples of a frame, a power of two up to 2048. hop: samples from one frame to the next.
-    bands: of the mel scale. lowest, highest: Hz of the bands' ends. coefficients: MFCC of a frame, its features; 0: the bands.
+
+    bands: how many, on the mel scale. lowest, highest: the ends of all bands in Hz. coefficients: how many MFCC of the bands
+    are the features of a frame; 0: the bands themselves are.
     """
 
     rate: int
@@ -45,7 +47,7 @@ class LogMel:
     weight_bits, log_bits = WEIGHT_BITS, LOG_BITS
     emphasis_bits = 0  # if any, (1 - 2^-bits) of the sample before is taken from each sample
     fraction_bits = 0  # of a step of a feature, which is cut off toward 0
-    doubling, quietest = STEPS, QUIETEST  # fractions of steps per doubling of power; the logarithm that is -128, in these
+    doubling, quietest = STEPS, QUIETEST  # in fractions of a step: a doubling of power; the logarithm whose feature is -128
 
     @property
     def before(self) -> int:
@@ -59,31 +61,31 @@ class LogMel:
 
     @property
     def silence(self) -> Ints:
-        """Return the features of a frame without sound."""
+        """Return the features [per_frame] of a frame without sound."""
         quiet = np.full(self.per_frame, -128)
         quiet[1:] *= not self.coefficients
         return quiet
 
     @property
     def cosine_bits(self) -> int:
-        """Return by how many bits the cosines are finer, so that they are as fine as 16 bits let them be."""
+        """Return the fractional bits of the cosine transform: the most with which it fits 16 bits."""
         return (32767 * self.bands // GAIN).bit_length() - 1
 
     @cached_property
     def terms(self) -> Ints:
-        """Return [coefficients, bands] of the cosine transform: their mean, then GAIN times what each cosine has of them."""
+        """Return the cosine transform [coefficients, bands]: the mean of the bands, then GAIN times each cosine."""
         turns = np.arange(self.coefficients)[:, None] * (np.arange(self.bands) + 0.5) / self.bands
         gain = np.where(np.arange(self.coefficients) == 0, 1, GAIN)[:, None]
         return np.round(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits).astype(np.int64)
 
     @property
     def window_bits(self) -> int:
-        """Return by how many bits samples under the window are shifted down."""
+        """Return by how many bits the product of sample and window is shifted down."""
         return WINDOW_BITS + self.emphasis_bits - self.guard_bits
 
     @property
     def guard_bits(self) -> int:
-        """Return by how many bits values are finer than samples until their power is taken."""
+        """Return the fractional bits of the spectrum: short frames have room for some, and round less."""
         return max(0, 14 - self.frame.bit_length())
 
     def frames(self, samples: int) -> int:
@@ -92,6 +94,7 @@ class LogMel:
 
     @cached_property
     def window(self) -> Ints:
+        """Return a Hann window [frame], of WINDOW_BITS."""
         phase = 2 * np.pi * (np.arange(self.frame) + 0.5) / self.frame
         return np.round((0.5 - 0.5 * np.cos(phase)) * (2**WINDOW_BITS - 1)).astype(np.int64)
 
@@ -124,7 +127,7 @@ class LogMel:
         return np.round(self.doubling * np.log2(mantissas)).astype(np.int64)
 
     def of(self, samples: NDArray[np.int16]) -> NDArray[np.int8]:
-        """Return the features [..., frames, bands] of recordings [..., samples]."""
+        """Return features [..., frames, per_frame] of recordings [..., samples]; raise CompileError if there is no frame."""
         count = self.frames(samples.shape[-1])
         if not count:
             raise CompileError(f"{samples.shape[-1]} samples hold no frame", f"give at least {self.frame}")
@@ -135,6 +138,7 @@ class LogMel:
         return np.concatenate(features).reshape(*samples.shape[:-1], count, self.per_frame)
 
     def _features(self, frames: NDArray[np.int16]) -> NDArray[np.int8]:
+        """Return the features [n, per_frame] of frames [n, before + frame]."""
         values = frames.astype(np.int64)
         if self.emphasis_bits:
             values = (values[:, 1:] << self.emphasis_bits) - values[:, :-1] * (2**self.emphasis_bits - 1)
@@ -152,7 +156,7 @@ class LogMel:
         return np.asarray(features, np.int8)
 
     def _power(self, values: Ints) -> Ints:
-        """Return the squares [frames, frame / 2] of twice the spectrum of real values, without that at half the rate."""
+        """Return the power [n, frame / 2] of twice the spectrum of values [n, frame], without the bin at half the rate."""
         half = self.frame // 2
         order = _bit_reversed(half)
         real, imaginary = values[:, 0::2][:, order], values[:, 1::2][:, order]
@@ -207,7 +211,7 @@ class LogMel:
         return header("log_mel", self.text(), sizes, tables)
 
     def record(self) -> dict[str, float]:
-        """Return the settings, as LogMel takes them; of bands without `coefficients`, as older files have them."""
+        """Return the settings, as LogMel takes them; without `coefficients` where they are 0, as in older files."""
         return {key: value for key, value in asdict(self).items() if key != "coefficients" or value}
 
     def c_files(self) -> dict[str, str]:
@@ -216,6 +220,7 @@ class LogMel:
         return {**files, "log_mel_tables.h": self.c_tables()}
 
     def text(self) -> str:
+        """Return the settings as a line for people."""
         return (f"{self.coefficients} MFCC of " if self.coefficients else "") + (
             f"{self.bands} log-mel bands of {self.lowest:g} .. {self.highest:g} Hz, "
             f"{1000 * self.frame / self.rate:g} ms each {1000 * self.hop / self.rate:g} ms at {self.rate} Hz"
@@ -223,15 +228,16 @@ class LogMel:
 
 
 def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20, coefficients: int = 0) -> LogMel:
-    """Return the usual features of speech: frames of the power of two that is nearest to 32 ms, bands up to 7.6 kHz.
+    """Return the usual features of speech: a frame has the power of two of samples nearest to 32 ms; bands go up to 7.6 kHz.
 
-    coefficients: of MFCC; 0: the bands themselves.
+    coefficients: how many MFCC; 0: the bands themselves.
     """
     frame = 1 << max(5, round(float(np.log2(rate * frame_ms / 1000))))
     return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2), coefficients)
 
 
 def mel(hertz: float) -> float:
+    """Return a frequency on the mel scale."""
     return float(2595 * np.log10(1 + hertz / 700))
 
 
@@ -244,7 +250,7 @@ def _rounded(values: Ints, bits: int) -> Ints:
 
 
 def _turned(real: Ints, imaginary: Ints, cosine: Ints, sine: Ints) -> tuple[Ints, Ints]:
-    """Return complex numbers times others of length 1; each product is rounded by itself, as in C."""
+    """Return complex numbers, turned by others of length 1; each product is rounded by itself, as in C."""
     return (
         _rounded(real * cosine, TWIDDLE_BITS) - _rounded(imaginary * sine, TWIDDLE_BITS),
         _rounded(real * sine, TWIDDLE_BITS) + _rounded(imaginary * cosine, TWIDDLE_BITS),

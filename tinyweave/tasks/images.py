@@ -20,7 +20,7 @@ def read_images(
     channels: int = 3,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the images of a folder, each `size` (rows, columns), as pixel - 128."""
+    """Return the images of a folder, resized to `size` (rows, columns) whatever their proportions, as pixel - 128."""
 
     def read(path: Path) -> NDArray[np.int8]:
         return (read_image(path, *size, channels).astype(np.int16) - ZERO).astype(np.int8)

@@ -1,4 +1,4 @@
-"""Sound as it comes: which features the network sees at each hop, and what its smoothed scores say; the C that does the same.
+"""Sound as it comes: the features that a network sees at each hop, the words that smoothed scores detect, and the C of both.
 
 In: samples, scores. Out: windows of features as training has them, detections. Smoothing is that of Chen, Parada and Heigold
 (2014), the mean of the last scores, without their confidence over several words.
@@ -22,23 +22,24 @@ def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray
 
 
 def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int) -> list[int]:
-    """Return the class that is detected at each step of scores [steps, classes], or -1.
+    """Return the class that is detected at each step of scores [n, classes], or -1.
 
-    steps: of which the mean is taken. threshold: that it must reach. pause: steps after a detection that say nothing.
+    steps: how many last scores the mean is of. threshold: the int8 score that the mean must reach. pause: for how many steps
+    after a detection nothing is detected.
     """
     padded = np.concatenate([np.full((steps - 1, scores.shape[1]), SILENCE), scores.astype(np.int64)])
-    found, silent = list[int](), 0
+    detected, silent = list[int](), 0
     for at in range(len(scores)):
         sums = padded[at : at + steps].sum(axis=0)
         best = int(sums.argmax())
         is_heard = silent == 0 and sums[best] >= threshold * steps
         silent = pause if is_heard else max(0, silent - 1)
-        found.append(best if is_heard else -1)
-    return found
+        detected.append(best if is_heard else -1)
+    return detected
 
 
 def c_files() -> dict[str, str]:
-    """Return the C of the ring and of the smoothing, by file name; the ring needs that of `LogMel.c_files`."""
+    """Return the C of the ring and of the smoothing, by file name; the ring also needs the files of `LogMel.c_files`."""
     return _texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
 
 

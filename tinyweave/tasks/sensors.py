@@ -24,9 +24,10 @@ def read_sensors(
     stride: int | None = None,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return windows [1, window, channels] of the recordings of a folder; `stride` rows from one to the next, else half a one.
+    """Return windows [1, window, channels] of the recordings of a folder, one each `stride` rows, by default half a window.
 
-    A recording is a row per moment and a column per channel. All windows of one lie in the same part.
+    A recording has a row per moment and a column per channel; all its windows are in the same part. Raise CompileError for a
+    file that is shorter than a window, has other columns than the first one, or holds what is no number.
     """
     if window < 1 or (stride is not None and stride < 1):
         apart = "" if stride is None else f", one each {stride} rows,"
@@ -75,7 +76,7 @@ def windows_of(rows: NDArray[np.float64], window: int, stride: int) -> NDArray[n
 
 
 def read_rows(path: Path) -> NDArray[np.float64]:
-    """Return a recording [rows, channels] of a csv file, with or without a line of names, or of an .npy file."""
+    """Return a recording [rows, channels] of a csv file, whose first line may be names, or of an .npy file."""
     if path.suffix.lower() == ".npy":
         array = read_arrays(path, MAX_SAMPLE, MEND)[""]
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
@@ -93,6 +94,7 @@ def read_rows(path: Path) -> NDArray[np.float64]:
 
 
 def _numbers(path: Path, number: int, cells: Sequence[str], wanted: int) -> list[float]:
+    """Return the values of a line of a csv file; number: of the line, from 1, for the error."""
     if len(cells) != wanted or not all(map(_is_number, cells)):
         raise CompileError(f"'{path}', line {number} is no row of {wanted} numbers: {','.join(cells)[:40]}", MEND)
     return [float(cell) for cell in cells]

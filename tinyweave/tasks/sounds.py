@@ -1,4 +1,4 @@
-"""Recordings of words: wav files as log-mel features or MFCC, a folder for each class, or names that begin with it."""
+"""Recordings of words, as log-mel features or MFCC. In: wav files, a folder for each class, or names that begin with it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def read_sounds(
     by_speaker: bool = False,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the recordings of a folder as features [frames, bands, 1], with `coefficients` as so many MFCC of these bands.
+    """Return the recordings of a folder as log-mel features [frames, bands, 1]; with `coefficients`, so many MFCC of the bands.
 
-    A recording is cut at both ends, or filled with silence, to `seconds`. by_speaker: in a flat folder, whose names say who
-    speaks, nobody is heard in two parts; in folders named as Speech Commands names them nobody ever is.
+    A recording is cut, or filled with silence, at both ends to `seconds`. by_speaker: take the speaker from the names in a flat
+    folder, so that nobody is heard in two parts; names as in Speech Commands always say it. Raise CompileError where the rate
+    is not the same in all, where a class lacks samples in a part, and for files or settings that cannot be.
     """
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
@@ -55,7 +56,7 @@ def read_sounds(
 
 
 def features_of(rate: int, bands: int, coefficients: int = 0) -> LogMel:
-    """Return the features for a sample rate; CompileError where it is no rate of sound."""
+    """Return the features for a sample rate in Hz; raise CompileError for settings that are not supported."""
     if not 4000 <= rate <= 48000:
         raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000: 16,000 are usual")
     if not 1 <= bands <= 128:
@@ -66,11 +67,12 @@ def features_of(rate: int, bands: int, coefficients: int = 0) -> LogMel:
 
 
 def as_int16(values: NDArray[np.float64]) -> NDArray[np.int16]:
+    """Return samples of -1 .. 1 as a microphone gives them, in 16 bits."""
     return np.asarray(np.clip(np.round(values * 2**15), -(2**15), 2**15 - 1), np.int16)
 
 
 def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
-    """Return so many samples: those of the middle, or all with silence around them."""
+    """Return `count` samples: the middle of more, or all of fewer with silence around them."""
     first = max(0, (len(samples) - count) // 2)
     middle = samples[first : first + count]
     before = (count - len(middle)) // 2
@@ -78,7 +80,7 @@ def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
 
 
 def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
-    """Return the recordings of a folder with their classes, and the parts that lists or speakers say."""
+    """Return the recordings of a folder with their classes, and their parts where folders or lists say them."""
     paths = files_of(folder, RECORDINGS)
     if all(path.parent == folder for path in paths):
         return [_named(path, by_speaker=by_speaker) for path in paths]
@@ -101,6 +103,7 @@ def _speaker(path: str) -> str:
 
 
 def _named(path: Path, *, by_speaker: bool) -> LabelledFile:
+    """Return a recording of a flat folder; raise CompileError where its name does not say its class, or who speaks."""
     label, says_label, rest = path.stem.partition("_")
     speaker, says_speaker, _ = rest.partition("_")
     if not label or not says_label or (by_speaker and not says_speaker):
@@ -109,7 +112,7 @@ def _named(path: Path, *, by_speaker: bool) -> LabelledFile:
 
 
 def _listed(folder: Path) -> dict[str, str]:
-    """Return file -> part, as the lists beside the recordings say, if they are there."""
+    """Return path below `folder` -> part, as Speech Commands' lists say; empty where there are none."""
     parts = {}
     for name, part in LISTS.items():
         if (folder / name).is_file():

@@ -26,11 +26,14 @@ WANTED = "person"
 def read_visual_wake_words(
     folder: Path, size: tuple[int, int], channels: int = 3, *, wanted: str = WANTED, progress: Progress = silent
 ) -> Dataset:
-    """Return the images of a folder, each `size` (rows, columns), as pixel - 128, with the classes `no WANTED` and WANTED."""
+    """Return the images of a folder, resized to `size` (rows, columns), as pixel - 128; classes: `no WANTED` and WANTED.
+
+    Raise CompileError where no box has the label `wanted`, and for a wrong folder.
+    """
     images = read_annotations(folder)
     if not any(box.label == wanted for image in images for box in image.boxes):
-        there = sorted({box.label for image in images for box in image.boxes})
-        raise CompileError(f"no box is a '{wanted}'", f"classes are {', '.join(there)[:200] or 'none'}")
+        labels = sorted({box.label for image in images for box in image.boxes})
+        raise CompileError(f"no box is a '{wanted}'", f"classes are {', '.join(labels)[:200] or 'none'}")
     files = [
         LabelledFile(
             image.path,
@@ -53,7 +56,7 @@ def read_visual_wake_words(
 
 
 def shows(image: Annotated, wanted: str) -> bool:
-    """Return whether one of an image's boxes of a class is large enough."""
+    """Return whether one of an image's boxes with the label `wanted` has at least SHARE of its area."""
     boxes = [box for box in image.boxes if box.label == wanted]
     if not boxes:
         return False

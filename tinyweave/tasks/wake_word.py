@@ -1,8 +1,8 @@
 """The features of MLPerf Tiny's streaming wake word, in integers. In: 16 kHz samples. Out: int8 [frames, 40].
 
-Each 32 ms the log-mel bands of 64 ms: (52 dB + 10 log10(power)) / 64, of 0 .. 1, with pre-emphasis by 1 - 2^-5 and a Hamming
-window, as github.com/mlcommons/tiny (benchmark/training/streaming_wakeword) computes them in floats. That code casts values
-above 127 to int8, of which C says nothing; here they are 127.
+Every 32 ms they are the log-mel bands of the last 64 ms: (52 dB + 10 log10(power)) / 64, within 0 .. 1, with pre-emphasis by
+1 - 2^-5 and a Hamming window, as github.com/mlcommons/tiny (benchmark/training/streaming_wakeword) computes them in floats.
+That code casts values above 127 to int8, which C leaves open; here they are 127.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class WakeWordMel(LogMel):
 
     @property
     def quietest(self) -> int:  # type: ignore[override]
-        """Return the logarithm of the energy whose power is -52 dB: of samples 2^15 times, of the spectrum twice as large."""
+        """Return the logarithm, in fractions of steps, of the integer energy that stands for a power of -52 dB.
+
+        It is the power times the frame, 2^weight_bits of the filters, 2^30 of the samples and 4 of the doubled spectrum.
+        """
         energy_bits = self.weight_bits + 2 + 2 * WINDOW_BITS + np.log2(self.frame)
         return round((self._steps(10 * np.log10(2)) * energy_bits - self._steps(OFFSET_DB)) * 2**FRACTION_BITS)
 
@@ -44,7 +47,7 @@ class WakeWordMel(LogMel):
 
     @cached_property
     def window(self) -> Ints:
-        """Return a Hamming window whose ends are alike."""
+        """Return a symmetric Hamming window [frame], of WINDOW_BITS."""
         phase = 2 * np.pi * np.arange(self.frame) / (self.frame - 1)
         return np.round((0.54 - 0.46 * np.cos(phase)) * (2**WINDOW_BITS - 1)).astype(np.int64)
 
@@ -63,10 +66,11 @@ class WakeWordMel(LogMel):
 
 
 def wake_word_mel(step: float) -> WakeWordMel:
-    """Return the features for a network whose input has this scale; its zero point must be -128."""
-    made = WakeWordMel(RATE, FRAME, HOP, BANDS, 0.0, RATE / 2, step=step)
-    if not 0 < step < 1 or made.doubling >= LARGEST_DOUBLING:
+    """Return the features for a network whose input has the scale `step`; its zero point must be -128. Raise CompileError
+    where the scale is no log-mel's."""
+    features = WakeWordMel(RATE, FRAME, HOP, BANDS, 0.0, RATE / 2, step=step)
+    if not 0 < step < 1 or features.doubling >= LARGEST_DOUBLING:
         raise CompileError(
             f"a network's input of {step:g} a step is no log-mel of 0 .. 1", "give a network that was trained on it"
         )
-    return made
+    return features
