@@ -1,4 +1,4 @@
-"""The main job on a real network: spoken digits, deployed to two boards.
+"""Deploy the network of spoken digits to two boards, and show what its C recognises.
 
 In: digits.tflite and the features of ten held-out recordings. Out: per board a folder of C and report.md under out/, and on
 the screen the digits that this C recognises on the emulated core, beside the true ones. Exit code 0 when both boards fit and
@@ -27,12 +27,12 @@ BOARDS: dict[str, str | None] = {"stm32f746": None, "nrf52840": "12k"}
 
 
 def relative(path: Path) -> str:
-    """`path` as a user in the current folder would type it."""
+    """Return a path as a user in the current folder would type it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def recognise(folder: Path, device: str, inputs: np.ndarray) -> list[np.ndarray]:
-    """The probabilities that the C in `folder` computes on the emulated core of `device`, int8 [10] per input."""
+    """Return the probabilities, int8 [10] for each input, that the C in `folder` computes on the emulated core of a device."""
     model, board = api.load(MODEL), find(device)
     planned = api.plan(model, limits=api.limits_of(board, BOARDS[device]), core=board.core)
     outputs = api.run(model, planned, folder, [[x] for x in inputs], api.emulated_core(board))

@@ -1,8 +1,8 @@
-"""Spoken digits from committed weights: deployed, proved on many recordings, listening to a stream, and drawn.
+"""Deploy the network of spoken digits, prove it on many recordings, let it listen to a stream, and draw what it hears.
 
-In: digits.tflite; the Free Spoken Digit Dataset where it is there. Out: in a folder the C, a firmware that reads a wav file as
-it comes, and picture.svg: which digits are taken for which, and what is heard along a recording. Exit code 0 where every byte
-is right and all fits.
+In: digits.tflite; the Free Spoken Digit Dataset, if it is there. Out: a folder with the C, a firmware that reads a wav file as
+it comes, and picture.svg: which digits are taken for which, and what is heard along a recording. The exit code is 0 if every
+byte is right and all fits.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from tinyweave.tasks import listening
 
 MODEL, INPUTS, TRAINED = HERE / "digits.tflite", HERE / "inputs.npy", HERE / "trained.json"
 BOARD = "mps2-an500"  # where the firmware runs, which QEMU plays
-# frames; inferences, int8, inferences: chosen on recordings that it was trained on
+# frames between inferences; the smoothing in inferences, an int8 score, inferences; chosen on recordings of the training part
 HEARING = {"every": 4, "steps": 4, "threshold": 70, "pause": 8}
-SHOWN = 128  # bytes of a variable that is named
+SHOWN = 128  # bytes from which a variable is named
 GAP = 3 * RATE // 8  # samples of silence between the digits of the recording
 
 
 def held_out_inputs(data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[np.int64], str]:
-    """Return inputs [n, frames, bands, 1], their digits, -1 where there are none, and what they are."""
+    """Return inputs [n, frames, bands, 1], their digits (-1: of random numbers), and what they are as text.
+
+    These are all held-out recordings, in random order; without the data set INPUTS, and random numbers up to `count` in all.
+    """
     if data.is_dir():
         _, paths = recordings(data)
-        order = np.random.default_rng(0).permutation(len(paths))  # any `count` of them have all digits and speakers
+        order = np.random.default_rng(0).permutation(len(paths))  # so that the first ones are of all digits and speakers
         chosen = [paths[index] for index in order]
         labels = np.array([named(path)[0] for path in chosen])
         return np.stack([features(read_digit(path)) for path in chosen]), labels, "held-out recordings"
@@ -50,7 +53,7 @@ def held_out_inputs(data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[n
 
 
 def spoken(data: Path) -> tuple[NDArray[np.int16], list[int]]:
-    """Return a recording of digits with short pauses, each from another held-out file, and what they are; else noise."""
+    """Return a recording of digits with short pauses, from held-out files, and the digits; without the data set, noise."""
     if not data.is_dir():
         return np.random.default_rng(1).normal(0, 300, 3 * RATE).astype(np.int16), []
     _, paths = recordings(data)
@@ -62,7 +65,7 @@ def spoken(data: Path) -> tuple[NDArray[np.int16], list[int]]:
 
 
 def heard_in(model: tw.Model, samples: NDArray[np.int16]) -> tuple[list[int], NDArray[np.int8], list[int]]:
-    """Return at which frames the network is asked, its scores [n, digits], and what is detected then, or -1."""
+    """Return the frames after which the network runs, its scores [n, digits], and the digit detected then, or -1."""
     frames = np.arange(HEARING["every"], FEATURES.frames(len(samples)) + 1, HEARING["every"])
     seen = listening.windows(FEATURES, samples, FRAMES)[frames - 1]
     scores = int8_outputs(model.graph, seen[..., None])
@@ -70,7 +73,7 @@ def heard_in(model: tw.Model, samples: NDArray[np.int16]) -> tuple[list[int], ND
 
 
 def text_of(frames: list[int], scores: NDArray[np.int8], heard: list[int]) -> str:
-    """Return what the firmware prints."""
+    """Return what the firmware prints for these results of `heard_in`."""
     lines = []
     for frame, row, word in zip(frames, scores, heard, strict=True):
         best = int(row.argmax())
@@ -79,28 +82,30 @@ def text_of(frames: list[int], scores: NDArray[np.int8], heard: list[int]) -> st
 
 
 def write_wav(path: Path, samples: NDArray[np.int16]) -> None:
+    """Write samples as a wav file of one channel."""
     with wave.open(str(path), "wb") as file:
         file.setparams((1, 2, RATE, 0, "NONE", ""))
         file.writeframes(samples.astype("<i2").tobytes())
 
 
 def firmware(model: tw.Model) -> api.Package:
-    """Return the network as firmware that listens, for a board that QEMU plays; its features come by rows."""
+    """Return the network as firmware that listens, for a board that QEMU emulates; the network reads its features by rows."""
     board = tw.devices.find(BOARD)
     planned = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True)
     beside = {**FEATURES.c_files(), **listening.c_files(), **listening.wav_files()}
-    made = api.package([model], [planned], name="keywords", device=board, command="python examples/keywords/keywords.py")
-    return api.listening(made, beside, **HEARING)
+    package = api.package([model], [planned], name="keywords", device=board, command="python examples/keywords/keywords.py")
+    return api.listening(package, beside, **HEARING)
 
 
 def parts_of(ram: Mapping[str, int]) -> str:
-    """Return the larger variables of a firmware, and the rest."""
+    """Return the RAM of a firmware as text: its variables of at least SHOWN bytes, and the rest."""
     large = {name: size for name, size in sorted(ram.items(), key=lambda item: -item[1]) if size >= SHOWN}
     rest = {"others": sum(ram.values()) - sum(large.values())}
     return ", ".join(f"{name} {size:,}" for name, size in (large | rest).items())
 
 
 def percent(right: int, count: int) -> str:
+    """Return a share as text, with its 95 % interval."""
     low, high = wilson(right / count, count)
     return f"{right} of {count}, {100 * right / count:.1f} % (95 % of such sets: {100 * low:.1f} to {100 * high:.1f} %)"
 
@@ -111,9 +116,9 @@ def main() -> int:
     parser.add_argument("--device", default="stm32f746", help="a board of `tinyweave devices`")
     parser.add_argument("--inputs", type=int, default=200, help="how many inputs run on the emulated core")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/keywords"), help="where everything goes")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        return show(given.data, given.device, given.inputs, given.output)
+        return show(arguments.data, arguments.device, arguments.inputs, arguments.output)
     except tw.CompileError as error:
         print(f"keywords.py: {error}", file=sys.stderr)
         return 2
@@ -130,7 +135,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     run = [api.run(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))]
     here, there = (np.concatenate([scores for (scores,) in outputs]) for outputs in run)
     wanted = int8_outputs(model.graph, values)
-    same = [bool((made == wanted[: len(made)]).all()) for made in (here, there)]
+    same = [bool((outputs == wanted[: len(outputs)]).all()) for outputs in (here, there)]
     profile = done.profile
     print(f"{len(samples)} {what}")
     print(f"  this machine: {'every byte is' if same[0] else 'NOT every byte is'} the reference's")
@@ -149,9 +154,9 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
 
     sound, digits = spoken(data)
     frames, scores, heard = heard_in(model, sound)
-    found = [word for word in heard if word >= 0]
+    words = [word for word in heard if word >= 0]
     print(f"a recording of {len(sound) / RATE:.1f} s, an inference each {HEARING['every'] * FEATURES.hop * 1000 // RATE} ms")
-    print(f"  said   {' '.join(map(str, digits)) or 'nothing, it is noise'}\n  heard  {' '.join(map(str, found)) or 'nothing'}")
+    print(f"  said   {' '.join(map(str, digits)) or 'nothing, it is noise'}\n  heard  {' '.join(map(str, words)) or 'nothing'}")
     package = firmware(model)
     write_below(output / "firmware", api.export_files(package, "cmake"))
     write_wav(output / "recording.wav", sound)

@@ -1,4 +1,4 @@
-"""What training, the command and the firmware share: recordings of digits as log-mel features, and which are held out.
+"""Recordings of digits as log-mel features, and which of them are held out; training and the command share it.
 
 In: wav files named DIGIT_SPEAKER_TAKE.wav. Out: int8 [49, 32, 1], those of `tinyweave.tasks.features`, whose C is emitted.
 """
@@ -27,7 +27,7 @@ SCALE, OFFSET = 1 / 256, 0.5  # what a feature is to the network: from 0, the qu
 
 
 def read_digit(path: Path) -> NDArray[np.int16]:
-    """Return the samples of a recording; raise CompileError where it has another rate."""
+    """Return the samples of a recording; raise CompileError where its rate is not RATE."""
     rate, values = read_recording(path)
     if rate != RATE:
         raise CompileError(f"'{path}' has {rate:,} samples a second", f"give recordings of {RATE:,}")

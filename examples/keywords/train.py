@@ -2,8 +2,8 @@
 
 In: the wav files of the Free Spoken Digit Dataset; takes 0 to 4 of every speaker and digit are held out, as its authors do.
 Out: digits.tflite, trained.json, and of ten held-out recordings the features (inputs.npy) and the digits (inputs.csv). A
-seventh of what the network is shown are pieces of words and noise, for which all digits are right alike: it hears words as
-they come, too. Source of the network: Zhang et al., Hello Edge, 2017 (arXiv 1711.07128). Needs torch==2.13.0.
+seventh of the samples are pieces of words and noise, whose target is the same for all digits, so that the network also works on
+a stream. Source of the network: Zhang et al., Hello Edge, 2017 (arXiv 1711.07128). Needs torch==2.13.0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLOCKS = ((32, 1), (64, 2), (64, 1), (96, 2), (96, 1))  # channels, stride; behi
 
 
 class Block(nn.Module):
-    """A convolution by depth, one by pixel; their result is added to what they read where it has the same shape."""
+    """A depthwise and a pointwise convolution; their input is added to their result where it has the same shape."""
 
     def __init__(self, before: int, channels: int, stride: int):
         super().__init__()
@@ -69,12 +69,13 @@ class Network(nn.Module):
 
 
 def padded(x: Tensor, stride: int) -> Tensor:
-    """Return maps with the zeros around them that TFLite's `same` padding has."""
+    """Return maps [n, channels, rows, columns] with the zeros around them of TFLite's SAME padding, for a 3x3 window."""
     (top, bottom), (left, right) = (same_padding(size, 3, stride) for size in x.shape[2:])
     return functional.pad(x, (left, right, top, bottom))
 
 
 def as_input(values: NDArray[np.int8]) -> Tensor:
+    """Return features as the real numbers that the network takes, 0 .. 1."""
     return torch.from_numpy(values).float() * sounds.SCALE + sounds.OFFSET
 
 
@@ -87,7 +88,7 @@ def placed(samples: NDArray[np.float64], start: int) -> NDArray[np.float64]:
 
 
 def heard(samples: NDArray[np.int16], rng: np.random.Generator, *, whole: bool) -> NDArray[np.int16]:
-    """Return a second of a recording at another speed, time and loudness, mostly with noise; or of at most 40 % of it."""
+    """Return a second with a recording at another speed, time and loudness, mostly with noise; whole, or at most 40 % of it."""
     speed = rng.uniform(0.85, 1.15)
     voice = np.interp(np.arange(0, len(samples) - 1, speed), np.arange(len(samples)), samples)
     if whole:
@@ -134,7 +135,7 @@ def train(voices: list[NDArray[np.int16]], labels: NDArray[np.int64]) -> Network
 
 
 def int8_graph(network: Network, values: NDArray[np.int8]) -> Graph:
-    """Return the trained network as int8, its ranges chosen by features, its input log_mel, its output probabilities."""
+    """Return the trained network in int8, from `log_mel` to `probabilities`; values: the features that choose its ranges."""
     module = nn.Sequential(network, nn.Softmax(1)).eval()
     loaded = tw.load(module, torch.zeros(1, sounds.FRAMES, sounds.BANDS, 1), name="digits")
     graph = tw.quantize(loaded, values, scale=sounds.SCALE, offset=sounds.OFFSET).model.graph
@@ -149,7 +150,7 @@ def int8_graph(network: Network, values: NDArray[np.int8]) -> Graph:
 
 
 def chosen_inputs(held_out: list[Path]) -> list[Path]:
-    """Return the ten published recordings, chosen before any is recognised: take 0 of each digit, the speakers in rotation."""
+    """Return the ten recordings of inputs.npy, by a rule: take 0 of each digit, the speakers in rotation."""
     speakers = sorted({sounds.named(path)[1] for path in held_out})
     return [held_out[0].with_name(f"{digit}_{speakers[digit % len(speakers)]}_0.wav") for digit in range(sounds.DIGITS)]
 
@@ -158,9 +159,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="train, quantise and measure the spoken-digit network")
     parser.add_argument("--data", type=Path, default=sounds.RECORDINGS, help="the data set's folder of wav files")
     parser.add_argument("-o", "--output", type=Path, default=sounds.HERE, help="where the network and what belongs to it go")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        training, held_out = sounds.recordings(given.data)
+        training, held_out = sounds.recordings(arguments.data)
     except tw.CompileError as error:
         print(f"train.py: {error}", file=sys.stderr)
         return 2
@@ -169,11 +170,11 @@ def main() -> int:
     plain = np.stack([sounds.features(sounds.read_digit(path)) for path in training[:: max(1, len(training) // CALIBRATION)]])
     graph = int8_graph(network, plain)
     chosen = chosen_inputs(held_out)
-    given.output.mkdir(parents=True, exist_ok=True)
-    (given.output / "digits.tflite").write_bytes(to_tflite(graph))
-    np.save(given.output / "inputs.npy", np.stack([sounds.features(sounds.read_digit(path)) for path in chosen]))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    (arguments.output / "digits.tflite").write_bytes(to_tflite(graph))
+    np.save(arguments.output / "inputs.npy", np.stack([sounds.features(sounds.read_digit(path)) for path in chosen]))
     rows = "".join(f"{path.name},{sounds.named(path)[0]}\n" for path in chosen)
-    (given.output / "inputs.csv").write_text("recording,digit\n" + rows, encoding="ascii", newline="\n")
+    (arguments.output / "inputs.csv").write_text("recording,digit\n" + rows, encoding="ascii", newline="\n")
 
     values, labels = (
         np.stack([sounds.features(sounds.read_digit(path)) for path in held_out]),
@@ -182,7 +183,7 @@ def main() -> int:
     with torch.no_grad():
         scores = {"float": network(as_input(values)).numpy()}
     scores["int8"] = np.stack([run(graph, {"log_mel": sample[None]})["probabilities"][0] for sample in values])
-    right = {name: int((each.argmax(1) == labels).sum()) for name, each in scores.items()}
+    right = {name: int((values.argmax(1) == labels).sum()) for name, values in scores.items()}
     about = {
         "trained_on": len(training),
         "held_out": len(held_out),
@@ -190,7 +191,7 @@ def main() -> int:
         "epochs": EPOCHS,
         "torch": torch.__version__,
     }
-    (given.output / "trained.json").write_text(json.dumps(about, indent=2) + "\n")
+    (arguments.output / "trained.json").write_text(json.dumps(about, indent=2) + "\n")
     print(f"recognised of {len(held_out)} held-out recordings: {right['float']} in float, {right['int8']} in int8")
     return 0
 

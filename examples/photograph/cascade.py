@@ -1,8 +1,8 @@
-"""A cascade: a person network decides whether a detector runs. Both have one arena, and read the same JPEG file by rows.
+"""Run a detector only where a smaller network sees a person: both share one arena, and read the same JPEG file by rows.
 
-In: a baseline JPEG file, or none for a drawn one of 640 x 480; the folders of both trainings, or none for random weights, to
-see how much memory it takes. Out: a CMake project, its RAM on a board that QEMU plays, and whether score and boxes are those
-that each network gives alone in Python. Exit code 0 where they are.
+In: a baseline JPEG file, or none for a drawn one of 640 x 480; the folders of both trainings, or none for random weights, which
+show how much memory it takes. Out: a CMake project, its RAM on a board that QEMU emulates, and whether score and boxes are
+those that each network gives alone in Python. The exit code is 0 if they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def person_network(folder: Path | None) -> tuple[tw.Model, int]:
 
 
 def in_python(models: tuple[tw.Model, tw.Model], head: Head, spec: str, photo: bytes, wanted: dict[str, float]) -> str:
-    """Return what the firmware prints but for the stack: each network runs by itself."""
+    """Return what the firmware prints before its stack, computed by each network alone.
+
+    wanted: `label`, the class of a person; `at_least`, its least score; `threshold`, that of a box.
+    """
     first, second = models
     score = int(int8_outputs(first.graph, seen_by(first, spec, photo)[None]).reshape(-1)[int(wanted["label"])])
     if score < wanted["at_least"]:
@@ -82,12 +85,14 @@ def main() -> int:
     parser.add_argument("--at-least", type=int, default=0, help="least score of a person, -128 .. 127, to look for boxes")
     parser.add_argument("--threshold", type=float, default=0.4, help="least score of a box")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/cascade"), help="where the firmware goes")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        photo = given.photo.read_bytes() if given.photo else drawn()
-        return not play(photo, (given.persons, given.network), given.at_least, given.threshold, given.output)
+        photo = arguments.photo.read_bytes() if arguments.photo else drawn()
+        return not play(
+            photo, (arguments.persons, arguments.network), arguments.at_least, arguments.threshold, arguments.output
+        )
     except (tw.CompileError, Fault, OSError) as error:
-        print(f"cascade.py: {given.photo or 'the drawn picture'}: {error}", file=sys.stderr)
+        print(f"cascade.py: {arguments.photo or 'the drawn picture'}: {error}", file=sys.stderr)
         return 2
 
 

@@ -1,8 +1,8 @@
-"""A photograph that is larger than the RAM: a JPEG file through decoder, resize, a fused detector and boxes, as firmware.
+"""Find boxes in a photograph that is larger than the RAM, with firmware that reads a JPEG file by rows, under QEMU.
 
-In: a baseline JPEG file of any size, or none for a drawn one of 640 x 480; the folder of a trained detector, or none for one of
-random weights, to see how much memory it takes. Out: a CMake project, the RAM of everything on a board that QEMU plays, and
-whether the boxes are those of Python. Exit code 0 where they are.
+In: a baseline JPEG file, or none for a drawn one of 640 x 480; the folder of a trained detector, or none for random weights,
+which show how much memory it takes. Out: a CMake project, the RAM of everything, and whether the boxes are those of Python. The
+exit code is 0 if they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ ARCH = Arch(image=(120, 160, 3), stem=8, groups=GROUPS, classes=3, stem_kernel=(
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What a picture took. ram: part -> bytes. boxes: lines as the firmware prints them; right: whether they are Python's."""
+    """A run of the firmware. ram: bytes by part. boxes: lines as it prints them. right: whether they are Python's.
+
+    image: columns and rows of the network's input.
+    """
 
     ram: dict[str, int]
     boxes: list[str]
@@ -47,6 +50,7 @@ class Scene:
 
     @property
     def total(self) -> int:
+        """Return the bytes of all parts."""
         return sum(self.ram.values())
 
 
@@ -90,8 +94,8 @@ def boxes_in_python(model: tw.Model, head: Head, image: NDArray[np.int8], thresh
 
 def firmware(model: tw.Model, head: Head, source: str, threshold: float) -> api.Package:
     """Return the detector as firmware that reads a JPEG file."""
-    made = packaged([model], source, "python examples/photograph/photograph.py")
-    return api.looking(made, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
+    package = packaged([model], source, "python examples/photograph/photograph.py")
+    return api.looking(package, head.c_files(quant_of(model.graph)), threshold=head.limit(threshold))
 
 
 def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
@@ -130,12 +134,12 @@ def main() -> int:
     parser.add_argument("--network", type=Path, help="a folder of `tinyweave train --task detection`; else random weights")
     parser.add_argument("--threshold", type=float, default=0.4, help="least score of a box")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/photograph"), help="where the firmware goes")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        photo = given.photo.read_bytes() if given.photo else drawn()
-        scene = play(photo, given.network, given.threshold, given.output)
+        photo = arguments.photo.read_bytes() if arguments.photo else drawn()
+        scene = play(photo, arguments.network, arguments.threshold, arguments.output)
     except (tw.CompileError, Fault, OSError) as error:
-        print(f"photograph.py: {given.photo or 'the drawn picture'}: {error}", file=sys.stderr)
+        print(f"photograph.py: {arguments.photo or 'the drawn picture'}: {error}", file=sys.stderr)
         return 2
     print(f"a file of {len(photo):,} B, a network at {scene.image[0]} x {scene.image[1]}, as firmware on QEMU's {BOARD}")
     for part, size in scene.ram.items():

@@ -1,8 +1,8 @@
-"""From a folder of photographs with boxes to a network on an emulated board, and a picture of what it recognises.
+"""Train a network on a folder of photographs with boxes, run it on an emulated board, and draw what it recognises.
 
-In: a VOC or COCO folder, a network of a few numbers: one with anchors is a detector, others say whether there is a person. Out:
-in a folder what `tinyweave train` writes, and boxes.png: images of the test part with the true boxes in white and the found
-ones in colour; or answers.svg: which class is taken for which. Exit code 0 where it fits and every byte is right.
+In: a VOC or COCO folder; the network's .json: one with anchors is a detector, another says whether there is a person. Out: a
+folder with what `tinyweave train` writes, and boxes.png, images of the test part with true boxes in white and found ones in
+colour, or answers.svg, which class is taken for which. The exit code is 0 if it fits and every byte is right.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from tinyweave.tasks.detection import boxes_of
 HERE = Path(__file__).parent
 MAX_NET = 1 << 20  # bytes of a network's .json
 PICTURE, ANSWERS = "boxes.png", "answers.svg"
-ANSWERED = 200  # images of the test part that a classifier is asked, at most
+ANSWERED = 200  # images of the test part that a classifier is asked, if --images does not ask for more
 COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
 ACROSS, ZOOM = 4, 2  # images of a row of the picture; pixels of the picture for one of an image
 
 
 def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray], classes: tuple[str, ...]) -> Image.Image:
-    """Return the images beside each other, with their boxes [n, 6]: label, edges, and for found ones the score."""
+    """Return images [n, rows, columns, channels] beside each other, with the boxes [m, 6] of each: label, edges, and the score
+    of found ones."""
     count, rows, columns, channels = values.shape
     sheet = Image.new("RGB", (ACROSS * columns * ZOOM, -(-count // ACROSS) * rows * ZOOM))
     for index, sample in enumerate(values):
@@ -54,29 +55,35 @@ def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray],
 
 
 def corners(box: NDArray) -> tuple[float, float, float, float]:
-    """Return left, top, right, bottom, as Pillow draws them."""
+    """Return left, top, right, bottom of a box in pixels of the picture; Pillow draws the last ones, too."""
     top, left, bottom, right = (ZOOM * float(edge) for edge in box[1:5])
     return left, top, max(left, right - 1), max(top, bottom - 1)
 
 
 def draw(trained: Trained, device: str, threshold: float, count: int) -> NDArray[np.bool_]:
-    """Draw what a detector finds in the images of the test part with the most boxes, on a core; return where all is right."""
+    """Draw what a detector finds in `count` images of the test part, those with the most boxes, on the core of a device.
+
+    Return for each image whether the output has the bytes of the reference.
+    """
     head, (unseen, labels) = trained.head, trained.data.part("test")
     assert head is not None
-    order = np.argsort([-len(boxes_of(each)) for each in labels], kind="stable")
+    order = np.argsort([-len(boxes_of(rows)) for rows in labels], kind="stable")
     chosen = np.sort(order[:count])
-    made, same = outputs_on_core(trained, find(device), unseen[chosen])
-    found = [as_rows(head.detected(each, quant_of(trained.model.graph), threshold)) for each in made]
+    outputs, same = outputs_on_core(trained, find(device), unseen[chosen])
+    found = [as_rows(head.detected(output, quant_of(trained.model.graph), threshold)) for output in outputs]
     true = [boxes_of(labels[index]) for index in chosen]
     picture(unseen[chosen], found, true, trained.data.classes).save(trained.folder / PICTURE)
     return same
 
 
 def answer(trained: Trained, device: str, count: int) -> NDArray[np.bool_]:
-    """Draw what a classifier answers to the first images of the test part, on a core; return where all is right."""
+    """Draw what a classifier answers to the first `count` images of the test part, on the core of a device.
+
+    Return for each image whether the output has the bytes of the reference.
+    """
     unseen, labels = (part[:count] for part in trained.data.part("test"))
-    made, same = outputs_on_core(trained, find(device), unseen)
-    answers, classes = made.reshape(len(made), -1).argmax(axis=1), trained.data.classes
+    outputs, same = outputs_on_core(trained, find(device), unseen)
+    answers, classes = outputs.reshape(len(outputs), -1).argmax(axis=1), trained.data.classes
     right = int((answers == labels).sum())
     low, high = wilson(right / len(labels), len(labels))
     title = f"{right} of {len(labels)} images are recognised (95 % of such sets: {100 * low:.0f} to {100 * high:.0f} %)"
@@ -106,25 +113,27 @@ def main() -> int:
         "--images", type=int, default=8, help="images of the test part that are drawn, and run on the emulated core"
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("out/vision"), help="where everything goes")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        if given.images < 1:
-            raise CompileError(f"--images {given.images} shows nothing", "give at least 1 image")
-        is_detector = from_json(read_file(given.net, MAX_NET, "give a network's .json").decode(errors="replace")).anchors > 0
+        if arguments.images < 1:
+            raise CompileError(f"--images {arguments.images} shows nothing", "give at least 1 image")
+        is_detector = (
+            from_json(read_file(arguments.net, MAX_NET, "give a network's .json").decode(errors="replace")).anchors > 0
+        )
     except CompileError as error:
-        print(f"vision.py: {given.net}: {error}", file=sys.stderr)
+        print(f"vision.py: {arguments.net}: {error}", file=sys.stderr)
         return 2
     task = "detection" if is_detector else "visual-wake-words"
-    asked = ["--task", task, "--data", str(given.data), "--epochs", str(given.epochs), "--device", given.device]
-    asked += ["--classes", given.classes] if given.classes else []
-    if status := cli.main(["train", str(given.net), *asked, "-o", str(given.output)]):
+    asked = ["--task", task, "--data", str(arguments.data), "--epochs", str(arguments.epochs), "--device", arguments.device]
+    asked += ["--classes", arguments.classes] if arguments.classes else []
+    if status := cli.main(["train", str(arguments.net), *asked, "-o", str(arguments.output)]):
         return status
-    trained = open_trained(given.output)
+    trained = open_trained(arguments.output)
     if is_detector:
-        same = draw(trained, given.device, given.threshold, given.images)
+        same = draw(trained, arguments.device, arguments.threshold, arguments.images)
     else:
-        same = answer(trained, given.device, max(given.images, ANSWERED))
-    name = given.output / (PICTURE if is_detector else ANSWERS)
+        same = answer(trained, arguments.device, max(arguments.images, ANSWERED))
+    name = arguments.output / (PICTURE if is_detector else ANSWERS)
     print(f"{int(same.sum())} of {len(same)} outputs are the same bytes on the emulated core; drew {name}")
     return 0 if same.all() else 1
 

@@ -1,8 +1,8 @@
-"""MLPerf Tiny's streaming wake word as a program: sound in, a word out, each 32 ms, only what is new computed.
+"""Run MLPerf Tiny's streaming wake word as a program: every 32 ms it takes new samples, and computes only what they change.
 
-In: str_ww_ref_model.tflite of github.com/mlcommons/tiny, a folder of recordings with a folder for each word, as Speech Commands
-has. Out: in a folder the C and a firmware that reads a wav file as it comes; how often it hears the word where it is said and
-where it is not; the cycles of a whole step, features included. Exit code 0 where every byte is Python's.
+In: str_ww_ref_model.tflite of github.com/mlcommons/tiny, a folder of recordings with a folder for each word, like Speech
+Commands. Out: a folder with a firmware that reads a wav file as it comes; how often it hears the word where it is said and
+where it is not; the cycles of a whole step, features included. The exit code is 0 if every byte is Python's.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ GAP, LATE = RATE, RATE  # samples of silence behind each recording; how long beh
 CHECKED = 1000  # steps that Python computes as well
 PLAYED = 30 * RATE  # samples of them that QEMU plays
 ON_CORE = 60  # hops that the emulated core gets
-ALIGN = 16  # of samples behind the arena
+ALIGN = 16  # of samples behind the arena, as in step.h
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Recordings one behind the other, with silence between them. said: where each begins and ends, and its word."""
+    """Recordings one after the other, with silence between them. said: for each its begin and end in samples, and its word."""
 
     samples: NDArray[np.int16]
     said: list[tuple[int, int, str]]
 
 
 def load(path: Path) -> tuple[tw.Model, WakeWordMel]:
-    """Return the network, which takes a frame at each call, and its features."""
+    """Return the network, which takes one frame at each call, and its features; raise CompileError for another network."""
     model = tw.load(path, name=NAME)
     source = model.graph.tensors[model.graph.inputs[0]]
     if (source.shape[0], *source.shape[2:]) != (1, 1, BANDS) or (source.dtype, source.zero_point) != ("int8", -128):
@@ -66,7 +66,7 @@ def load(path: Path) -> tuple[tw.Model, WakeWordMel]:
 
 
 def stream_of(folder: Path) -> Stream:
-    """Return the recordings of a folder as one stream, the words mixed."""
+    """Return the recordings of a folder as one stream, in random order; raise CompileError where a rate is not RATE."""
     paths, parts, said, at = files_of(folder, (".wav",)), list[NDArray[np.int16]](), list[tuple[int, int, str]](), 0
     for index in np.random.default_rng(0).permutation(len(paths)):
         rate, values = read_recording(paths[index])
@@ -80,32 +80,34 @@ def stream_of(folder: Path) -> Stream:
 
 
 def write_wav(path: Path, samples: NDArray[np.int16]) -> None:
+    """Write samples as a wav file of one channel."""
     with wave.open(str(path), "wb") as file:
         file.setparams((1, 2, RATE, 0, "NONE", ""))
         file.writeframes(samples.astype("<i2").tobytes())
 
 
 def firmware(model: tw.Model, features: WakeWordMel) -> Package:
-    """Return firmware that listens, for a board that QEMU plays."""
+    """Return the network as firmware that listens, for a board that QEMU emulates."""
     board = tw.devices.find(BOARD)
     planned = api.plan(model, limits=api.device_limits(board), core=board.core)
-    made = api.package([model], [planned], name=NAME, device=board, command="python examples/wake_word/wake_word.py")
-    return api.listening(made, beside(features), **HEARING)
+    package = api.package([model], [planned], name=NAME, device=board, command="python examples/wake_word/wake_word.py")
+    return api.listening(package, beside(features), **HEARING)
 
 
 def beside(features: WakeWordMel) -> dict[str, str]:
+    """Return the C beside the network: features, ring, smoothing, wav files."""
     return {**features.c_files(), **listening.c_files(), **listening.wav_files()}
 
 
 def in_python(model: tw.Model, features: WakeWordMel, samples: NDArray[np.int16]) -> NDArray[np.int8]:
-    """Return the scores [steps, classes] of a stream, each of the network's whole window."""
+    """Return the scores [steps, classes] of a stream, each computed from the network's whole window."""
     assert model.stream
     seen = listening.windows(features, samples, model.stream.frames)
     return int8_outputs(model.whole.graph, seen[:, :, None]).reshape(len(seen), -1)
 
 
 def printed_by(scores: NDArray[np.int8]) -> str:
-    """Return what the program prints of scores."""
+    """Return what the program prints for scores [steps, classes]."""
     words = listening.detections(scores[:, : HEARING["words"]], HEARING["steps"], HEARING["threshold"], HEARING["pause"])
     lines = []
     for frame, (row, word) in enumerate(zip(scores, words, strict=True)):
@@ -115,7 +117,7 @@ def printed_by(scores: NDArray[np.int8]) -> str:
 
 
 def on_this_machine(package: Package, sound: Path) -> str:
-    """Return what the program prints here."""
+    """Return what the program, compiled for this machine, prints for a wav file."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
         for file, text in {**package.files, **package.program}.items():
@@ -128,13 +130,13 @@ def on_this_machine(package: Package, sound: Path) -> str:
 
 
 def heard_at(printed: str, features: WakeWordMel) -> list[int]:
-    """Return up to which sample the program had listened whenever it heard the word."""
+    """Return, for each time that the program heard the word, how many samples it had taken."""
     lines = printed.splitlines()
     return [features.frame + number * features.hop for number, line in enumerate(lines) if line.endswith("heard 0")]
 
 
 def judged(stream: Stream, word: str, heard: Sequence[int]) -> tuple[int, int, list[str]]:
-    """Return how often the word was said, how often it was heard then, and what was said where it was heard wrongly."""
+    """Return how often the word was said, how often it was heard then, and what was said each time it was heard wrongly."""
     rest, said, right, wrong = list(heard), 0, 0, list[str]()
     for begin, end, spoken in stream.said:
         own = [at for at in rest if begin <= at < end + LATE]
@@ -148,8 +150,8 @@ def judged(stream: Stream, word: str, heard: Sequence[int]) -> tuple[int, int, l
 def whole_step(
     model: tw.Model, features: WakeWordMel, device: str, samples: NDArray[np.int16]
 ) -> tuple[NDArray[np.int8], Cycles, Mapping[str, int], int]:
-    """Return, of a device's emulated core, the scores of each hop, and of the last one its cycles and its functions'
-    instructions; and the RAM of all.
+    """Run all hops of `samples` on the emulated core of a device. Return the scores of each hop, int8 [hops, classes], and of
+    the last hop the cycles and the instructions by function; and the bytes of RAM of the network, the ring and the stack.
     """
     board = tw.devices.find(device)
     planned = api.plan(model, core=board.core, optimize="speed")
@@ -158,7 +160,7 @@ def whole_step(
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
         api.write(api.source(model, planned), folder)
-        for file, text in {**beside(features), **{each: (HERE / each).read_text() for each in ("step.c", "step.h")}}.items():
+        for file, text in {**beside(features), **{name: (HERE / name).read_text() for name in ("step.c", "step.h")}}.items():
             (folder / file).write_text(text, encoding="utf-8")
         built = emulated.build(folder, "step", board.core)
         caches = {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in board.caches}
@@ -167,17 +169,17 @@ def whole_step(
             built, {"sram": samples_at + 2 * HOP}, [hops[-1]], [output], earlier=[[hop] for hop in hops[:-1]], caches=caches
         )
         (cycles,) = emulated.cycles(board.core, ran, board.flash_waits).values()
-    made = np.array([np.frombuffer(each[0], np.int8) for each in (*ran.earlier, ran.outputs)])
+    scores = np.array([np.frombuffer(outputs[0], np.int8) for outputs in (*ran.earlier, ran.outputs)])
     assert ran.stack is not None
-    return made, cycles, ran.functions, planned.arena["sram"] + built.sizes["static"] + ran.stack
+    return scores, cycles, ran.functions, planned.arena["sram"] + built.sizes["static"] + ran.stack
 
 
 def at_most(count: int) -> float:
-    """Return the mean of the Poisson distribution that gives `count` or fewer once in 20 times."""
+    """Return the mean of the Poisson distribution that gives `count` or fewer once in 20 times: a 95 % upper limit."""
     low, high = 0.0, 3.0 * count + 10
     for _ in range(50):
         mean = (low + high) / 2
-        below = sum(np.exp(-mean) * mean**each / math.factorial(each) for each in range(count + 1))
+        below = sum(np.exp(-mean) * mean**heard / math.factorial(heard) for heard in range(count + 1))
         low, high = (mean, high) if below > 0.05 else (low, mean)
     return high
 
@@ -228,12 +230,13 @@ def show_step(
     model: tw.Model, features: WakeWordMel, device: str, samples: NDArray[np.int16], scores: NDArray[np.int8]
 ) -> bool:
     """Print what a whole step takes on the emulated core of a device; return whether its bytes are those of Python."""
-    made, cycles, functions, ram = whole_step(model, features, device, samples)
-    same, board = bool((made[1:] == scores[: len(made) - 1]).all()), tw.devices.find(device)
-    print(f"a whole step on the emulated {board.core}: {said_of(same)} at {len(made) - 1} steps")
+    emulated_scores, cycles, functions, ram = whole_step(model, features, device, samples)
+    steps, board = len(emulated_scores) - 1, tw.devices.find(device)  # the first frame needs two hops
+    same = bool((emulated_scores[1:] == scores[:steps]).all())
+    print(f"a whole step on the emulated {board.core}: {said_of(same)} at {steps} steps")
     text = f"{cycles.likely:,} cycles ({cycles.fewest:,} to {cycles.most:,})"
     if board.clock_hz:
-        low, likely, high = (milliseconds(each, board.clock_hz) for each in (cycles.fewest, cycles.likely, cycles.most))
+        low, likely, high = (milliseconds(count, board.clock_hz) for count in (cycles.fewest, cycles.likely, cycles.most))
         text += f", {likely:.2f} ms ({low:.2f} to {high:.2f})"
     print(f"  estimated for {device}: {text}")
     features_share = functions["log_mel"] / sum(functions.values())
@@ -258,9 +261,9 @@ def main() -> int:
     parser.add_argument("--word", default="marvin", help="the folder of the wake word")
     parser.add_argument("--device", default="stm32l4r5", help="a device of `tinyweave devices` whose core is emulated")
     parser.add_argument("-o", "--output", type=Path, default=Path("out/wake_word"), help="where everything goes")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        return show(given.model, given.data, given.word, given.device, given.output)
+        return show(arguments.model, arguments.data, arguments.word, arguments.device, arguments.output)
     except tw.CompileError as error:
         print(f"wake_word.py: {error}", file=sys.stderr)
         return 2

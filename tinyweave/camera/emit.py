@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .pixels import PIXEL_BYTES
 from .row_source import HERE, JPEG, RowSource, band_bytes, memory_bytes
 
-ROWS_BYTES, DECODER_BYTES = 84, 4332  # of tw_row_source and tw_jpeg where pointers have 32 bits
+ROWS_BYTES, DECODER_BYTES = 84, 4332  # of tw_row_source and tw_jpeg where pointers have 32 bits; a test compiles their sizes
 LINES = ("tw_resizer", "tw_row_source")
 DECODER = ("tw_idct", "tw_jpeg", "tw_jpeg_head")
 
@@ -103,13 +103,16 @@ int32_t {name}_source_begin({name}_source *source, {reader} read, void *user{bud
 
 
 def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the struct NAME_source on a core of 32 bits; shape: of the input, [rows, columns, channels]."""
+    """Return the bytes of the struct NAME_source on a core of 32 bits; shape: rows, columns, channels of the input."""
     lines = (memory_bytes(source, shape) + 3) // 4 * 4
     return ROWS_BYTES + lines + ((DECODER_BYTES + band_bytes(source, shape[2])) if source.form == JPEG else 0)
 
 
 def c_files(source: RowSource, name: str, shape: tuple[int, int, int], values: NDArray[np.int8]) -> dict[str, str]:
-    """Return the C that brings the input of the model `name`, by file name; those that begin with tw_ are the same for all."""
+    """Return the C that brings the input of the model `name`, by file name; files named tw_* are the same for all models.
+
+    shape: rows, columns, channels of the input. values: [256], what the network takes for a pixel, as `pixel_values` returns.
+    """
     is_jpeg = source.form == JPEG
     rows, columns, channels = shape
     used = (*LINES, *DECODER) if is_jpeg else LINES

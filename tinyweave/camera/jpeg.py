@@ -55,11 +55,14 @@ class _Component:
     w: int
     quantiser: int
     tables: tuple[int, int] = (0, 0)
-    blocks: list[list[int]] = field(default_factory=list)  # coefficients in the file's order, times nothing
+    blocks: list[list[int]] = field(default_factory=list)  # coefficients in the file's order, not yet times their quantisers
 
 
 def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
-    """Return the pixels [height, width, channels] of a file; 1 channel: Y, 3: red, green, blue. Raise CompileError."""
+    """Return the pixels [height, width, channels] of a file; 1 channel: grey, 3: red, green, blue.
+
+    Raise CompileError for a file that tw_jpeg.c refuses, but for one whose samplings need too large a band there.
+    """
     status, pixels = partly_decoded(data, channels)
     if status:
         why, what_to_do = ERRORS[status]
@@ -68,7 +71,10 @@ def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
 
 
 def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tuple[int, NDArray[np.uint8]]:
-    """Return 0 or the number of the error, and the lines [lines, width, channels] that come before it."""
+    """Return 0 or the number of the error, and the pixels [lines, width, channels] of all rows of MCUs before it.
+
+    budget: how many bytes of the file may be read.
+    """
     file = _File(data, budget)
     try:
         file.read_head()
@@ -83,7 +89,7 @@ def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tup
 
 
 class _File:
-    """What is known of a file. Numbers are read as the C reads them; an error is raised where it returns one."""
+    """A file as far as it was read. Bytes are read in the order of the C; _Refused is raised where the C returns an error."""
 
     def __init__(self, data: bytes, budget: int):
         self.data, self.budget, self.at = data, budget, 0
@@ -95,6 +101,7 @@ class _File:
         self.bits, self.bit_count, self.marker = 0, 0, 0  # fewer than 8 bits between two calls
 
     def byte(self) -> int:
+        """Return the next byte of the file."""
         if self.at >= self.budget:
             raise _Refused(BUDGET)
         if self.at >= len(self.data):
@@ -103,6 +110,7 @@ class _File:
         return self.data[self.at - 1]
 
     def read_head(self) -> None:
+        """Read all segments up to the scan, and work out how many MCUs there are."""
         for wanted in (0xFF, 0xD8):
             try:
                 byte = self.byte()
@@ -127,6 +135,7 @@ class _File:
         self.mcu_rows, self.mcus = -(-self.height // (8 * h)), -(-self.width // (8 * w))
 
     def read_segment(self, marker: int, left: int) -> None:
+        """Read a segment of `left` bytes behind its length."""
         if left < 0:
             raise _Refused(DAMAGED)
         if marker == 0xDB:
@@ -156,7 +165,7 @@ class _File:
             raise _Refused(DAMAGED)
 
     def some(self, count: int, left: int) -> list[int]:
-        """Return bytes of a segment that has only `left` more."""
+        """Return `count` bytes of a segment that has only `left` more."""
         values = [self.byte() for _ in range(min(count, left))]
         if count > left:
             raise _Refused(DAMAGED)
@@ -243,6 +252,7 @@ class _File:
         return self.bits >> self.bit_count & ((1 << count) - 1)
 
     def symbol(self, codes: dict[tuple[int, int], int]) -> int:
+        """Return the symbol of the next Huffman code."""
         code = 0
         for length in range(1, 17):
             code = code << 1 | self.take(1)
@@ -251,10 +261,12 @@ class _File:
         raise _Refused(DAMAGED)
 
     def value(self, size: int) -> int:
+        """Return the next number of `size` bits; one whose highest bit is 0 is below 0."""
         number = self.take(size)
         return number - (1 << size) + 1 if size and number < 1 << (size - 1) else number
 
     def read_block(self, component: _Component, predicted: int) -> list[int]:
+        """Return the 64 coefficients of the next block, in the file's order; predicted: the DC of the block before."""
         size = self.symbol(self.codes[0, component.tables[0]])
         if size > 11:
             raise _Refused(DAMAGED)
@@ -272,7 +284,7 @@ class _File:
         return block
 
     def restart(self, number: int) -> None:
-        """Pass the marker behind which the bits begin anew."""
+        """Read restart marker `number`, after which the bits begin anew."""
         byte = self.byte()
         if byte != 0xFF:
             raise _Refused(DAMAGED)
@@ -283,6 +295,7 @@ class _File:
         self.bits = self.bit_count = 0
 
     def read_picture(self) -> None:
+        """Read all blocks; `whole_rows` says how many rows of MCUs are there if an error ends it."""
         done = 0
         predicted = [0] * len(self.components)
         for _ in range(self.mcu_rows):
@@ -298,7 +311,7 @@ class _File:
             self.whole_rows += 1
 
     def plane(self, component: _Component) -> NDArray[np.uint8]:
-        """Return a component's pixels [lines, columns] of all whole rows of MCUs, each as often as it stands for one."""
+        """Return a component's pixels [lines, columns] of all whole rows of MCUs, repeated up to the picture's size."""
         count = self.whole_rows * self.mcus * component.h * component.w
         quantised = np.array(component.blocks[:count], np.int64).reshape(count, 64)
         coefficients = np.zeros((count, 64), np.int64)
@@ -310,7 +323,7 @@ class _File:
         return np.asarray(repeated, np.uint8)
 
     def lines(self, channels: int) -> NDArray[np.uint8]:
-        """Return the lines of all whole rows of MCUs."""
+        """Return the pixels [lines, width, channels] of all whole rows of MCUs."""
         is_rgb = self.adobe == 0 if self.adobe >= 0 else [c.id for c in self.components] == [*b"RGB"]
         is_rgb &= len(self.components) == 3 and not self.is_jfif
         needed = self.components if is_rgb or channels == 3 else self.components[:1]
@@ -333,7 +346,7 @@ def inverse_dct(coefficients: Ints) -> NDArray[np.uint8]:
 
 
 def _transform(x: Ints) -> Ints:
-    """Return sums [8, ...] of the 8 values of lines [8, ...], with 13 more bits."""
+    """Return the inverse transform [8, ...] along the first axis of `x`, times 2^13."""
     common = (x[2] + x[6]) * 4433
     even_2, even_3 = common - x[6] * 15137, common + x[2] * 6270
     total, difference = (x[0] + x[4]) << 13, (x[0] - x[4]) << 13

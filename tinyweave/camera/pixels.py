@@ -33,7 +33,7 @@ def grey_of_rgb(rgb: Bytes) -> Bytes:
 
 
 def converted(lines: Bytes, form: str, channels: int) -> Bytes:
-    """Return pixels [height, width, channels] of lines [height, bytes]; 1 channel: grey, 3: red, green, blue."""
+    """Return pixels [height, width, channels] of lines [height, bytes]; form: one of FORMATS; channels: 1, grey, or 3."""
     if channels == 1 and form in ("yuyv", "uyvy"):
         return lines[:, form == "uyvy" :: 2, None]
     if channels == 1 and form == "grey":
@@ -42,13 +42,15 @@ def converted(lines: Bytes, form: str, channels: int) -> Bytes:
     return rgb if channels == 3 else grey_of_rgb(rgb)
 
 
-def _of_565(lines: Bytes, first: int) -> Bytes:
-    word = lines[:, 1 - first :: 2].astype(np.int64) * 256 + lines[:, first::2]
+def _of_565(lines: Bytes, low: int) -> Bytes:
+    """Return red, green, blue of pixels of two bytes; low: which of them is the low one, 0 or 1."""
+    word = lines[:, 1 - low :: 2].astype(np.int64) * 256 + lines[:, low::2]
     red, green, blue = word >> 11, word >> 5 & 63, word & 31
     return np.stack([red << 3 | red >> 2, green << 2 | green >> 4, blue << 3 | blue >> 2], axis=-1).astype(np.uint8)
 
 
 def _of_422(lines: Bytes, luma: int) -> Bytes:
+    """Return red, green, blue of pairs of pixels in four bytes; luma: where the first Y is, 0 or 1."""
     pairs = lines.reshape(len(lines), -1, 4).astype(np.int64)
     cb, cr = (np.repeat(pairs[:, :, at], 2, axis=1) for at in (1 - luma, 3 - luma))
     return rgb_of_ycc(pairs[:, :, luma::2].reshape(len(lines), -1), cb, cr)

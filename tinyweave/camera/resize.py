@@ -1,7 +1,8 @@
 """Resizes pictures in exact integers: what tw_resizer.c computes line by line, for whole pictures.
 
-An axis that shrinks takes the mean over what lies below an output pixel, with the share of each pixel as its weight; one that
-grows interpolates linearly between centres. A value is rounded once, floor(sum / total + 1/2), so the order of sums is free.
+Along an axis that shrinks, an output pixel is the mean of the pixels that it covers, weighted by how much of each it covers;
+along one that grows, it is interpolated linearly between their centres. A value is rounded once, floor(sum / total + 1/2), so
+the order of the sums does not matter.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def axis_weights(size: int, out: int) -> NDArray[np.int64]:
 
 
 def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
-    """Raise CompileError for sizes that cannot be resized to each other."""
+    """Raise CompileError where a picture of height x width cannot become one of rows x columns."""
     if not all(1 <= size <= MOST_SIDE for size in (height, width, rows, columns)):
         raise CompileError(
             f"{width} x {height} pixels cannot become {columns} x {rows}", f"sides must have 1 to {MOST_SIDE} pixels"
@@ -43,12 +44,12 @@ def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
 
 
 def resized(pixels: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Return pixels [rows, columns, channels] of pixels [height, width, channels]."""
+    """Resize pixels [height, width, channels] to [rows, columns, channels]; raise CompileError as `check_sizes` does."""
     height, width, _ = pixels.shape
     check_sizes(height, width, rows, columns)
     down, across = axis_weights(height, rows), axis_weights(width, columns)
     total = int(down[0].sum()) * int(across[0].sum())
-    # sums stay below 2^32, so doubles are exact, and multiply faster than integers do
+    # sums stay below 2^32, where doubles are exact; numpy multiplies them faster than integers
     sums = np.einsum("rh,hwc->rwc", down.astype(np.float64), pixels.astype(np.float64), optimize=True)
     sums = np.einsum("rwc,kw->rkc", sums, across.astype(np.float64), optimize=True)
     return np.asarray((sums.astype(np.int64) + total // 2) // total, np.uint8)

@@ -1,6 +1,6 @@
-"""Row sources: how a camera's lines or a JPEG file become a network's input; the Python of tw_row_source.c.
+"""Row sources: how a camera's lines or a JPEG file become a network's input, as tw_row_source.c does it row by row.
 
-In: a source, as it is typed; pictures as bytes. Out: int8 inputs, and the C beside the model that brings the same, row by row.
+In: a source, as it is typed; pictures as bytes. Out: a RowSource, the network's int8 input, and the bytes of RAM of the C.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .resize import check_sizes, resized
 
 HERE = Path(__file__).parent
 JPEG = "jpeg"
-LARGEST = 0xFFFF
+LARGEST = 0xFFFF  # lines of a picture, and pixels of a line: a JPEG file has 16 bits for each
 SPEC = re.compile(r"(\w+):(\d{1,5})x(\d{1,5})(?::(\d{1,5})x(\d{1,5})\+(\d{1,5})\+(\d{1,5}))?")
 EXAMPLES = "write jpeg:640x480, rgb565:320x240, or with a part of it yuyv:320x240:240x240+40+0 (width x height + left + top)"
 
 
 @dataclass(frozen=True)
 class RowSource:
-    """form: one of FORMATS, or JPEG. width, height: of the picture. left, top, columns, rows: the part of it that is taken."""
+    """form: one of FORMATS, or JPEG. width, height: of the picture. left, top, columns, rows: the part that is used."""
 
     form: str
     width: int
@@ -38,7 +38,7 @@ class RowSource:
 
     @property
     def line_form(self) -> str | None:
-        """Return the format of the lines that come; None: the network's own, as the decoder gives it."""
+        """Return the format of the lines that come; None: what the network takes, grey or rgb, as the decoder gives it."""
         return None if self.form == JPEG else self.form
 
     def text(self) -> str:
@@ -49,7 +49,7 @@ class RowSource:
 
 
 def row_source(text: str) -> RowSource:
-    """Return a source of its text; raise CompileError for one that cannot be."""
+    """Return the source that a text such as `jpeg:640x480` means; raise CompileError for one that cannot be."""
     match = SPEC.fullmatch(text)
     if match is None or match[1] not in (*FORMATS, JPEG):
         raise CompileError(f"'{text[:60]}' is no source of rows", f"{EXAMPLES}; formats: {', '.join((*FORMATS, JPEG))}")
@@ -67,16 +67,20 @@ def row_source(text: str) -> RowSource:
 def pixel_values(
     scale: float = 1.0, zero_point: int = -128, black: float = 0.0, white: float = 255.0, lowest: int = -128
 ) -> NDArray[np.int8]:
-    """Return the bytes that a network takes for pixels 0 .. 255.
+    """Return [256]: the bytes that a network takes for pixels 0 .. 255, those of a uint8 input as int8.
 
-    black, white: the numbers that 0 and 255 stand for. lowest: of the input's type, -128 for int8, 0 for uint8.
+    scale, zero_point: of the input. black, white: the numbers that pixels 0 and 255 stand for. lowest: the lowest value of the
+    input's type, -128 for int8, 0 for uint8.
     """
     real = black + (white - black) * np.arange(256) / 255
     return np.clip(np.round(real / scale) + zero_point, lowest, lowest + 255).astype(np.int64).astype(np.uint8).view(np.int8)
 
 
 def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return the input [rows, columns, channels] that a picture becomes: lines one after the other, or a JPEG file."""
+    """Return the input [rows, columns, channels] that a picture becomes; shape: of the input, values: as of `pixel_values`.
+
+    picture: all lines one after the other, or a JPEG file. Raise CompileError where it is not what the source says.
+    """
     rows, columns, channels = shape
     if source.form == JPEG:
         pixels = jpeg.decode(picture, channels)
@@ -102,7 +106,7 @@ def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
 
 
 def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return TW_ROW_SOURCE_BYTES: the sums of a row, the lines that are held, and one more where they are converted."""
+    """Return TW_ROW_SOURCE_BYTES: of a row's sums, of the lines that are held, and of one more if they must be converted."""
     rows, columns, channels = shape
     held = 2 if rows > source.rows else 1
     if source.line_form in (None, "grey" if channels == 1 else "rgb"):
@@ -111,5 +115,5 @@ def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 
 
 def band_bytes(source: RowSource, channels: int) -> int:
-    """Return TW_JPEG_BAND_BYTES: what is in memory of a JPEG file's picture."""
+    """Return TW_JPEG_BAND_BYTES: of the row of blocks of a JPEG file that is in memory, 0 for other sources."""
     return 0 if source.form != JPEG else (source.width + 31) // 32 * 32 * (16 if channels == 1 else 24)
