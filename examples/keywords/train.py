@@ -183,7 +183,7 @@ def main() -> int:
     with torch.no_grad():
         scores = {"float": network(as_input(values)).numpy()}
     scores["int8"] = np.stack([run(graph, {"log_mel": sample[None]})["probabilities"][0] for sample in values])
-    right = {name: int((values.argmax(1) == labels).sum()) for name, values in scores.items()}
+    right = {name: int((outputs.argmax(1) == labels).sum()) for name, outputs in scores.items()}
     about = {
         "trained_on": len(training),
         "held_out": len(held_out),
