@@ -10,9 +10,10 @@
 extern "C" {
 #endif
 
-/* Write LOG_MEL_FEATURES features of the last LOG_MEL_FRAME of LOG_MEL_SAMPLES samples: the bands, or with LOG_MEL_COEFFICIENTS so many MFCC of them. The next
-   frame begins LOG_MEL_HOP samples later.
-   scratch: LOG_MEL_FRAME words, which may be anything before and are nothing after. */
+/* Write the LOG_MEL_FEATURES features of a frame: its bands, or LOG_MEL_COEFFICIENTS MFCC of them. The next frame begins
+   LOG_MEL_HOP samples later.
+   samples: LOG_MEL_SAMPLES, of which the last LOG_MEL_FRAME are the frame.
+   scratch: LOG_MEL_FRAME words that the function overwrites. */
 void log_mel(const int16_t *samples, int32_t *scratch, int8_t *features);
 
 #ifdef __cplusplus

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* What is kept: the samples that the next frame needs, and the features of the last `frames` frames.
-   All of it belongs to the caller; features: frames * LOG_MEL_FEATURES. */
+/* The samples that the next frame needs, and the features of the last `frames` frames, frames * LOG_MEL_FEATURES bytes.
+   The caller provides both. */
 typedef struct {
     int8_t *features;
     int32_t frames, oldest;          /* the row that is overwritten next */
@@ -21,8 +21,8 @@ typedef struct {
 /* Begin with silence. */
 void log_mel_ring_begin(log_mel_ring *ring, int8_t *features, int32_t frames);
 
-/* Take samples up to the end of the next frame; return how many were taken, and in `is_new` whether a frame ended: then it is
-   time for an inference, and for another call where fewer than `count` were taken. */
+/* Take samples up to the end of the next frame. Return how many were taken, and in `is_new` whether a frame ended: then run the
+   network. If fewer than `count` were taken, call again with the rest. */
 int32_t log_mel_ring_push(log_mel_ring *ring, const int16_t *samples, int32_t count, int32_t *is_new);
 
 /* Write the features of frames `first` .. `first + count - 1`, of which 0 is the oldest: a read_rows callback, `user` is the ring.

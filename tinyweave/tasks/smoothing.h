@@ -8,14 +8,14 @@
 extern "C" {
 #endif
 
-/* The last `steps` scores of `classes` classes, and their sums; both belong to the caller. */
+/* The last `steps` scores of `classes` classes, and their sums; the caller provides both arrays. */
 typedef struct {
     int8_t *scores; /* steps * classes */
     int32_t *sums;  /* classes */
     int32_t classes, steps, at, silent;
 } smoothing;
 
-/* Begin; all scores before are -128. */
+/* Begin, as if all scores before had been -128. */
 void smoothing_begin(smoothing *state, int8_t *scores, int32_t *sums, int32_t classes, int32_t steps);
 
 /* Take the network's scores of one step. Return the class whose mean is the largest (the first of equals), if it is at least

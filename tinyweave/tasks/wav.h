@@ -13,8 +13,8 @@ enum { WAV_NO_WAV = -1, WAV_OTHER = -2, WAV_MOST_CHUNKS = 64 };
 /* Bring up to `count` bytes of the file; return how many, 0 at its end, below 0 for an error. */
 typedef int32_t (*wav_reader)(void *user, void *destination, int32_t count);
 
-/* Read up to the first sample. Return how many bytes of samples follow, if the file is whole; WAV_NO_WAV for what is none;
-   WAV_OTHER where samples are not of 16 bits, of one channel, `rate` a second. */
+/* Read up to the first sample. Return how many bytes of samples the file says that it has; WAV_NO_WAV for a file that is no
+   wav file; WAV_OTHER where samples are not 16 bits, one channel, `rate` a second. */
 int64_t wav_begin(wav_reader read, void *user, uint32_t rate);
 
 /* Bring up to `count` bytes, fewer only at the end of the file; return how many. */
