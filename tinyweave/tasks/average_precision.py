@@ -1,12 +1,13 @@
-"""Mean average precision of a detector: as PASCAL VOC counts it, by 11 points or all, and as COCO does. In: boxes.
+"""Mean average precision of a detector: as PASCAL VOC counts it, by all points of recall or by 11, and as COCO does. In: boxes.
 
-Found boxes are [n, 6]: label, edges, score; true ones [m, 6]: label, edges, flag. Edges are real numbers, without the pixel
-that VOC's kit adds to both sides.
-- VOC: a found box belongs to the true one that it overlaps most, if by half or more of their union; a second one for the same
-  is wrong. Found boxes of difficult ones count neither as right nor as wrong. VOC has no crowds: they are taken as difficult.
-- COCO: at overlaps of 0.5, 0.55 .. 0.95 a found box takes the true one that it overlaps most of those not taken, those that
-  count first; at most 100 found boxes of an image and class count. A crowd is overlapped by the share of the found box that
-  lies in it, by any number of them, and these are ignored. COCO has no difficult boxes: they are ignored, as crowds of one.
+Found boxes are [n, 6]: label, edges, score; true boxes are [m, 6]: label, edges, flag. Edges are real numbers, without the
+pixel that VOC's kit adds to both sides.
+- VOC: a found box belongs to the true box that it overlaps most, if they share at least half of their union. A second found box
+  of the same true box is wrong. One that belongs to a difficult box is ignored. VOC has no crowds: they are taken as difficult.
+- COCO: for each overlap of 0.5, 0.55 .. 0.95 a found box takes the true box that it overlaps most, of those that are free, and
+  first of those that count. At most 100 found boxes of an image and class count. The overlap with a crowd is the share of the
+  found box that lies in it; any number of found boxes may take it, and are ignored. COCO has no difficult boxes: one found box
+  may take each, and is ignored.
 Sources: the development kit of VOC 2012; pycocotools 2.0.11.
 """
 
@@ -30,7 +31,7 @@ RESAMPLED = 200  # sets of images, drawn to tell how far chance goes
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """One image and class: scores of the found boxes, falling; what each is, RIGHT, WRONG or IGNORED; how many there are."""
+    """The found boxes of one image and class, by falling scores. kinds: RIGHT, WRONG, IGNORED. positives: true ones that count."""
 
     scores: Floats
     kinds: NDArray[np.int64]
@@ -41,7 +42,7 @@ Rule = Callable[[Floats, Floats, float], Match]
 
 
 def overlaps(found: Floats, true: Floats) -> Floats:
-    """Return [n, m]: intersection over union of edges; with a crowd over the found box alone."""
+    """Return [n, m]: the intersection of found and true boxes over their union, with a crowd over the found box alone."""
     top_left = np.maximum(found[:, None, 1:3], true[None, :, 1:3])
     inside = np.maximum(np.minimum(found[:, None, 3:5], true[None, :, 3:5]) - top_left, 0).prod(axis=2)
     areas = [(boxes[:, 3:5] - boxes[:, 1:3]).prod(axis=1) for boxes in (found, true)]
@@ -50,7 +51,7 @@ def overlaps(found: Floats, true: Floats) -> Floats:
 
 
 def match_voc(found: Floats, true: Floats, least: float) -> Match:
-    """Match the boxes of one class in one image as VOC does."""
+    """Match the boxes of one class in one image as VOC does; least: the overlap from which a found box is right."""
     found = _by_score(found)
     shared = overlaps(found, np.where(np.arange(6) == 5, COUNTED, true))
     kinds, taken = np.zeros(len(found), np.int64), set[int]()
@@ -67,7 +68,7 @@ def match_voc(found: Floats, true: Floats, least: float) -> Match:
 
 
 def match_coco(found: Floats, true: Floats, least: float) -> Match:
-    """Match the boxes of one class in one image as COCO does."""
+    """Match the boxes of one class in one image as COCO does; least: the overlap from which a found box is right."""
     found, true = _by_score(found)[:COCO_MOST], true[np.argsort(true[:, 5] != COUNTED, kind="stable")]
     shared, counted = overlaps(found, true), int((true[:, 5] == COUNTED).sum())
     kinds, free = np.zeros(len(found), np.int64), np.ones(len(true), bool)
@@ -83,9 +84,9 @@ def match_coco(found: Floats, true: Floats, least: float) -> Match:
 
 
 def average_precision(matches: Sequence[Match], points: Floats | None) -> float:
-    """Return the average precision of one class over images; points: recalls at which it is read; None: the area below it.
+    """Return the average precision of one class over images, NaN if no box of it counts.
 
-    NaN where the class has no box that counts.
+    points: the recalls at which precision is read; None: all, which gives the area below the curve.
     """
     positives = sum(match.positives for match in matches)
     if not positives:
@@ -102,12 +103,12 @@ def average_precision(matches: Sequence[Match], points: Floats | None) -> float:
 
 
 def voc(found: Sequence[Floats], true: Sequence[Floats], classes: int, points: Floats | None = None) -> Floats:
-    """Return the average precision of each class as VOC has it: since 2010 by all points, before by 11."""
+    """Return the average precision [classes] as VOC counts it: since 2010 by all points, before by VOC_POINTS."""
     return _classes(matched(found, true, classes, match_voc, (0.5,))[0], points)
 
 
 def coco(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> Floats:
-    """Return the average precision of each class as COCO has it, the mean of ten overlaps."""
+    """Return the average precision [classes] as COCO counts it, the mean over COCO_OVERLAPS."""
     by_overlap = matched(found, true, classes, match_coco, COCO_OVERLAPS)
     return np.asarray(np.mean([_classes(matches, COCO_POINTS) for matches in by_overlap], axis=0))
 
@@ -121,7 +122,7 @@ def matched(
 
 
 def means(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict[str, float]:
-    """Return the mean of the classes that are there: VOC's by all points and by 11, COCO's."""
+    """Return the means over the classes that have boxes: `voc` by all points, `voc_11`, `coco`."""
     kinds = {
         "voc": voc(found, true, classes),
         "voc_11": voc(found, true, classes, VOC_POINTS),
@@ -131,7 +132,7 @@ def means(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean of the classes that have boxes, 0 where none has."""
+    """Return the mean of values without NaN, which stands for a class without boxes; 0 if no other is there."""
     there = [value for value in values if not np.isnan(value)]
     return float(np.mean(there)) if there else 0.0
 

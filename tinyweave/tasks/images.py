@@ -1,4 +1,4 @@
-"""Images of classes: a folder of images for each class, resized to the network's input."""
+"""Images of classes, resized to the network's input. In: a folder of images for each class. Out: a Dataset."""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ SILENCE = -128  # the scores before the first step
 
 
 def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray[np.int8]:
-    """Return what the network sees after each frame of a recording [samples]: [hops, frames, bands]."""
+    """Return the window of features [n, frames, per_frame] that ends with each of the n frames of a recording [samples].
+
+    Before the recording there is silence.
+    """
     features = setting.of(samples)
     padded = np.concatenate([np.tile(setting.silence.astype(np.int8), (frames - 1, 1)), features])
     return np.stack([padded[at : at + frames] for at in range(len(features))])

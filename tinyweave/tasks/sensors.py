@@ -1,4 +1,4 @@
-"""Windows of a sensor's values: recordings as csv or .npy files, a folder for each class, cut into windows."""
+"""Windows of a sensor's values. In: recordings as csv or .npy files, a folder for each class. Out: a Dataset."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def read_sensors(
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return per channel the factor and the offset that turn values into the network's -128 .. 127."""
+    """Return the factors and the offsets [channels] that turn values [n, window, channels] into the network's -128 .. 127."""
     low, high = np.percentile(values, RANGE, axis=(0, 1))
     factor = 255 / np.maximum(high - low, 1e-12)
     return factor, -128 - low * factor

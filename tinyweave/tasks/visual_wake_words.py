@@ -1,7 +1,7 @@
 """Visual wake words: is there a person in the picture? In: a VOC or COCO folder with boxes. Out: a Dataset of two classes.
 
 A picture shows a thing if one of its boxes, clipped to the picture, has at least 0.5 % of the picture's area (arXiv 1906.05721,
-section 3). Crowds and difficult boxes count as others do.
+section 3). Crowds and difficult boxes count like any others.
 """
 
 from __future__ import annotations
