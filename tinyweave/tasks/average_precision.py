@@ -31,7 +31,7 @@ RESAMPLED = 200  # sets of images, drawn to tell how far chance goes
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """The found boxes of one image and class, by falling scores. kinds: RIGHT, WRONG, IGNORED. positives: true boxes counted."""
+    """Found boxes of one image and class, by falling scores. kinds: RIGHT, WRONG, IGNORED. positives: true boxes counted."""
 
     scores: Floats
     kinds: NDArray[np.int64]
