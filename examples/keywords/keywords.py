@@ -59,6 +59,8 @@ def spoken(data: Path) -> tuple[NDArray[np.int16], list[int]]:
     _, paths = recordings(data)
     digits = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 0]
     by_digit = {digit: [path for path in paths if named(path)[0] == digit] for digit in range(DIGITS)}
+    if missing := [digit for digit in digits if not by_digit[digit]]:
+        raise tw.CompileError(f"'{data}' has no held-out recording of the digit {missing[0]}", "add takes 0 to 4 of each digit")
     chosen = [by_digit[digit][(7 * place) % len(by_digit[digit])] for place, digit in enumerate(digits)]
     parts = [part for path in chosen for part in (np.zeros(GAP, np.int16), read_digit(path))]
     return np.concatenate([*parts, np.zeros(2 * GAP, np.int16)]), digits
@@ -130,6 +132,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
         raise tw.CompileError(f"--inputs {count} runs nothing", "give at least 1")
     board, model = tw.devices.find(device), tw.load(MODEL)
     values, labels, what = held_out_inputs(data, count)
+    sound, digits = spoken(data)
     samples = [[sample[None]] for sample in values[:count]]
     done = tw.deploy(model, output / "network", device, inputs=samples[:10], samples=10)
     run = [api.run(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))]
@@ -152,7 +155,6 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     ms = profile.latency_ms(board)
     print(f"instructions {profile.instructions:,}" + ("" if ms is None else f", about {ms:.1f} ms on {device}"))
 
-    sound, digits = spoken(data)
     frames, scores, heard = heard_in(model, sound)
     words = [word for word in heard if word >= 0]
     print(f"a recording of {len(sound) / RATE:.1f} s, an inference each {HEARING['every'] * FEATURES.hop * 1000 // RATE} ms")

@@ -48,10 +48,15 @@ def named(path: Path) -> tuple[int, str, int]:
 
 
 def recordings(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the recordings to train on and those that are held out: takes 0 to 4 of every speaker and digit."""
+    """Return the recordings to train on and those that are held out: takes 0 to 4 of every speaker and digit.
+
+    Raise CompileError where there is no wav file, a name does not say what it is, or none is held out.
+    """
     paths = sorted(folder.glob("*.wav"))
     if not paths:
         raise CompileError(f"there are no wav files in '{folder}'", "give the data set's folder with --data")
     is_held_out = [named(path)[2] in HELD_OUT_TAKES for path in paths]
     sides = [[path for path, held in zip(paths, is_held_out, strict=True) if held is side] for side in (False, True)]
+    if not sides[1]:
+        raise CompileError(f"'{folder}' has no takes 0 to 4, which are held out", "add some of each digit")
     return sides[0], sides[1]

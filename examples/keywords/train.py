@@ -161,20 +161,30 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=sounds.HERE, help="where the network and what belongs to it go")
     arguments = parser.parse_args()
     try:
-        training, held_out = sounds.recordings(arguments.data)
+        write_trained(arguments.data, arguments.output)
     except tw.CompileError as error:
         print(f"train.py: {error}", file=sys.stderr)
         return 2
+    return 0
+
+
+def write_trained(data: Path, output: Path) -> None:
+    """Train on the recordings of a folder, and write the network and what belongs to it into `output`."""
+    training, held_out = sounds.recordings(data)
+    if not training:
+        raise tw.CompileError(f"'{data}' has no takes to train on", "add takes from 5 on")
+    chosen = chosen_inputs(held_out)
+    # before the training, so that a missing file does not cost five minutes
+    inputs = np.stack([sounds.features(sounds.read_digit(path)) for path in chosen])
     print(f"{len(training)} recordings to train on, {len(held_out)} held out")
     network = train([sounds.read_digit(path) for path in training], np.array([sounds.named(path)[0] for path in training]))
     plain = np.stack([sounds.features(sounds.read_digit(path)) for path in training[:: max(1, len(training) // CALIBRATION)]])
     graph = int8_graph(network, plain)
-    chosen = chosen_inputs(held_out)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "digits.tflite").write_bytes(to_tflite(graph))
-    np.save(arguments.output / "inputs.npy", np.stack([sounds.features(sounds.read_digit(path)) for path in chosen]))
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "digits.tflite").write_bytes(to_tflite(graph))
+    np.save(output / "inputs.npy", inputs)
     rows = "".join(f"{path.name},{sounds.named(path)[0]}\n" for path in chosen)
-    (arguments.output / "inputs.csv").write_text("recording,digit\n" + rows, encoding="ascii", newline="\n")
+    (output / "inputs.csv").write_text("recording,digit\n" + rows, encoding="ascii", newline="\n")
 
     values, labels = (
         np.stack([sounds.features(sounds.read_digit(path)) for path in held_out]),
@@ -191,9 +201,8 @@ def main() -> int:
         "epochs": EPOCHS,
         "torch": torch.__version__,
     }
-    (arguments.output / "trained.json").write_text(json.dumps(about, indent=2) + "\n")
+    (output / "trained.json").write_text(json.dumps(about, indent=2) + "\n")
     print(f"recognised of {len(held_out)} held-out recordings: {right['float']} in float, {right['int8']} in int8")
-    return 0
 
 
 if __name__ == "__main__":

@@ -86,15 +86,20 @@ def test_held_out_accuracy_is_what_is_recorded(recordings: Path) -> None:
     assert right == TRAINED["right"]["int8"] > 0.95 * len(held_out)
 
 
+def spoken_files(folder: Path, *names: str, rate: int = 8000) -> Path:
+    folder.mkdir()
+    for name in names:
+        with wave.open(str(folder / name), "wb") as file:
+            file.setparams((1, 2, rate, 0, "NONE", ""))
+            file.writeframes(bytes(400))
+    return folder
+
+
 def test_other_recordings_are_refused_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, rate, why in (("1_a_0.wav", 16_000, "16,000 samples a second"), ("one.wav", 8000, "does not say what it is")):
-        folder = tmp_path / name[:3]
-        folder.mkdir()
-        with wave.open(str(folder / name), "wb") as file:
-            file.setparams((1, 2, rate, 0, "NONE", ""))
-            file.writeframes(bytes(400))
+        folder = spoken_files(tmp_path / name[:3], name, rate=rate)
         monkeypatch.setattr(sys, "argv", ["keywords.py", "--data", str(folder), "-o", str(tmp_path / "out")])
         assert keywords.main() == 2
         said = capsys.readouterr().err
@@ -102,6 +107,32 @@ def test_other_recordings_are_refused_in_a_line(
     with pytest.raises(tw.CompileError, match="there are no wav files"):
         sounds.recordings(tmp_path)
     assert not (tmp_path / "out").exists()
+
+
+def test_recordings_that_lack_something_are_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is built or trained."""
+    pytest.importorskip("torch", reason="needs torch: pip install torch")
+    import train
+
+    held_out = [f"{digit}_a_0.wav" for digit in range(10)]
+    trained = spoken_files(tmp_path / "trained", "1_a_7.wav")
+    one = spoken_files(tmp_path / "one", "1_a_0.wav", "1_a_7.wav")
+    untrained = spoken_files(tmp_path / "untrained", *held_out)
+    other = spoken_files(tmp_path / "other", *held_out, "1_a_7.wav", rate=16_000)
+    for program, folder, why in (
+        (keywords, trained, "no takes 0 to 4"),
+        (keywords, one, "no held-out recording of the digit 3"),
+        (train, trained, "no takes 0 to 4"),
+        (train, one, "0_a_0.wav'"),
+        (train, untrained, "no takes to train on"),
+        (train, other, "16,000 samples a second"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["program", "--data", str(folder), "-o", str(tmp_path / "out")])
+        assert program.main() == 2
+        said = capsys.readouterr().err
+        assert why in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("count", ["0", "-1"])
