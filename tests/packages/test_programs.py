@@ -181,7 +181,7 @@ def test_a_firmware_without_a_file_says_so(model: tw.Model, tmp_path: Path) -> N
 def test_what_does_not_go_together_is_refused(model: tw.Model) -> None:
     for wrong, why in (
         ({"every": 0}, "every cannot be 0"),
-        ({"threshold": 128}, "threshold cannot be 128"),
+        ({"threshold": 128}, "threshold cannot be 128; give -128 to 127"),
         ({"pause": -1}, "pause"),
         ({"words": 0}, "0 of 10 classes cannot be words; give 1 to 10"),
         ({"words": 11}, "11 of 10 classes"),

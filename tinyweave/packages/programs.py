@@ -34,9 +34,9 @@ def listening(
         raise CompileError(f"{words} of {classes} classes cannot be words", f"give 1 to {classes}")
     numbers = {"every": every, "steps": steps, "threshold": threshold, "pause": pause, "words": words}
     for key, value in numbers.items():
-        least = {"threshold": -128, "pause": 0}.get(key, 1)
-        if not least <= value <= (127 if key == "threshold" else LARGEST):
-            raise CompileError(f"{key} cannot be {value}", f"give at least {least}")
+        least, most = {"threshold": (-128, 127), "pause": (0, LARGEST)}.get(key, (1, LARGEST))
+        if not least <= value <= most:
+            raise CompileError(f"{key} cannot be {value}", f"give {least} to {most}")
     is_streamed = bool(package.models[0].plan.streamed_inputs)
     copied = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
     streamed = f"    const {name}_io io = {{.read_rows = log_mel_ring_rows, .user = &ring}};"
