@@ -326,8 +326,9 @@ def search(
 
     data: a folder with a folder of files for each class, of detection VOC's or COCO's, or a Dataset with the space to search.
     task: "images", "visual-wake-words", "keywords", "sensors" or "detection". strategy: "halving" trains many networks a little
-    and few for long; "supernet" trains all at once and breeds the best; "auto" takes the latter with a GPU, 3 hours or `against`.
-    minutes: about how long to train, 20 if not given. against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search makes small, too.
+    and few for long; "supernet" trains all at once and breeds the best; "auto" takes the latter with a GPU, 3 hours or
+    `against`. minutes: about how long to train, 20 if not given. against: costs ("ram", "flash", "macs", "ms", "mj") that the
+    supernet's search makes small, too.
     proxies: of tinyweave.nas.proxies, who vote for what halving trains. prepared: what is done to the files. ray: train on a
     Ray cluster, that of RAY_ADDRESS or one that is started here. energy_mj: what one inference may take from the supply of a
     device whose current is known. The same call goes on with a run that was interrupted. Of the options the planner takes
