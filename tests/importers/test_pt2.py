@@ -140,6 +140,70 @@ def test_torch_is_not_needed(file: bytes, tmp_path: Path) -> None:
     assert done.stdout == "<Model 'net': 8 ops, float32[1, 6, 6, 3] -> float32[1, 4, 3]>\n"
 
 
+class Constants(nn.Module):
+    """Has constants that are computed of parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(1, 9, 4))
+
+    def forward(self, x: Any) -> Any:
+        places = self.places[:, : x.size(1)] + self.places[0, 0].expand(1, 5, -1) + self.places.flatten()[3]
+        return x * places + self.places[:, 2:3].squeeze(1)
+
+
+def test_views_of_constants_are_computed() -> None:
+    example = torch.randn(1, 5, 4)
+    module = Constants()
+    assert diff(from_pt2(saved(module, example), "net"), from_module(module, example, "net")) == []
+
+
+class Whole(nn.Module):
+    """Gives `outputs` beside what it computes."""
+
+    def __init__(self, *outputs: Any):
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, x: Any) -> Any:
+        return (x.relu(), *self.outputs)
+
+
+@pytest.mark.parametrize(("output", "words"), [(None, "is as_none, no tensor"), (3, "is as_int, no tensor")])
+def test_outputs_that_are_no_tensors_are_refused(output: Any, words: str) -> None:
+    assert f"an output of the program {words}" in refusal(saved(Whole(output), torch.randn(1, 4)))
+
+
+class Written(nn.Module):
+    """Reads a constant through another view after it was changed in place."""
+
+    def forward(self, x: Any) -> Any:
+        whole = torch.zeros(1, 4)
+        half = whole.view(2, 2)
+        whole.add_(x)
+        return half.reshape(1, 4) * 2 + x
+
+
+def test_what_is_changed_in_place_is_not_read_as_it_was() -> None:
+    assert "after the network has changed it in place" in refusal(saved(Written(), torch.randn(1, 4)))
+
+
+def set_many(program: Any) -> None:
+    """Repeat a large constant."""
+    nodes = program["graph_module"]["graph"]["nodes"]
+    (made,) = (node for node in nodes if "zeros" in node["target"])
+    made["inputs"][0]["arg"]["as_ints"] = [1 << 11, 1 << 12]
+    for number in range(100):
+        again = json.loads(json.dumps(made))
+        again["outputs"][0]["as_tensor"]["name"] = f"again_{number}"
+        nodes.insert(0, again)
+
+
+def test_large_constants_are_counted_together() -> None:
+    file = saved(Written(), torch.randn(1, 4))
+    assert "takes more than 536,870,912 bytes" in refusal(changed(file, graph=set_many))
+
+
 def set_version(program: Any) -> None:
     program["schema_version"]["major"] = 7
 

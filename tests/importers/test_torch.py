@@ -108,6 +108,9 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "gelu": (nn.GELU(), (1, 3, 9, 7)),
     "gelu-tanh": (nn.GELU("tanh"), (1, 3, 9, 7)),
     "sigmoid": (nn.Sigmoid(), (1, 5)),
+    "linear-without-batch": of(lambda m, x: m.linear(x.flatten()), 1, 7, linear=nn.Linear(7, 5)),
+    "constant-in-parts": of(lambda m, x: x * m.linear.bias.chunk(2)[1], 1, 5, linear=nn.Linear(3, 10)),
+    "constant-in-place": of(lambda m, x: torch.zeros(1, 5).add_(m.linear(x)) * 2, 1, 7, linear=nn.Linear(7, 5)),
     "tanh": (nn.Tanh(), (1, 5)),
     "leaky-relu": (nn.LeakyReLU(0.2), (1, 3, 9, 7)),
     "prelu": (nn.PReLU(3), (1, 3, 9, 7)),
@@ -340,6 +343,13 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
             "would need a transpose",
         ),
         (Of(lambda m, x: _written(x)), (1, 3, 8, 8), "in place"),
+        (Of(lambda m, x: _written_constant(x)), (1, 4), "read through another view after the network has changed it in place"),
+        (Of(lambda m, x: x + torch.rand(4)), (1, 4), "rand makes random numbers"),
+        (Of(lambda m, x: (x.relu(), None)), (1, 4), "an output of the module is None, no tensor"),
+        (Of(lambda m, x: (x.relu(), 3)), (1, 4), "an output of the module is 3, no tensor"),
+        (Of(lambda m, x: (x.relu(), torch.ones(3))), (1, 4), "an output is constant, or no tensor"),
+        (nn.Conv2d(1, 8, 3, padding=1), (1, 4, 4), "its map has 3 axes, its filters have 4"),
+        (nn.ConvTranspose2d(1, 8, 2, 2), (1, 4, 4), "its map has 3 axes, its filters have 4"),
         (
             Of(lambda m, x: m.norm(m.conv(x)), conv=nn.Conv2d(3, 3, 1), norm=nn.LayerNorm(8)),
             (1, 3, 8, 8),
@@ -356,6 +366,13 @@ def _written(x: Any) -> Any:
     whole = x * 1
     whole[:, 1:2].relu_()
     return whole
+
+
+def _written_constant(x: Any) -> Any:
+    whole = torch.zeros(1, 4)
+    half = whole[:, :2]
+    whole.add_(x)
+    return half * 2 + x[:, :2]
 
 
 def test_a_norm_that_is_trained_is_refused() -> None:

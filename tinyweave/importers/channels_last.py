@@ -230,7 +230,9 @@ def alike(a: Map, b: Map) -> bool:
 def viewed(b: Builder, x: Map, shape: Sequence[int]) -> Map:
     """Return the map with another logical shape; no op is needed unless the tensor's own axes must be joined."""
     known = prod(extent for extent in shape if extent != -1)
-    shape = [prod(x.shape) // known if extent == -1 else extent for extent in shape]
+    shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
+    if min(shape, default=1) < 0 or prod(shape) != prod(x.shape):
+        raise Unsupported(f"its shape {shape} has not as many elements as the map {list(x.shape)}")
     for alike in (lambda: x, lambda: _joined(b, x), lambda: _straightened(b, x)):
         split = _regrouped(b, alike(), shape)
         if split is not None:

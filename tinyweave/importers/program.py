@@ -21,9 +21,11 @@ from ..quantize.given import with_given_scales
 from .aten import VIEWS
 from .channels_last import MOST_ELEMENTS, Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, orders
 
+MOST_COMPUTED = 1 << 29  # bytes of what is made of constants, which are 13 for a quantised weight
 MOST_ATTEMPTS = 16  # orders in which the inputs may lie
 # what arguments of another form than an op expects make it raise
 ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
+CHANGED = "is read through another view after the network has changed it in place"
 MOST_TOLD = 12  # kinds of ops in one message
 
 
@@ -108,7 +110,7 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
         dims = _edge(axes, order)
         values[key] = Map(b.add(Tensor(key, extents(dims), "float32")), tuple(axes), dims)
     roots: dict[str, str] = {}
-    last_read = _last_reads(program)
+    last_read, computed = _last_reads(program), 0
     for position, node in enumerate(program.nodes):
         b.where = node.where or node.name
         args, kwargs = _known(node.args, values), _known(node.kwargs, values)
@@ -118,7 +120,8 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
         try:
             if node.op in VIEWS or node.op.endswith("_"):
                 roots[node.name] = roots.get(node.args[0].name, node.args[0].name)
-            values[node.name] = _applied(b, program.functions, node.op, args, kwargs)
+            values[node.name] = made = _applied(b, program.functions, node.op, args, kwargs)
+            computed += new_bytes(made, _leaves((args, kwargs), np.ndarray))
             if node.op.endswith("_"):
                 _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
         except (Unsupported, *ILL_FORMED) as error:
@@ -129,15 +132,30 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
             )
             problems.append(Refused(node.op, node.where or node.name, why))
             values[node.name] = Unknown()
+        check_computed(computed)
     names = []
     for ref in program.outputs:
-        b.where, value = ref.name, values[ref.name]
+        b.where, value = ref.name, values.get(ref.name)  # a constant that no node reads is not among them
         try:
             if not isinstance(value, Unknown):
                 names.append(_output(b, value))
         except Unsupported as error:
             problems.append(Refused("output", ref.name, str(error)))
     return None if problems else b.graph(name, list(program.inputs), names)
+
+
+def new_bytes(made: Any, read: Sequence[np.ndarray]) -> int:
+    """Return the bytes of a constant that was computed; none of what is only a view of the constants that it was made of."""
+    is_new = isinstance(made, np.ndarray) and not any(np.may_share_memory(made, array) for array in read)
+    return made.nbytes if is_new else 0
+
+
+def check_computed(count: int) -> None:
+    """Raise CompileError where what was made of constants has more bytes than any network needs."""
+    if count > MOST_COMPUTED:
+        raise CompileError(
+            f"what is computed of constants takes more than {MOST_COMPUTED:,} bytes", "no microcontroller has room for them"
+        )
 
 
 class Unknown:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from math import prod
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .erf_chains import with_gelu
-from .program import ILL_FORMED, Exported, Node, Ref, graph_of
+from .program import CHANGED, ILL_FORMED, Exported, Node, Ref, check_computed, graph_of, new_bytes
 
 MAX_FILE = 1 << 28  # bytes, of the file and of its parts unpacked
 MAX_JSON = 1 << 26  # bytes of the graph, most of which are stack traces
@@ -120,7 +120,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     sources: dict[str, str] = {}
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
-        name = content["arg"]["as_tensor"]["name"] if kind == "user_input" else content["arg"]["name"]
+        name = _tensor_name(content["arg"], "input") if kind == "user_input" else content["arg"]["name"]
         if kind == "user_input":
             inputs[name] = _input_shape(name, graph["tensor_values"][name])
         else:
@@ -133,20 +133,38 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
         ((kind, content),) = spec.items()
         if kind != "user_output":
             raise CompileError("the program changes its buffers or its inputs", "call eval() before the export")
-        outputs.append(Ref(content["arg"]["as_tensor"]["name"]))
+        outputs.append(Ref(_tensor_name(content["arg"], "output")))
     constants: dict[str, np.ndarray] = {}
     nodes: list[Node] = []
+    computed, stale = 0, set[str]()
     for node in graph["nodes"]:
         for made in _nodes(node):
             read = [value.name for value in _leaves((made.args, made.kwargs)) if isinstance(value, Ref)]
             for name in read:
                 if name in sources and name not in constants:
                     constants[name] = tensors[sources[name]]()
-            if made.op in CONSTANT and all(name in constants for name in read):
-                constants[made.name] = _computed(made, constants)
+                    check_computed(computed := computed + constants[name].nbytes)
+                if name in stale:
+                    raise CompileError(CHANGED, "use the form that is not in place", tensor=name)
+            known = [constants[name] for name in read if name in constants]
+            if made.op in CONSTANT and len(known) == len(read):
+                constants[made.name] = value = _computed(made, constants)
+                check_computed(computed := computed + new_bytes(value, known))
+            elif made.op.endswith("_") and read and read[0] in constants:
+                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, known[0])}
+                nodes.append(made)
             elif not made.op.startswith("_assert"):
                 nodes.append(made)
+    if stale & {ref.name for ref in outputs}:
+        raise CompileError(CHANGED, "use the form that is not in place", tensor=outputs[0].name)
     return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
+
+
+def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
+    """Return the name of an input or an output, which must be a tensor."""
+    if "as_tensor" not in arg:
+        raise CompileError(f"an {what} of the program is {next(iter(arg), 'nothing')}, no tensor", f"give tensors as {what}s")
+    return str(arg["as_tensor"]["name"])
 
 
 def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
@@ -213,9 +231,13 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
-def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
+def _check_size(size: list[int]) -> None:
     if len(size) > MAX_RANK or any(extent < 0 for extent in size) or prod(size) > MAX_ELEMENTS:
         raise CompileError(f"an op makes a constant of the shape {size}", f"at most {MAX_ELEMENTS:,} values are supported")
+
+
+def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
+    _check_size(size)
     return np.full(size, value, np.float32)
 
 
@@ -227,6 +249,8 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "detach_": lambda x: x,
     "div": lambda x, y: x / y,
     "exp": np.exp,
+    "expand": lambda x, size, **_: _expanded(x, [x.shape[i - len(size)] if n == -1 else n for i, n in enumerate(size)]),
+    "flatten": lambda x, start=0, end=-1: _flattened(x, start % x.ndim, end % x.ndim),
     "full": lambda size, value, **_: _filled(size, value),
     "lift_fresh_copy": lambda x: x,
     "mul": lambda x, y: x * y,
@@ -234,7 +258,10 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "ones": lambda size, **_: _filled(size, 1.0),
     "permute": lambda x, dims: x.transpose(dims),
     "reshape": lambda x, shape: x.reshape(shape),
+    "select": lambda x, dim, index: x.take(index, dim),
+    "slice": lambda x, dim=0, start=None, end=None, step=1: x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)],
     "sqrt": np.sqrt,
+    "squeeze": lambda x, dim=None: _squeezed(x, range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim),
     "sub": lambda x, y, alpha=1: x - alpha * y,
     "t": lambda x: x.T,
     "transpose": lambda x, one, two: x.swapaxes(one, two),
@@ -244,11 +271,24 @@ CONSTANT: dict[str, Callable[..., Any]] = {
 }
 
 
+def _expanded(x: np.ndarray, size: list[int]) -> np.ndarray:
+    _check_size(size)
+    return np.broadcast_to(x, size)
+
+
+def _flattened(x: np.ndarray, start: int, end: int) -> np.ndarray:
+    return x.reshape(*x.shape[:start], -1, *x.shape[end + 1 :])
+
+
+def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
+    return np.squeeze(x, tuple(dim for dim in dims if x.shape[dim] == 1))
+
+
 def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
     args = [constants[value.name] if isinstance(value, Ref) else value for value in node.args]
     kwargs = {key: constants[value.name] if isinstance(value, Ref) else value for key, value in node.kwargs.items()}
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
-    _filled(list(np.broadcast_shapes(*shapes)) if node.op in ("add", "sub", "mul", "div") else [])
+    _check_size(list(np.broadcast_shapes(*shapes)) if node.op in ("add", "sub", "mul", "div") else [])
     with np.errstate(all="ignore"):
         value = np.asarray(CONSTANT[node.op](*args, **kwargs), np.float32)
     if not np.isfinite(value).all():

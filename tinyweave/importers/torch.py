@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .erf_chains import with_gelu
-from .program import Exported, Node, Ref, graph_of
+from .program import CHANGED, Exported, Node, Ref, graph_of
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -89,6 +89,7 @@ def _plain(program: Any) -> Exported:
     inputs: dict[str, tuple[int, ...]] = {}
     nodes: list[Node] = []
     outputs: list[Ref] = []
+    stale: set[str] = set()
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise CompileError("the module changes its buffers or its inputs", "call eval() before the export")
     for node in program.graph.nodes:
@@ -99,11 +100,16 @@ def _plain(program: Any) -> Exported:
             else:
                 inputs[node.name] = _input_shape(torch, node)
         elif node.op == "output":
-            outputs = [Ref(value.name) for value in node.args[0]]
+            outputs = [_output(torch, value, stale) for value in node.args[0]]
         elif node.op == "call_function":
+            _check_read(node.all_input_nodes, stale)
             read = [known.get(value.name, value) for value in node.all_input_nodes]
             depends = any(isinstance(value, torch.fx.Node) for value in read)
-            if node.target is not operator.getitem and not depends and not str(node.target).startswith(QUANTISED):
+            if depends and _name(node).endswith("_"):
+                stale |= _views(torch, known, node.args[0])
+            if not depends and not str(node.target).startswith(QUANTISED):
+                if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and _name(node) not in aten.OPS:
+                    raise CompileError(f"{_name(node)} makes random numbers", "leave it out where the module is evaluated")
                 with torch.no_grad():
                     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
                     known[node.name] = node.target(*args, **kwargs)
@@ -118,6 +124,29 @@ def _plain(program: Any) -> Exported:
     return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
 
 
+def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
+    if not isinstance(value, torch.fx.Node):
+        raise CompileError(f"an output of the module is {value!r}, no tensor", "give tensors as outputs")
+    _check_read([value], stale)
+    return Ref(value.name)
+
+
+def _check_read(read: Iterable[Any], stale: Collection[str]) -> None:
+    for value in read:
+        if value.name in stale:
+            raise CompileError(CHANGED, "use the form that is not in place", tensor=value.name)
+
+
+def _views(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]:
+    """Return the other constants that have elements of one that is changed in place."""
+    kept = {
+        name: {part.untyped_storage().data_ptr() for part in torch.utils._pytree.tree_leaves(value)}
+        for name, value in known.items()
+    }
+    name = changed.name if isinstance(changed, torch.fx.Node) else ""
+    return {other for other, parts in kept.items() if other != name and parts & kept.get(name, set())}
+
+
 def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
@@ -130,9 +159,14 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
     return tuple(value.shape)
 
 
+def _name(node: Any) -> str:
+    """Return the name of an op without its namespace and its overload."""
+    if node.target is operator.getitem:
+        return "getitem"
+    return str(node.target).removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
+
+
 def _node(torch: Any, node: Any) -> Node:
-    target = node.target
-    op = "getitem" if target is operator.getitem else str(target).removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -143,7 +177,7 @@ def _node(torch: Any, node: Any) -> Node:
 
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     kwargs = {key: plain(value) for key, value in node.kwargs.items() if value is not None}
-    return Node(node.name, op, tuple(map(plain, node.args)), kwargs, str(stack[-1][0]) if stack else "")
+    return Node(node.name, _name(node), tuple(map(plain, node.args)), kwargs, str(stack[-1][0]) if stack else "")
 
 
 def _references(value: Any) -> Iterator[str]:

@@ -25,7 +25,7 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     out = b.fresh(len(weight))
     attrs = {"activation": "none", "keep_num_dims": len(lead) > 1}
     operands = (b.tensor(x, (*lead, inner)), b.constant(weight, "weight"), b.constant(bias, "bias"))
-    return b.map("fully_connected", operands, (*lead, out), (*lead, out), attrs)
+    return b.map("fully_connected", operands, (*lead, out), (*lead, out) if lead else ((), out), attrs)
 
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:

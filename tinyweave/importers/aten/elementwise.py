@@ -65,7 +65,10 @@ def reversed_subtraction(b: Builder, x: Map, y: Any, alpha: float = 1) -> Map:
 def division(b: Builder, x: Any, y: Any) -> Map:
     if isinstance(y, Map):
         raise Unsupported("its divisor is computed by the network; only constant ones are supported")
-    return binary("mul")(b, x, (1 / real(np.asarray(y)).astype(np.float64)).astype(np.float32))
+    divisor = real(np.asarray(y)).astype(np.float64)
+    if not divisor.all():
+        raise Unsupported("it divides by 0")
+    return binary("mul")(b, x, (1 / divisor).astype(np.float32))
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:

@@ -54,6 +54,15 @@ def _size(x: Map) -> tuple[int, int]:
 # convolutions
 
 
+def _check_filters(x: Map, rank: int, channels: int) -> None:
+    """Raise Unsupported where filters of this rank, which read so many channels, are not for the map."""
+    if len(x.axes) != rank:
+        raise Unsupported(f"its map has {len(x.axes)} axes, its filters have {rank}; give it a batch of 1 and its channels")
+    _image(x)
+    if x.shape[1] != channels:
+        raise Unsupported(f"its filters read {channels} channels, the map has {x.shape[1]}")
+
+
 def _windows(
     x: Map, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int]
 ) -> tuple[list[int], Pads, bool]:
@@ -97,7 +106,7 @@ def convolution(
     weight = with_steps(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else with_steps(bias, "bias")
     rank = weight.ndim
-    _image(x)
+    _check_filters(x, rank, weight.shape[1] * groups)
     weight = weight if rank == 4 else weight[:, :, None]
     kernel, strides, dilations = weight.shape[2:], _pair(stride, rank), _pair(dilation, rank)
     if padding == "same":
@@ -136,6 +145,7 @@ def transposed_convolution(
     weight = with_steps(weight, "weight")
     if groups != 1 or {*_pair(dilation, 4)} != {1}:
         raise Unsupported("TFLite's transposed convolution has neither groups nor dilation")
+    _check_filters(x, weight.ndim, weight.shape[0])
     bias = np.zeros(weight.shape[1]) if bias is None else with_steps(bias, "bias")
     kernel, strides, crop, more = weight.shape[2:], _pair(stride, 4), _pair(padding, 4), _pair(output_padding, 4)
     size = [(extent - 1) * s - 2 * p + k + o for extent, s, p, k, o in zip(_size(x), strides, crop, kernel, more, strict=True)]
