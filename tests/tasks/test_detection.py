@@ -140,6 +140,17 @@ def test_anchors_are_the_shapes_of_boxes() -> None:
     assert shape_overlaps(np.array([[2.0, 2.0]]), np.array([[4.0, 1.0], [2.0, 2.0]])).tolist() == [[2 / 6, 1]]
 
 
+def test_an_anchor_is_never_nothing(tmp_path: Path) -> None:
+    """Boxes that are far below a pixel in the network's image: an anchor of 0 could not grow, in training or in C."""
+
+    def tiny(record: dict[str, Any]) -> None:
+        for entry in record["annotations"]:
+            entry["bbox"] = [10, 5, 0.003, 0.003]
+
+    head = head_of(read_detection(coco(tmp_path, tiny), (16, 16), anchors=3, stride=8))
+    assert head is not None and min(min(sides) for sides in head.anchors) > 0 and head.units.min() >= 1
+
+
 BOMB = '<!DOCTYPE a [<!ENTITY b "bbbb"><!ENTITY c "&b;&b;">]><annotation><filename>&c;</filename></annotation>'
 OUTSIDE = '<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><annotation><filename>&b;</filename></annotation>'
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 BOX = ("label", "top", "left", "bottom", "right", "flag")  # of a row of labels; label -1: no box
 MOST_BOXES = 512  # of an image
 ROUNDS = 100  # of k-means, at most
+SMALLEST = 1 / 16  # pixels of an anchor's side, the unit of boxes.c: one of 0 could not grow
 
 
 def read_detection(
@@ -77,7 +78,10 @@ def read_detection(
         "scale": SCALE,
         "offset": -1.0,
         "stride": stride,
-        "anchors": [[round(float(side), 2) for side in anchor] for anchor in k_means(_sides(labels[numbers == 0]), anchors)],
+        "anchors": [
+            [round(max(float(side), SMALLEST), 2) for side in anchor]
+            for anchor in k_means(_sides(labels[numbers == 0]), anchors)
+        ],
     }
     return Dataset("detection", tuple(names), values, labels, numbers, prepared)
 
