@@ -207,6 +207,11 @@ def relu(*shape: Any, constants: Constants | None = None) -> Case:
     return [("Relu", ("x",), ("y",), {})], {"x": shape}, constants or {}
 
 
+def constants_first(op: str, constants: Constants) -> Case:
+    """An op on constants, and a sum of what it makes and a map."""
+    return [(op, list(constants), ("k",), {}), ("Add", ("x", "k"), ("y",), {})], {"x": (1, 4)}, constants
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "text": (b"a text", "not a readable .onnx file"),
     "a cut file": (model(CASES["conv-1d"])[:-40], "not a readable .onnx file"),
@@ -240,6 +245,57 @@ REFUSED: dict[str, tuple[Any, str]] = {
             )
         ),
         "takes more than 67,108,864 bytes",
+    ),
+    "a huge sum of small constants": (
+        model(constants_first("Add", {"c": np.zeros((1 << 15, 1), np.float32), "d": np.zeros((1, 1 << 15), np.float32)})),
+        "Add (in k): a constant of shape [32768, 32768] takes more than 67,108,864 bytes",
+    ),
+    "a huge choice": (
+        model(constants_first("Gather", {"c": np.zeros((1, 1 << 16), np.float32), "d": np.zeros(1 << 12, np.int64)})),
+        "Gather (in k): a constant of shape [65536, 4096] takes more than 67,108,864 bytes",
+    ),
+    "many times the same": (
+        model(
+            (
+                [("Concat", ["c"] * 4000, ("k",), {"axis": 0}), ("Add", ("x", "k"), ("y",), {})],
+                {"x": (1, 4)},
+                {"c": floats(1 << 16)},
+            )
+        ),
+        "Concat (in k): a constant of shape [262144000] takes more than 67,108,864 bytes",
+    ),
+    "many large constants": (
+        model(
+            (
+                [*(("ConstantOfShape", ("n",), (f"c{i}",), {}) for i in range(50)), ("Add", ("x", "c0"), ("y",), {})],
+                {"x": (1, 4)},
+                {"n": ints(1 << 23)},
+            )
+        ),
+        "what is computed of constants takes more than 536,870,912 bytes",
+    ),
+    "a map of many rows": (
+        model(one("Resize", *CONV, given=[None, None, ints(1, 4, 1 << 30, 3)])),
+        "Resize (in y): it makes 1,073,741,824 rows of 3",
+    ),
+    "another number of channels": (
+        model(one("Conv", *CONV, given=[floats(8, 1, 3, 3)])),
+        "Conv (in y): its filters read 1 channels, the map has 4",
+    ),
+    "another number of axes": (
+        model(one("Conv", 1, 4, 20, given=[floats(8, 4, 3, 3)])),
+        "Conv (in y): its map has 3 axes, its filters have 4",
+    ),
+    "another number of elements": (
+        model(one("Reshape", 1, 6, given=[ints(1, 3)])),
+        "its shape [1, 3] has not as many elements as the map [1, 6]",
+    ),
+    "a place outside": (model(one("Gather", 1, 6, given=[np.array(9)], axis=1)), "it takes a place that is none of 6"),
+    "slopes by column": (model(one("PRelu", 1, 5, 7, 5, given=[floats(5)])), "its slopes of shape [5] are not one per channel"),
+    "a division by 0": (model(one("Div", 1, 4, given=[np.float32(0)])), "it divides by 0"),
+    "a weight that is no number": (
+        model(one("Conv", *CONV, given=[np.full((8, 4, 1, 1), np.nan, np.float32)])),
+        "holds values that are not finite",
     ),
     "a name twice": (
         model(([("Relu", ("x",), ("y",), {}), ("Tanh", ("x",), ("y",), {})], {"x": (1, 4)}, {})),

@@ -25,6 +25,7 @@ MOST_COMPUTED = 1 << 29  # bytes of what is made of constants, which are 13 for 
 MOST_ATTEMPTS = 16  # orders in which the inputs may lie
 # what arguments of another form than an op expects make it raise
 ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
+LIMITING = ("maximum", "minimum", "padv2")  # which may have an infinite constant
 CHANGED = "is read through another view after the network has changed it in place"
 MOST_TOLD = 12  # kinds of ops in one message
 
@@ -93,6 +94,11 @@ def graph_of(program: Exported, name: str) -> Graph:
 
 def _finished(graph: Graph) -> Graph:
     """Return a checked graph, of int8 where the program has scales."""
+    for op in graph.ops:
+        for tensor in graph.inputs_of(op):
+            if tensor is not None and tensor.data is not None and op.kind not in LIMITING:
+                if not np.isfinite(tensor.data).all():
+                    raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=tensor)
     has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
     return with_given_scales(graph) if has_scales else ops.check(graph)
 

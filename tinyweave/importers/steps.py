@@ -23,12 +23,15 @@ class Unsupported(Exception):  # noqa: N818
 # per element: real = scale * (step - zero); bits of its type
 STEPS = np.dtype([("step", np.int32), ("scale", np.float32), ("zero", np.int32), ("bits", np.int8)])
 SHIFT = 128  # from unsigned to signed
+MOST_STEPS = 1 << 24  # of a constant: each takes 13 bytes
 
 
 def steps(values: Array, scale: Any, zero: Any, axis: int | None = None) -> Array:
     """Return integers as STEPS; scale and zero are one number, or one each along an axis."""
     if values.dtype not in (np.int8, np.uint8, np.int32):
         raise Unsupported(f"it makes real numbers of {values.dtype}; int8, uint8 and int32 are supported")
+    if values.size > MOST_STEPS:
+        raise Unsupported(f"a constant of {values.size:,} integers is more than any microcontroller has room for")
     shift = SHIFT if values.dtype == np.uint8 else 0
     made = np.zeros(values.shape, STEPS)
     made["step"] = values.astype(np.int32) - shift

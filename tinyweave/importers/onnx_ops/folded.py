@@ -60,6 +60,26 @@ def _divided(x: Array, y: Array) -> Array:
     return np.asarray(np.sign(x) * np.sign(y) * (abs(x) // abs(y)), x.dtype)
 
 
+def _broadcast(function: Function) -> Function:
+    """Return a function of arrays, element by element, that makes no large array of small ones."""
+
+    def apply(*arrays: Array, **attributes: Any) -> Array:
+        bounded(np.broadcast_shapes(*map(np.shape, arrays)), max(array.itemsize for array in arrays))
+        return np.asarray(function(*arrays, **attributes))
+
+    return apply
+
+
+def _joined(*parts: Array, axis: int) -> Array:
+    bounded([sum(part.size for part in parts)], max(part.itemsize for part in parts))
+    return np.concatenate(parts, axis)
+
+
+def _taken(x: Array, indices: Array, *, axis: int = 0) -> Array:
+    bounded([x.size // max(x.shape[axis], 1), np.size(indices)], x.itemsize)
+    return np.take(x, indices, axis)
+
+
 def _reduced(function: Callable[..., Any]) -> Function:
     def apply(x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Array:
         chosen = axes if given is None else given
@@ -76,30 +96,30 @@ def _reshaped(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
 
 FOLDED: Mapping[str, Function] = {
     "Abs": np.abs,
-    "Add": np.add,
-    "And": np.logical_and,
+    "Add": _broadcast(np.add),
+    "And": _broadcast(np.logical_and),
     "Cast": lambda x, *, to, **_: x.astype(DTYPES[to]),
     "Ceil": np.ceil,
-    "Concat": lambda *parts, axis: np.concatenate(parts, axis),
+    "Concat": _joined,
     "ConstantOfShape": _filled,
-    "Div": _divided,
-    "Equal": np.equal,
+    "Div": _broadcast(_divided),
+    "Equal": _broadcast(np.equal),
     "Exp": np.exp,
     "Expand": lambda x, shape: np.broadcast_to(x, bounded(np.broadcast_shapes(x.shape, tuple(map(int, shape))))),
     "Flatten": lambda x, *, axis=1: x.reshape(prod(x.shape[:axis]), -1),
     "Floor": np.floor,
-    "Gather": lambda x, indices, *, axis=0: np.take(x, indices, axis),
-    "Greater": np.greater,
+    "Gather": _taken,
+    "Greater": _broadcast(np.greater),
     "Identity": lambda x: x,
-    "Less": np.less,
-    "Max": lambda *parts: accumulated(np.maximum, parts),
-    "Min": lambda *parts: accumulated(np.minimum, parts),
-    "Mod": lambda x, y, **_: np.fmod(x, y) if x.dtype.kind == "f" else np.mod(x, y),
-    "Mul": np.multiply,
+    "Less": _broadcast(np.less),
+    "Max": _broadcast(lambda *parts: accumulated(np.maximum, parts)),
+    "Min": _broadcast(lambda *parts: accumulated(np.minimum, parts)),
+    "Mod": _broadcast(lambda x, y, **_: np.fmod(x, y) if x.dtype.kind == "f" else np.mod(x, y)),
+    "Mul": _broadcast(np.multiply),
     "Neg": np.negative,
     "Not": np.logical_not,
-    "Or": np.logical_or,
-    "Pow": lambda x, y: np.power(x, y).astype(x.dtype),
+    "Or": _broadcast(np.logical_or),
+    "Pow": _broadcast(lambda x, y: np.power(x, y).astype(x.dtype)),
     "Range": _range,
     "Reciprocal": np.reciprocal,
     "ReduceMax": _reduced(np.max),
@@ -111,9 +131,9 @@ FOLDED: Mapping[str, Function] = {
     "Slice": _sliced,
     "Sqrt": np.sqrt,
     "Squeeze": lambda x, given=None: np.squeeze(x, None if given is None else tuple(int(a) for a in given)),
-    "Sub": np.subtract,
+    "Sub": _broadcast(np.subtract),
     "Tile": _repeated,
     "Transpose": lambda x, *, perm=None: np.transpose(x, perm),
     "Unsqueeze": _unsqueezed,
-    "Where": np.where,
+    "Where": _broadcast(np.where),
 }

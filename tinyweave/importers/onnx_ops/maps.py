@@ -200,7 +200,8 @@ def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
     slope = elementwise.constant(slope, "slope")
-    if slope.size not in (1, x.shape[1]):
+    along = [axis - slope.ndim for axis, extent in enumerate(slope.shape) if extent != 1]
+    if along not in ([], [1 - len(x.axes)]) or slope.size not in (1, x.shape[1]):
         raise Unsupported(f"its slopes of shape {list(slope.shape)} are not one per channel")
     return elementwise.prelu(b, x, slope.ravel())
 
@@ -299,6 +300,8 @@ def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps:
 
 def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
     extent, indices = x.shape[axis], elementwise.constant(indices, "indices")
+    if indices.size and not -extent <= indices.min() <= indices.max() < extent:
+        raise Unsupported(f"it takes a place that is none of {extent}")
     places = [int(place) % extent for place in indices.ravel()]
     if indices.ndim == 0:
         return axes.select(b, x, axis, places[0])

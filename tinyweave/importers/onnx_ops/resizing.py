@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...ops.resize import nearest
 from ..aten import spatial
 from ..aten.elementwise import constant
-from ..channels_last import Builder, Map, Unsupported
+from ..channels_last import MOST_ELEMENTS, Builder, Map, Unsupported
 from .maps import integers
 
 Array = NDArray[Any]
@@ -45,6 +45,8 @@ def resize(
     if rank != 4 or any(wanted.get(axis, x.shape[axis]) != x.shape[axis] for axis in (0, 1)):
         raise Unsupported("only the rows and columns of maps [1, c, h, w] are resized")
     size = [wanted.get(axis, x.shape[axis]) for axis in (2, 3)]
+    if not 0 < min(size) <= max(size) <= MOST_ELEMENTS:
+        raise Unsupported(f"it makes {size[0]:,} rows of {size[1]:,}")
     how = coordinate_transformation_mode
     if mode == "linear":
         if any(wanted[axis] != x.shape[axis] * factors[axis] for axis in wanted):
