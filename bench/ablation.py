@@ -32,9 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from bars import OF_BOTH, OURS, THEIRS, Block, svg
 from code_size import LEVELS, sizes
-from models import ROOT, TFLITE_MICRO, lcg_samples, number
+from models import ROOT, TFLITE_MICRO, lcg_samples, number, tflite_micro_arena
 from nets import appendix
-from tflite_micro_arena import arena_bytes
 
 from tinyweave import api, results
 from tinyweave.exporters.tflite import to_tflite
@@ -368,7 +367,7 @@ def their_row(name: str, path: Path, macs: int, python: str | None) -> str:
     here = name not in TFLITE_MICRO
     if here and not python:
         return "| TFLite Micro | | | | | | | | not measured |"
-    arena, instructions, code = (arena_bytes(path, python or ""), None, None) if here else TFLITE_MICRO[name]
+    arena, instructions, code = (tflite_micro_arena(path, python or ""), None, None) if here else TFLITE_MICRO[name]
     shown = f"{number(arena)}{' (64-bit)' * here}{', out of memory' * (arena > SRAM)}"
     cells = ("", "") if instructions is None else (number(instructions), f"{instructions / macs:.2f}")
     return f"| TFLite Micro | {' | '.join(cells)} | | {shown} | | {'' if code is None else number(code)} | | |"
