@@ -90,6 +90,19 @@ def test_crowds_and_difficult_boxes_are_marked(tmp_path: Path) -> None:
     assert made.preparation["anchors"] == [[20, 20]], "a crowd is no shape of a thing"
 
 
+def test_boxes_of_coco_without_height_or_width_are_left_out(tmp_path: Path) -> None:
+    def flat(record: dict[str, Any]) -> None:
+        record["annotations"] += [
+            {"id": 90 + side, "image_id": 3, "category_id": 7, "bbox": [1, 2, *((3, 0) if side else (0, 3))]} for side in (0, 1)
+        ]
+
+    with_flat, without = (
+        read_detection(coco(tmp_path / name, change), (40, 80), stride=8)
+        for name, change in (("a", flat), ("b", lambda record: None))
+    )
+    np.testing.assert_array_equal(with_flat.labels, without.labels)
+
+
 def test_an_image_without_a_box_is_one_without_an_annotation_is_left_out(tmp_path: Path) -> None:
     voc(tmp_path)
     image(tmp_path / "images" / "empty.png")
@@ -211,7 +224,7 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "infinite": (changed("annotations/3/bbox", [1, 2, 3, float("inf")]), "has a box with the coordinate 'inf'"),
     "huge": (changed("annotations/3/bbox", [1, 2, 3, 10**400]), "has a box with the coordinate '10000000000000000000'"),
     "huge image": (changed("images/3/height", 10**400), "says that an image has '10000000000000000000' rows or columns"),
-    "no thickness": (changed("annotations/3/bbox", [1, 2, 3, 0]), "3.png' has an empty box: cat, rows 2 to 2"),
+    "less than nothing": (changed("annotations/3/bbox", [1, 2, 3, -1]), "3.png' has an empty box: cat, rows 2 to 1"),
     "other image": (changed("annotations/3/image_id", 999), "has a box of the image 999, which it does not list"),
     "other class": (changed("annotations/3/category_id", 999), "is no COCO file: KeyError 999"),
     "list id": (changed("annotations/3/image_id", [1]), r"is no COCO file: ValueError an id is \[1\]"),

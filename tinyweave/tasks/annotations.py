@@ -183,6 +183,8 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
             if _key(entry["image_id"]) not in images:
                 raise CompileError(f"'{file}' has a box of the image {entry['image_id']}, which it does not list", MEND)
             left, top, width, height = (_coordinate(file, value) for value in entry["bbox"])
+            if 0 in (width, height):  # the published files have a few such boxes
+                continue
             flag = CROWD if entry.get("iscrowd") else COUNTED
             box = LabelledBox(labels[_key(entry["category_id"])], top, left, top + height, left + width, flag)
             boxes.setdefault(entry["image_id"], []).append(box)
