@@ -13,6 +13,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
 
+from cases.from_onnx import Case, Constants, floats, ints, model, one  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
@@ -24,40 +25,6 @@ from tinyweave.ir import CompileError, Graph  # noqa: E402
 from tinyweave.quantize.convert import quantised  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
-RNG = np.random.default_rng(0)
-Node = tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
-Constants = dict[str, Any]
-Case = tuple[list[Node], dict[str, Sequence[int | str]], Constants]
-
-
-def floats(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
-def model(case: Case, outputs: Sequence[str] = ("y",), opset: int = 18) -> bytes:
-    """The file of a few nodes (op, inputs, outputs, attributes) with float inputs and constants."""
-    nodes, inputs, constants = case
-    arrays = {name: np.asarray(value) for name, value in constants.items()}
-    graph = helper.make_graph(
-        [helper.make_node(op, given, made, **attributes) for op, given, made, attributes in nodes],
-        "case",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    return bytes(made.SerializeToString())
-
-
-def one(op: str, *shape: int, outputs: Sequence[str] = ("y",), given: Sequence[Any] = (), **attributes: Any) -> Case:
-    """An op on one map `x`, whose other inputs are constants; None for one left out."""
-    constants = {f"c{index}": value for index, value in enumerate(given) if value is not None}
-    names = ["x", *("" if value is None else f"c{index}" for index, value in enumerate(given))]
-    return [(op, names, outputs, attributes)], {"x": shape}, constants
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -207,11 +174,6 @@ def relu(*shape: Any, constants: Constants | None = None) -> Case:
     return [("Relu", ("x",), ("y",), {})], {"x": shape}, constants or {}
 
 
-def constants_first(op: str, constants: Constants) -> Case:
-    """An op on constants, and a sum of what it makes and a map."""
-    return [(op, list(constants), ("k",), {}), ("Add", ("x", "k"), ("y",), {})], {"x": (1, 4)}, constants
-
-
 REFUSED: dict[str, tuple[Any, str]] = {
     "text": (b"a text", "not a readable .onnx file"),
     "a cut file": (model(CASES["conv-1d"])[:-40], "not a readable .onnx file"),
@@ -229,54 +191,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a product of maps of other batches": (
         model(([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 3, 4, 4), "z": (1, 1, 4, 4)}, {})),
         "MatMul (in y): its maps [1, 3, 4, 4] and [1, 1, 4, 4] differ before their last two axes",
-    ),
-    "a huge constant": (
-        model(
-            ([("ConstantOfShape", ("n",), ("c",), {}), ("Add", ("x", "c"), ("y",), {})], {"x": (1, 4)}, {"n": ints(1 << 40)})
-        ),
-        "a constant of shape [1099511627776] takes more than 67,108,864 bytes",
-    ),
-    "a huge repetition": (
-        model(
-            (
-                [("Expand", ("c", "n"), ("e",), {}), ("Add", ("x", "e"), ("y",), {})],
-                {"x": (1, 4)},
-                {"c": floats(1), "n": ints(1 << 40)},
-            )
-        ),
-        "takes more than 67,108,864 bytes",
-    ),
-    "a huge sum of small constants": (
-        model(constants_first("Add", {"c": np.zeros((1 << 15, 1), np.float32), "d": np.zeros((1, 1 << 15), np.float32)})),
-        "Add (in k): a constant of shape [32768, 32768] takes more than 67,108,864 bytes",
-    ),
-    "a huge choice": (
-        model(constants_first("Gather", {"c": np.zeros((1, 1 << 16), np.float32), "d": np.zeros(1 << 12, np.int64)})),
-        "Gather (in k): a constant of shape [65536, 4096] takes more than 67,108,864 bytes",
-    ),
-    "many times the same": (
-        model(
-            (
-                [("Concat", ["c"] * 4000, ("k",), {"axis": 0}), ("Add", ("x", "k"), ("y",), {})],
-                {"x": (1, 4)},
-                {"c": floats(1 << 16)},
-            )
-        ),
-        "Concat (in k): a constant of shape [262144000] takes more than 67,108,864 bytes",
-    ),
-    "many large constants": (
-        model(
-            (
-                [*(("ConstantOfShape", ("n",), (f"c{i}",), {}) for i in range(50)), ("Add", ("x", "c0"), ("y",), {})],
-                {"x": (1, 4)},
-                {"n": ints(1 << 23)},
-            )
-        ),
-        "what is computed of constants takes more than 536,870,912 bytes",
-    ),
-    "a map of many rows": (
-        model(one("Resize", *CONV, given=[None, None, ints(1, 4, 1 << 30, 3)])),
-        "Resize (in y): it makes 1,073,741,824 rows of 3",
     ),
     "another number of channels": (
         model(one("Conv", *CONV, given=[floats(8, 1, 3, 3)])),

@@ -94,11 +94,9 @@ def graph_of(program: Exported, name: str) -> Graph:
 
 def _finished(graph: Graph) -> Graph:
     """Return a checked graph, of int8 where the program has scales."""
-    for op in graph.ops:
-        for tensor in graph.inputs_of(op):
-            if tensor is not None and tensor.data is not None and op.kind not in LIMITING:
-                if not np.isfinite(tensor.data).all():
-                    raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=tensor)
+    for tensor in (tensor for op in graph.ops if op.kind not in LIMITING for tensor in graph.inputs_of(op)):
+        if tensor is not None and tensor.data is not None and not np.isfinite(tensor.data).all():
+            raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=tensor)
     has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
     return with_given_scales(graph) if has_scales else ops.check(graph)
 

@@ -1,0 +1,44 @@
+"""ONNX files of a few nodes, with float inputs and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+RNG = np.random.default_rng(0)
+Node = tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
+Constants = dict[str, Any]
+Case = tuple[list[Node], dict[str, Sequence[int | str]], Constants]
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model(case: Case, outputs: Sequence[str] = ("y",), opset: int = 18) -> bytes:
+    """The file of a few nodes (op, inputs, outputs, attributes) with float inputs and constants."""
+    nodes, inputs, constants = case
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    graph = helper.make_graph(
+        [helper.make_node(op, given, made, **attributes) for op, given, made, attributes in nodes],
+        "case",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return bytes(made.SerializeToString())
+
+
+def one(op: str, *shape: int, outputs: Sequence[str] = ("y",), given: Sequence[Any] = (), **attributes: Any) -> Case:
+    """An op on one map `x`, whose other inputs are constants; None for one left out."""
+    constants = {f"c{index}": value for index, value in enumerate(given) if value is not None}
+    names = ["x", *("" if value is None else f"c{index}" for index, value in enumerate(given))]
+    return [(op, names, outputs, attributes)], {"x": shape}, constants
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)

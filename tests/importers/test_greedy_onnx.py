@@ -1,0 +1,78 @@
+"""ONNX files that ask for much: small ones whose constants would grow, or are many, end as one error before they are made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+
+from cases.from_onnx import Case, Constants, floats, ints, model, one
+
+from tinyweave.importers.onnx import from_onnx
+from tinyweave.ir import CompileError
+
+
+def constants_first(op: str, constants: Constants) -> Case:
+    """An op on constants, and a sum of what it makes and a map."""
+    return [(op, list(constants), ("k",), {}), ("Add", ("x", "k"), ("y",), {})], {"x": (1, 4)}, constants
+
+
+GREEDY: dict[str, tuple[bytes, str]] = {
+    "a huge constant": (
+        model(
+            ([("ConstantOfShape", ("n",), ("c",), {}), ("Add", ("x", "c"), ("y",), {})], {"x": (1, 4)}, {"n": ints(1 << 40)})
+        ),
+        "a constant of shape [1099511627776] takes more than 67,108,864 bytes",
+    ),
+    "a huge repetition": (
+        model(
+            (
+                [("Expand", ("c", "n"), ("e",), {}), ("Add", ("x", "e"), ("y",), {})],
+                {"x": (1, 4)},
+                {"c": floats(1), "n": ints(1 << 40)},
+            )
+        ),
+        "takes more than 67,108,864 bytes",
+    ),
+    "a huge sum of small constants": (
+        model(constants_first("Add", {"c": np.zeros((1 << 15, 1), np.float32), "d": np.zeros((1, 1 << 15), np.float32)})),
+        "Add (in k): a constant of shape [32768, 32768] takes more than 67,108,864 bytes",
+    ),
+    "a huge choice": (
+        model(constants_first("Gather", {"c": np.zeros((1, 1 << 16), np.float32), "d": np.zeros(1 << 12, np.int64)})),
+        "Gather (in k): a constant of shape [65536, 4096] takes more than 67,108,864 bytes",
+    ),
+    "many times the same": (
+        model(
+            (
+                [("Concat", ["c"] * 4000, ("k",), {"axis": 0}), ("Add", ("x", "k"), ("y",), {})],
+                {"x": (1, 4)},
+                {"c": floats(1 << 16)},
+            )
+        ),
+        "Concat (in k): a constant of shape [262144000] takes more than 67,108,864 bytes",
+    ),
+    "many large constants": (
+        model(
+            (
+                [*(("ConstantOfShape", ("n",), (f"c{i}",), {}) for i in range(50)), ("Add", ("x", "c0"), ("y",), {})],
+                {"x": (1, 4)},
+                {"n": ints(1 << 23)},
+            )
+        ),
+        "what is computed of constants takes more than 536,870,912 bytes",
+    ),
+    "a map of many rows": (
+        model(one("Resize", 1, 4, 9, 8, given=[None, None, ints(1, 4, 1 << 30, 3)])),
+        "Resize (in y): it makes 1,073,741,824 rows of 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_what_would_grow_is_refused_before_it_is_made(name: str) -> None:
+    data, message = GREEDY[name]
+    with pytest.raises(CompileError) as error:
+        from_onnx(data, name)
+    assert message in str(error.value) and "\n" not in str(error.value)
