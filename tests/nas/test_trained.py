@@ -10,6 +10,8 @@ import pytest
 
 from tinyweave import api
 from tinyweave.devices import find
+from tinyweave.ir import CompileError
+from tinyweave.nas.halving import load_data, save_data
 from tinyweave.nas.trained import companion, companion_bytes
 from tinyweave.simulate import emulated
 from tinyweave.tasks.dataset import Dataset
@@ -52,6 +54,19 @@ def test_the_ring_of_a_network_for_sound(device: str | None) -> None:
     for kind, numbers in re.findall(r"static const (\w+) \w+\[\w*\] = \{([^}]*)\}", tables):
         constants += of[kind] * len(re.findall(r"-?\d+", numbers))
     assert constants > 500 and constants + 500 < found["flash"] < constants + 5000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("data.json", "{"), ("data.json", "{}"), ("data.json", "[]"), ("labels.npy", "x")]
+)
+def test_a_damaged_run_is_said_in_a_line(name: str, content: str, tmp_path: Path) -> None:
+    data = Dataset("images", ("a", "b"), np.zeros((2, 8, 8, 3), np.int8), np.arange(2), np.zeros(2, np.uint8), {})
+    save_data(data, tmp_path)
+    np.testing.assert_array_equal(load_data(tmp_path).labels, data.labels)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(CompileError, match=r"holds no samples of a run: .*; run it again in another folder") as error:
+        load_data(tmp_path)
+    assert "\n" not in str(error.value)
 
 
 def test_what_needs_no_c_has_none() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir import CompileError
 from ..progress import Progress, silent
 from ..tasks.boxes import head_of
 from ..tasks.dataset import Dataset, sized
@@ -61,9 +62,14 @@ def save_data(data: Dataset, folder: Path) -> None:
 
 
 def load_data(folder: Path) -> Dataset:
-    about = json.loads((folder / "data.json").read_text())
-    values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("values", "labels", "parts"))
-    return Dataset(about["kind"], tuple(about["classes"]), values, np.array(labels), np.array(parts), about["preparation"])
+    """Read what `save_data` wrote; raise CompileError where that is damaged."""
+    try:
+        about = json.loads((folder / "data.json").read_text())
+        values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("values", "labels", "parts"))
+        return Dataset(about["kind"], tuple(about["classes"]), values, np.array(labels), np.array(parts), about["preparation"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = " ".join(f"{type(error).__name__} {error}".split())[:100]
+        raise CompileError(f"'{folder}' holds no samples of a run: {said}", "run it again in another folder") from error
 
 
 def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | None, end: str) -> float:
