@@ -36,6 +36,14 @@ def test_batches_of_growing_values_count_as_one() -> None:
     assert np.array_equal(joined.counts, counted(batches[1], batches[3]).counts)
 
 
+@pytest.mark.parametrize("factor", [1e-44, 1e-38, 1e-30, 1e30, 1e38])
+def test_values_near_the_ends_of_float32_are_counted(factor: float) -> None:
+    values = (RNG.uniform(-3, 3, 1000) * factor).astype(np.float32)
+    histogram = counted(values)
+    assert histogram.counts.sum() == 1000 and np.count_nonzero(histogram.counts) > (10 if factor < 1e-40 else 900)
+    assert min_max(histogram) == (values.min(), values.max())
+
+
 @pytest.mark.parametrize("values", [OUTLIERS, np.abs(OUTLIERS), RNG.uniform(-3, -1, 10_000).astype(np.float32)])
 def test_the_error_of_a_histogram_is_that_of_its_values(values: np.ndarray) -> None:
     histogram = counted(values)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from cases.floats import float_graph
 
-from tinyweave.ir import CompileError, Graph, Quant
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.quantize.ptq import as_int8, quantise
-from tinyweave.quantize.samples import open_samples
+from tinyweave.quantize.samples import FOLDERS, open_samples
 
 RNG = np.random.default_rng(5)
 
@@ -116,6 +116,16 @@ def test_labels_come_from_files_too(tmp_path: Path) -> None:
         assert open_samples(np.zeros((2, 5)), ROW, labels=labels).labels.tolist() == [3, 1]
 
 
+def test_an_input_may_have_the_name_that_labels_have(tmp_path: Path) -> None:
+    tensors = {name: Tensor(name, (1, 5), "float32") for name in "xyz"}
+    graph = Graph("g", tensors, (Op("add_0", "add", ("x", "y"), ("z",), {"activation": "none"}),), ("x", "y"), ("z",))
+    values = RNG.normal(size=(2, 3, 1, 5)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", x=values[0], y=values[1])
+    samples = open_samples(tmp_path / "a.npz", graph)
+    assert samples.labels is None
+    assert all(np.array_equal(samples.batch(range(3))[name], array) for name, array in zip("xy", values, strict=True))
+
+
 @pytest.mark.parametrize(
     "given, options, message",
     [
@@ -137,6 +147,12 @@ def test_labels_come_from_files_too(tmp_path: Path) -> None:
         (np.zeros((2, 5)), {"labels": [1]}, "there are 2 samples and 1 labels"),
         (np.zeros((2, 5)), {"labels": [0.5, 1.0]}, "labels are float64"),
         (np.zeros((2, 5)), {"labels": "text.txt"}, "text.txt' holds no labels"),
+        (np.zeros((2, 5)), {"scale": (0.0,)}, "a factor of the samples is 0"),
+        (np.zeros((2, 5)), {"scale": (float("nan"),)}, "a factor or an offset of the samples is nan"),
+        (np.zeros((2, 5)), {"offset": (float("inf"),)}, "a factor or an offset of the samples is inf"),
+        (np.zeros((2, 5)), {"labels": FOLDERS}, "the samples are in no folders"),
+        ("row.npy", {"labels": FOLDERS}, "the samples are in no folders"),
+        ("one", {"labels": FOLDERS}, "all samples of '.*one' lie in one folder"),
         (np.zeros((2, 5)), {"scale": (1.0, 2.0)}, "2 factors and 1 offsets do not fit 5 channels"),
     ],
 )
@@ -150,7 +166,10 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, given: Any, options: dict[str
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "two.npz", a=np.zeros((1, 5)), b=np.zeros((1, 5)))
     given = tmp_path / given if isinstance(given, str) else given
-    if isinstance(options.get("labels"), str):
+    (tmp_path / "one").mkdir()
+    for path in ("one/a.npy", "one/b.npy", "row.npy"):
+        np.save(tmp_path / path, np.zeros(5))
+    if isinstance(options.get("labels"), str) and options["labels"] != FOLDERS:
         options = {"labels": tmp_path / options["labels"]}
     with pytest.raises(CompileError, match=message) as error:
         open_samples(given, ROW, **options).read(0)

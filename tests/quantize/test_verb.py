@@ -225,6 +225,19 @@ def test_the_same_call_writes_the_same_file(model: Path) -> None:
     assert first == second
 
 
+def test_labels_that_are_no_classes_are_refused(model: Path) -> None:
+    few = IMAGES[:4]
+    for wrong in (-1, 5):
+        with pytest.raises(tw.CompileError, match=rf"the label {wrong} is no class of the network; it has 5: .* from 0 to 4"):
+            tw.quantize(model, few, scale=1 / 255, labels=[0, 1, wrong, 3], method="minmax")
+
+
+def test_at_least_one_sample_chooses_ranges(model: Path) -> None:
+    for count in (0, -1):
+        with pytest.raises(tw.CompileError, match=f"{count} samples choose no ranges"):
+            tw.quantize(model, IMAGES[:4], scale=1 / 255, count=count)
+
+
 @pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy", "compare"])
 def test_other_verbs_say_how_a_float_model_becomes_int8(capsys: Any, model: Path, tmp_path: Path, verb: str) -> None:
     folder = ("-o", tmp_path / "c") if verb in ("compile", "deploy") else ()

@@ -26,6 +26,7 @@ from .rules import RULES, Groups, groups, is_number, least_scales
 Array = NDArray[Any]
 FINEST = 2.0**-6  # scale of an output over that of what is computed: finer says nothing, and arithmetic has its limits
 MOST_CELL_BITS = 6  # before the point of an LSTM's cell state
+LEAST_POWER = 1e-100  # of a signal: squares of the least float32 are above it
 SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
 ALIKE = 0.001  # candidates whose scales differ by less are one; 1 % may be a few dB, where a range ends exactly at a clip
 TRIED = 32  # samples that a candidate is tried on, at most
@@ -170,7 +171,7 @@ def noise(reference: Mapping[str, Array], changed: Mapping[str, Array], names: t
     total = 0.0
     for name in names:
         power = float((reference[name].astype(np.float64) ** 2).sum())
-        total += float(((reference[name].astype(np.float64) - changed[name]) ** 2).sum()) / max(power, 1e-30)
+        total += float(((reference[name].astype(np.float64) - changed[name]) ** 2).sum()) / max(power, LEAST_POWER)
     return total
 
 

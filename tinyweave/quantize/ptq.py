@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Quant, Tensor
 from ..progress import Progress, silent
-from .calibrate import Calibration, calibrate, decibel, evenly, noise, picked, signals
+from .calibrate import LEAST_POWER, Calibration, calibrate, decibel, evenly, noise, picked, signals
 from .convert import dequantised, quantised, to_int8
 from .evaluate import chunks, outputs
 from .improve import corrected, equalised
@@ -83,7 +83,10 @@ def quantise(
     where it gains and the limits still hold. limits: for which layers may have 4-bit weights and int16 maps, see
     `precision.mixed`; `flash` returns the bytes that a graph needs.
     """
+    if count < 1:
+        raise CompileError(f"{count} samples choose no ranges", "use at least one; a hundred or two are usual")
     real, given = prepare(graph), samples.own_steps()
+    _check_labels(real, samples)
     used = tuple(map(int, evenly(count, len(samples))))
     inputs = samples.batch(used)
     best, gains = _calibrated(real, inputs, method, progress, given), dict[str, float]()
@@ -163,6 +166,7 @@ def sqnr(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> float:
 
 def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = silent) -> Fidelity:
     """Compare an int8 graph with the float one, tensor names the same, on all samples."""
+    _check_labels(real, samples)
     names = (*signals(real), real.outputs[0])
     power, lost = np.zeros(len(names) - 1), np.zeros(len(names) - 1)
     classes: list[tuple[Array, Array]] = []
@@ -178,7 +182,7 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
             result = small.tensors[real.outputs[0]]
             classes.append((classes_of(real, expected[-1]), classes_of(real, as_real(result, computed[-1]))))
         progress("comparing with the float model", part.stop, len(samples))
-    sqnr = decibel(float((lost / np.maximum(power, 1e-30)).sum()))
+    sqnr = decibel(float((lost / np.maximum(power, LEAST_POWER)).sum()))
     if not classes:
         return Fidelity(len(samples), sqnr, None, None)
     before, after = (np.concatenate(column) for column in zip(*classes, strict=True))
@@ -219,6 +223,17 @@ def has_classes(graph: Graph) -> bool:
     if out.elements == 1:
         return graph.ops[graph.producer[out.name]].kind == "logistic"
     return all(graph.tensors[name].elements != out.elements for name in graph.inputs)
+
+
+def _check_labels(graph: Graph, samples: Samples) -> None:
+    """Raise CompileError where a label is no class of the network."""
+    if samples.labels is None or not len(samples.labels) or not has_classes(graph):
+        return
+    count = max(graph.tensors[graph.outputs[0]].elements, 2)
+    least, most = int(min(samples.labels)), int(max(samples.labels))
+    if least < 0 or most >= count:
+        wrong = least if least < 0 else most
+        raise CompileError(f"the label {wrong} is no class of the network", f"it has {count}: give numbers from 0 to {count - 1}")
 
 
 def classes_of(graph: Graph, scores: Array) -> Array:

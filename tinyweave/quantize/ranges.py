@@ -17,6 +17,7 @@ from .convert import affine, interval
 
 BINS = 1 << 14  # over [-limit, limit]: at least 4,096 of them hold values, 16 or more to a step of int8
 COARSE = 1 << 11  # for entropy, to which a bin without values says something
+FLOAT32_BINS = (1e-30, 1e30)  # limits between which float32 can say in which bin a value lies
 PERCENTILE = 99.99
 FACTORS = np.geomspace(1.0, 0.01, 57)  # of the least and the greatest value, where a range is searched for
 CLOSE = np.linspace(0.92, 1.08, 17)  # of a range that is nearly the best
@@ -44,6 +45,8 @@ class Histogram:
         if self.limit == 0.0:  # nothing but zeros so far
             self.counts[BINS // 2] += values.size
             return
+        if not FLOAT32_BINS[0] < self.limit < FLOAT32_BINS[1]:
+            values = values.astype(np.float64)
         places = ((values.ravel() + self.limit) * (BINS / 2 / self.limit)).astype(np.int64)
         self.counts += np.bincount(np.minimum(places, BINS - 1), minlength=BINS)
 

@@ -21,7 +21,8 @@ from ..media import ARRAYS, IMAGES, MAX_ARRAYS, MAX_SAMPLE, MEND, RECORDINGS, Ar
 MAX_FILES = 1 << 20
 WHOLE = 1e-4  # how far from a whole number an offset in steps may be, which came from decimals
 SOURCES = {**dict.fromkeys(IMAGES, "images"), **dict.fromkeys(RECORDINGS, "waveforms")}
-LABELS = "y"  # the array of an .npz that holds them
+LABELS = "y"  # the array of an .npz that holds them, if no input has that name
+FOLDERS = "folders"  # in place of labels: the folders in which the samples lie
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,9 @@ def open_samples(
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
     found = _values_of(labels)
+    if isinstance(labels, str) and labels == FOLDERS and not (isinstance(given, (str, Path)) and Path(given).is_dir()):
+        raise CompileError("the samples are in no folders that could be their classes", "give labels as a file, or as numbers")
+    _check_factors(scale, offset)
     if isinstance(given, (str, Path)):
         path = Path(given)
         if path.is_dir():
@@ -159,8 +163,10 @@ def open_samples(
                 raise CompileError(f"'{path}' holds several kinds of samples: {', '.join(sorted(kinds))}", "give one kind")
             (source,) = kinds
             _check_source(source, tensors, scale)
-            if isinstance(labels, str) and labels == "folders":
+            if isinstance(labels, str) and labels == FOLDERS:
                 classes = sorted({file.parent.name for file in sources})
+                if len(classes) < 2:
+                    raise CompileError(f"all samples of '{path}' lie in one folder", "put those of each class in a folder of its own")
                 found = np.array([classes.index(file.parent.name) for file in sources])
             listed: Sequence[Any] = sources
         else:
@@ -174,6 +180,15 @@ def open_samples(
         raise CompileError(f"there are {len(listed)} samples and {len(found)} labels", "give a label per sample")
     preprocessing = Preprocessing(source, tuple(scale or (1.0,)), tuple(offset))
     return Samples(tensors, listed, preprocessing, found)
+
+
+def _check_factors(scale: Sequence[float] | None, offset: Sequence[float]) -> None:
+    """Raise CompileError for factors that are 0, and for what is no number."""
+    for number in (*(scale or ()), *offset):
+        if not np.isfinite(number):
+            raise CompileError(f"a factor or an offset of the samples is {number}", "give finite numbers")
+    if scale and not all(scale):
+        raise CompileError("a factor of the samples is 0, which leaves nothing of them", "give 1/255 or the like")
 
 
 def _check_source(source: str, tensors: Sequence[Tensor], scale: Sequence[float] | None) -> None:
@@ -221,7 +236,7 @@ def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]
     if path.suffix.lower() not in ARRAYS and path.is_file():
         raise CompileError(f"'{path}' holds no samples", what_to_do)
     arrays = read_arrays(path, MAX_ARRAYS, what_to_do)
-    labels = arrays.pop(LABELS, None)
+    labels = None if LABELS in {t.name for t in tensors} else arrays.pop(LABELS, None)
     if {t.name for t in tensors} <= set(arrays):
         columns = [arrays[t.name] for t in tensors]
     else:
@@ -264,7 +279,7 @@ def _arrays(given: Any, tensors: Sequence[Tensor]) -> list[list[Array]]:
 
 
 def _values_of(labels: Any) -> Array | None:
-    if labels is None or (isinstance(labels, str) and labels == "folders"):
+    if labels is None or (isinstance(labels, str) and labels == FOLDERS):
         return None
     if isinstance(labels, (str, Path)):
         path = Path(labels)
