@@ -233,7 +233,9 @@ def _check_labels(graph: Graph, samples: Samples) -> None:
     least, most = int(min(samples.labels)), int(max(samples.labels))
     if least < 0 or most >= count:
         wrong = least if least < 0 else most
-        raise CompileError(f"the label {wrong} is no class of the network", f"it has {count}: give numbers from 0 to {count - 1}")
+        raise CompileError(
+            f"the label {wrong} is no class of the network", f"it has {count}: give numbers from 0 to {count - 1}"
+        )
 
 
 def classes_of(graph: Graph, scores: Array) -> Array:

@@ -166,7 +166,9 @@ def open_samples(
             if isinstance(labels, str) and labels == FOLDERS:
                 classes = sorted({file.parent.name for file in sources})
                 if len(classes) < 2:
-                    raise CompileError(f"all samples of '{path}' lie in one folder", "put those of each class in a folder of its own")
+                    raise CompileError(
+                        f"all samples of '{path}' lie in one folder", "put those of each class in a folder of its own"
+                    )
                 found = np.array([classes.index(file.parent.name) for file in sources])
             listed: Sequence[Any] = sources
         else:
