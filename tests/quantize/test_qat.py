@@ -176,3 +176,35 @@ def test_tuning_is_adam_with_a_cosine_on_batches_drawn_once(is_softmax: bool, la
         optimizer.step()
     for (name, mine), theirs in zip(one.named_parameters(), two.parameters(), strict=True):
         assert torch.allclose(mine, theirs, rtol=1e-4, atol=1e-6), name
+
+
+def tunable(outputs: int, last: str) -> tuple[qat.Trainable, np.ndarray, np.ndarray]:
+    """A dense layer and an activation to train, samples, and what the samples shall give."""
+    rng = np.random.default_rng(0)
+    tensors = [fixed("w", rng.normal(size=(outputs, 6))), fixed("b", rng.normal(size=outputs))]
+    graph = float_graph(tensors, [("fully_connected", ("x", "w", "b"), DENSE), (last, ("t0",), {})], x=(1, 6))
+    x = rng.normal(size=(40, 1, 6)).astype(np.float32)
+    module = qat.Trainable(graph, calibrate(graph, {"x": x}, "minmax"), {})
+    return module, x, np.full((40, 1, outputs), 0.5, np.float32)
+
+
+def test_one_probability_is_tuned_to_labels() -> None:
+    module, x, aim = tunable(1, "logistic")
+    labels = np.asarray(x[:, 0, 0] > 0, np.int64)
+
+    def right() -> float:
+        with torch.no_grad():
+            return float(np.mean((module(torch.from_numpy(x)).numpy().ravel() > 0.5) == labels))
+
+    before = right()
+    qat.tune(module, x, aim, labels, epochs=20, rate=0.05)
+    assert right() > before + 0.1
+
+
+@pytest.mark.parametrize(
+    ("label", "rate", "words"), [(3, 0.1, "a label is no class"), (-1, 0.1, "from 0 to 2"), (0, math.nan, "nan is no rate")]
+)
+def test_what_cannot_be_tuned_is_told(label: int, rate: float, words: str) -> None:
+    module, x, aim = tunable(3, "relu")
+    with pytest.raises(CompileError, match=words):
+        qat.tune(module, x, aim, np.full(40, label), epochs=1, rate=rate)

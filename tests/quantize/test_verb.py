@@ -18,11 +18,11 @@ from tinyweave import api
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
-from tinyweave.ir import Graph
+from tinyweave.ir import Graph, Tensor
 from tinyweave.quantize import ptq
 from tinyweave.quantize.convert import dequantised
 from tinyweave.quantize.evaluate import outputs
-from tinyweave.quantize.ptq import as_int8, classes_of
+from tinyweave.quantize.ptq import as_int8, classes_of, has_classes
 
 
 def classifier(seed: int = 0) -> Graph:
@@ -230,6 +230,10 @@ def test_labels_that_are_no_classes_are_refused(model: Path) -> None:
     for wrong in (-1, 5):
         with pytest.raises(tw.CompileError, match=rf"the label {wrong} is no class of the network; it has 5: .* from 0 to 4"):
             tw.quantize(model, few, scale=1 / 255, labels=[0, 1, wrong, 3], method="minmax")
+
+
+def test_a_network_that_gives_its_only_number_again_is_no_classifier() -> None:
+    assert not has_classes(Graph("same", {"x": Tensor("x", (1, 1), "float32")}, (), ("x",), ("x",)))
 
 
 def test_at_least_one_sample_chooses_ranges(model: Path) -> None:

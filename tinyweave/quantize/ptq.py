@@ -221,7 +221,7 @@ def has_classes(graph: Graph) -> bool:
     if len(graph.outputs) != 1 or out.shape[-1:] != (out.elements,):
         return False
     if out.elements == 1:
-        return graph.ops[graph.producer[out.name]].kind == "logistic"
+        return out.name in graph.producer and graph.ops[graph.producer[out.name]].kind == "logistic"
     return all(graph.tensors[name].elements != out.elements for name in graph.inputs)
 
 

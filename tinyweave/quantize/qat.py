@@ -8,6 +8,7 @@ of 4-bit weights are learned (Esser et al., Learned Step Size Quantization, 2020
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -240,11 +241,16 @@ def tune(
 ) -> None:
     """Train a module of one input and one output to give what is wanted: what a larger network gave, say. The seed is fixed.
 
-    inputs: [samples, *shape]. wanted: [samples, *output]. labels: classes, which are half of the aim then.
+    inputs: [samples, *shape]. wanted: [samples, *output]. labels: classes, which are half of the aim then; of one probability
+    0 or 1.
     """
+    if not 0 <= rate < math.inf:
+        raise CompileError(f"{rate} is no rate of a training", "give a small number, as 1e-4")
     draws = torch.Generator().manual_seed(0)
     x, aim = torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(wanted)).flatten(1)
     classes = None if labels is None else torch.from_numpy(labels)
+    if labels is not None and not 0 <= labels.min() <= labels.max() < max(aim.shape[1], 2):
+        raise CompileError("a label is no class of the network", f"give numbers from 0 to {max(aim.shape[1], 2) - 1}")
     last = module.graph.ops[module.graph.producer[module.graph.outputs[0]]]
     optimizer = torch.optim.Adam(module.parameters(), rate)
     steps = epochs * -(-len(x) // BATCH)
@@ -271,7 +277,11 @@ def _loss(given: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: boo
         soft = -(aim * logs).sum(dim=1).mean()
         return soft if classes is None else (soft + functional.nll_loss(logs, classes)) / 2
     soft = ((given - aim) ** 2).mean() / (aim**2).mean().clamp_min(1e-12)
-    return soft if classes is None else (soft + functional.cross_entropy(given, classes)) / 2
+    if classes is None:
+        return soft
+    if given.shape[1] == 1:
+        return (soft + functional.binary_cross_entropy(given[:, 0].clamp(1e-3, 1 - 1e-3), classes.to(given.dtype))) / 2
+    return (soft + functional.cross_entropy(given, classes)) / 2
 
 
 def trained(module: Trainable) -> tuple[Graph, Graph, Calibration]:
