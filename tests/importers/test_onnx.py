@@ -204,6 +204,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         model(one("Reshape", 1, 6, given=[ints(1, 3)])),
         "its shape [1, 3] has not as many elements as the map [1, 6]",
     ),
+    "an unknown padding": (
+        model(one("Conv", *CONV, given=[floats(6, 4, 4, 3)], auto_pad="SAME")),
+        "Conv (in y): its padding 'SAME' is unknown",
+    ),
     "a place outside": (model(one("Gather", 1, 6, given=[np.array(9)], axis=1)), "it takes a place that is none of 6"),
     "slopes by column": (model(one("PRelu", 1, 5, 7, 5, given=[floats(5)])), "its slopes of shape [5] are not one per channel"),
     "a division by 0": (model(one("Div", 1, 4, given=[np.float32(0)])), "it divides by 0"),

@@ -39,6 +39,8 @@ def _padding(
 ) -> list[tuple[int, int]]:
     """Return (before, after) per spatial axis."""
     rank = len(kernel)
+    if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
+        raise Unsupported(f"its padding '{auto_pad}' is unknown")
     if auto_pad == "NOTSET":
         pads = pads or [0] * (2 * rank)
         return list(zip(pads[:rank], pads[rank:], strict=True))
