@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import wave
 import zipfile
+import zlib
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -89,12 +90,15 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
     raw = read_file(path, limit, what_to_do)
     try:
         if path.suffix.lower() == ".npz":
-            with zipfile.ZipFile(BytesIO(raw)) as members:
-                unpacked = sum(member.file_size for member in members.infolist())
+            with zipfile.ZipFile(BytesIO(raw)) as archive:
+                members = archive.infolist()
+            if {member.compress_type for member in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise ValueError("it is packed in another way than NumPy packs")
+            unpacked = sum(member.file_size for member in members)
             if unpacked > MAX_ARRAYS:
                 raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {MAX_ARRAYS:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
+            with np.load(BytesIO(raw), allow_pickle=False) as arrays:
+                return {key: arrays[key] for key in arrays.files}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
-    except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
         raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error

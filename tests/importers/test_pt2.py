@@ -275,6 +275,15 @@ def test_what_is_no_archive_is_told(file: bytes) -> None:
     assert "unpacks to more than" in refusal(out.getvalue())
 
 
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_that_torch_does_not_write_is_refused(file: bytes, packing: int) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(out, "w", packing) as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry))
+    assert "packed in another way than torch packs" in refusal(out.getvalue())
+
+
 def test_a_damaged_file_is_read_or_refused(file: bytes) -> None:
     """Values anywhere in the graph are exchanged for others of it, or for absurd ones; bytes of the archive are flipped."""
     rng = random.Random(17)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import wave
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,22 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, given: Any, options: dict[str
     with pytest.raises(CompileError, match=message) as error:
         open_samples(given, ROW, **options).read(0)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_archive_is_one_line(tmp_path: Path, packing: int) -> None:
+    values, path = io.BytesIO(), tmp_path / "a.npz"
+    np.save(values, RNG.normal(size=(20, 1, 5)))
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        archive.writestr("x.npy", values.getvalue())
+    whole = path.read_bytes()
+    for place in range(40, len(whole) - 100, 7):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x55
+        path.write_bytes(damaged)
+        with pytest.raises(CompileError, match=r"a.npz' is not a NumPy file") as error:
+            open_samples(path, ROW)
+        assert "\n" not in str(error.value)
 
 
 def test_images_and_recordings_for_other_inputs_are_refused(tmp_path: Path) -> None:

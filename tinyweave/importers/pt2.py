@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from math import prod
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
@@ -50,6 +50,8 @@ def _exported(data: bytes) -> Exported:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
             raise CompileError(f"the .pt2 file unpacks to more than {MAX_FILE:,} bytes", "no microcontroller has room for it")
+        if {entry.compress_type for entry in parts.values()} - {ZIP_STORED, ZIP_DEFLATED}:
+            raise CompileError("the .pt2 file is packed in another way than torch packs", AGAIN)
         models = [part for part in parts if part.startswith("models/") and part.endswith(".json")]
         if "serialized_exported_program.json" in {entry.filename for entry in parts.values()}:
             raise CompileError("the .pt2 file is of an old torch and holds its weights as a pickle", AGAIN)
