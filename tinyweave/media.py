@@ -62,10 +62,16 @@ def _read(
         with Image.open(BytesIO(raw)) as image:
             own = image.height, image.width
             rows, columns = size(own)
-            seen = image.convert("L" if channels == 1 else "RGB").resize((columns, rows), Image.Resampling.BILINEAR)
+            shown = Image.fromarray(_high_bytes(np.asarray(image))) if image.mode.startswith("I") else image
+            seen = shown.convert("L" if channels == 1 else "RGB").resize((columns, rows), Image.Resampling.BILINEAR)
             return np.asarray(seen).reshape(rows, columns, channels), own
     except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError, EOFError) as error:
         raise CompileError(f"'{path}' cannot be read as an image: {error}", MEND) from error
+
+
+def _high_bytes(values: Array) -> NDArray[np.uint8]:
+    """Return an image of 16 bits as one of 8; as Pillow converts it, all from 255 on would be white."""
+    return np.asarray(np.clip(values.astype(np.int64) >> 8, 0, 255), np.uint8)
 
 
 def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
@@ -78,8 +84,9 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
         if kind is None:
             raise ValueError("it has values of 24 bits")
         values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
-    except (wave.Error, ValueError, EOFError, OSError) as error:
-        raise CompileError(f"'{path}' cannot be read as a wav file: {error}", MEND) from error
+    except (wave.Error, ValueError, EOFError, OSError, RuntimeError, OverflowError) as error:
+        why = str(error) or "it is cut short or damaged"
+        raise CompileError(f"'{path}' cannot be read as a wav file: {why}", MEND) from error
     if kind is np.uint8:
         values = values - 128
     return rate, values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)

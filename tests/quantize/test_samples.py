@@ -100,6 +100,27 @@ def test_images_are_resized_and_labelled_by_their_folders(tmp_path: Path) -> Non
         samples.read(0)
 
 
+def test_images_of_16_bits_have_their_high_bytes(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install 'tinyweave[images]')")
+    image.fromarray(np.full((4, 6), 0x5A17, np.uint16)).save(tmp_path / "a.png")
+    assert (open_samples(tmp_path, IMAGE, (1.0,)).read(0)[0] == 0x5A).all()
+
+
+def test_damaged_recordings_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    write_wav(path, np.arange(100, dtype=np.int16))
+    whole, refused = path.read_bytes(), 0
+    for place in range(44):
+        for value in (0, 1, 0x7F, 0xFF):
+            path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+            try:
+                open_samples(tmp_path, WAVE).read(0)
+            except CompileError as error:
+                assert "cannot be read as a wav file: " in str(error) and "file: ;" not in str(error)
+                refused += 1
+    assert refused > 40
+
+
 @pytest.mark.parametrize("width, kind, zero", [(1, np.uint8, 128), (2, np.int16, 0), (4, np.int32, 0)])
 def test_recordings_lie_between_minus_one_and_one(tmp_path: Path, width: int, kind: Any, zero: int) -> None:
     half = 1 << (8 * width - 2)
