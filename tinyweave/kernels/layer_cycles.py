@@ -20,7 +20,7 @@ from .table import BY_NAME, DSP, MVE, RV32M
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
 # of code, measured on emulated cores with the caches of real boards, see bench/flash_reads.py
-LOOP_BYTES = 256  # a cache of fewer has no loop of a kernel whole
+LOOP_BYTES = 256  # a cache of fewer has no loop of a kernel whole, unless the kernel says how long its loop is
 BYTES_PER_CYCLE = 2
 SMALL_CACHE = 1024  # holds about one kernel
 RUN_BYTES = 800  # that a call of a kernel has to fetch anew, and so does each pass of a fast one through its weights
@@ -45,10 +45,10 @@ class FlashReads(NamedTuple):
         times = passes if count > self.cache else int(alone)
         return times * count / self.line * self.waits
 
-    def of_code(self, cycles: float, runs: int) -> float:
+    def of_code(self, cycles: float, runs: int, loop: int = 0) -> float:
         """Return cycles that a call waits for code: one that takes `cycles` otherwise and `runs` through as much code as a
-        small cache holds."""
-        if self.code_cache < LOOP_BYTES:
+        small cache holds. loop: bytes of its inner loop, if these are more than usual."""
+        if self.code_cache < max(LOOP_BYTES, loop):
             return cycles * BYTES_PER_CYCLE / self.code_line * self.waits
         return runs * RUN_BYTES / self.code_line * self.waits if self.code_cache <= SMALL_CACHE else 0.0
 
@@ -69,7 +69,7 @@ def layer_cycles(
     cycles = sum(a * b for a, b in zip(constants, counted, strict=True))
     if reads is None:
         return cycles
-    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1)
+    code = reads.of_code(cycles, 1 + passes if row.stream is not None else 1, row.loop_bytes)
     return cycles + code + reads.of_constants(row.flash(graph, op), passes, alone=part is None)
 
 

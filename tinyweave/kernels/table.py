@@ -63,16 +63,16 @@ class Variant:
 
     kinds: the op kinds that it runs. params: the C type of its parameters, its own name where it has none. types: the types of
     the input that it works on and of the output. isa: the instruction set that it needs, "" = what all cores have; "m7" = DSP,
-    in an order that only pays on a core that starts two instructions at once, a Cortex-M7. has_part:
-    whether there is a form of it for a range of the output, from and to parts of maps; has_rows: one that takes the rows of its
-    input as they come. applies: whether it runs this op, kind and types apart. scratch: bytes of working memory for one call.
-    distance: per input the bytes by which the output's start must lie below its own when both overlap (the writes trail the
-    reads by it); an input without one must not overlap. flash: bytes of constants that it keeps for this op. stream: the words
-    that stand for the weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what
-    its cycles depend on; timed_as: the kernel whose constants count for it, "" = it has its own. computes_in_float: also
-    between whole numbers. flash_heavy: it keeps many more constants than others do and is not always faster, so that it is
-    taken only where that is asked for. lean: it needs no scratch, which another of the core's kernels does that is faster on
-    whole maps; it is taken only where that is asked for.
+    in an order that only pays on a core that starts two instructions at once, a Cortex-M7. has_part: whether there is a form of
+    it for a range of the output, from and to parts of maps; has_rows: one that takes the rows of its input as they come.
+    applies: whether it runs this op, kind and types apart. scratch: bytes of working memory for one call. distance: per input
+    the bytes by which the output's start must lie below its own when both overlap (the writes trail the reads by it); an input
+    without one must not overlap. flash: bytes of constants that it keeps for this op. stream: the words that stand for the
+    weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what its cycles depend
+    on; loop_bytes: of the code of its inner loop, where a small cache may not hold that; timed_as: the kernel whose constants
+    count for it, "" = it has its own. computes_in_float: also between whole numbers. flash_heavy: it keeps many more constants
+    than others do and is not always faster, so that it is taken only where that is asked for. lean: it needs no scratch, which
+    another of the core's kernels does that is faster on whole maps; it is taken only where that is asked for.
     """
 
     name: str
@@ -89,6 +89,7 @@ class Variant:
     stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None
     weights: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda weights: weights
     features: Callable[[Graph, Op], Features] = cycle_features.plain
+    loop_bytes: int = 0
     timed_as: str = ""
     computes_in_float: bool = False
     flash_heavy: bool = False
@@ -349,6 +350,7 @@ VARIANTS: tuple[Variant, ...] = (
             flash=taps_dsp.flash,
             stream=taps_dsp.words,
             features=cycle_features.outputs,
+            loop_bytes=taps_dsp.LOOP_BYTES[size],
             lean=True,
         )
         for isa in DSP_FORMS

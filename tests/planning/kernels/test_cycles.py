@@ -58,6 +58,8 @@ def test_a_cache_that_is_too_small_waits_for_each_line_again():
     assert reads.of_code(1e6, 3) == 3 * RUN_BYTES / 8 * 5
     assert reads._replace(code_cache=2048).of_code(1e6, 3) == 0
     assert reads._replace(code_cache=64).of_code(1e6, 3) == 1e6 * BYTES_PER_CYCLE / 8 * 5
+    assert reads.of_code(1e6, 3, 1600) == 1e6 * BYTES_PER_CYCLE / 8 * 5, "its loop does not fit"
+    assert reads._replace(code_cache=2048).of_code(1e6, 3, 1600) == 0
 
 
 def test_a_kernel_waits_for_its_weights_as_often_as_it_reads_them(model: results.Model):
