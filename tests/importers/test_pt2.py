@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
@@ -156,6 +157,43 @@ def test_views_of_constants_are_computed() -> None:
     example = torch.randn(1, 5, 4)
     module = Constants()
     assert diff(from_pt2(saved(module, example), "net"), from_module(module, example, "net")) == []
+
+
+CONSTANT_ONLY: dict[str, Any] = {
+    "transposed": lambda m, x: x @ m.w.T,
+    "normed": lambda m, x: x * (m.g**2 + 1e-3).rsqrt() + m.g.abs(),
+    "reduced": lambda m, x: x * m.w.mean(0).mean() - m.g.sum(0, keepdim=True),
+    "joined": lambda m, x: x + torch.cat([m.g[:2], m.g[2:]]) * torch.stack([m.g, m.g])[1],
+    "counted": lambda m, x: x + torch.arange(4.0) - torch.arange(1, 5) / 2,
+    "bounded": lambda m, x: x * torch.sigmoid(m.g) + torch.tanh(m.g) * torch.relu(m.g),
+}
+
+
+class Of(nn.Module):
+    """A module of a function and two parameters."""
+
+    def __init__(self, function: Any):
+        super().__init__()
+        self.function, self.w, self.g = function, nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(4))
+
+    def forward(self, x: Any) -> Any:
+        return self.function(self, x)
+
+
+@pytest.mark.parametrize("module", [*map(Of, CONSTANT_ONLY.values()), "norm"], ids=[*CONSTANT_ONLY, "weight_norm"])
+def test_what_depends_on_constants_only_is_computed(module: Any) -> None:
+    module = nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)) if module == "norm" else module
+    example = torch.randn(1, 4)
+    ours, theirs = from_pt2(saved(module, example), "net"), from_module(module, example, "net")
+    assert [op.kind for op in ours.ops] == [op.kind for op in theirs.ops]
+    for mine, other in zip(ours.ops, theirs.ops, strict=True):
+        for a, b in zip(ours.inputs_of(mine), theirs.inputs_of(other), strict=True):
+            assert a and b and (a.data is None or np.allclose(a.data, b.data, rtol=1e-5, atol=1e-6))
+
+
+def test_an_op_on_constants_that_is_not_supported_is_named() -> None:
+    module = Of(lambda m, x: x * torch.softmax(m.g, 0))
+    assert "softmax (in softmax): what it reads is constant" in refusal(saved(module, torch.randn(1, 4)))
 
 
 class Whole(nn.Module):

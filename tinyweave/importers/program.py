@@ -129,12 +129,7 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
             if node.op.endswith("_"):
                 _overwrite(node, values, roots, [n for n, read in last_read.items() if read > position])
         except (Unsupported, *ILL_FORMED) as error:
-            why = (
-                str(error)
-                if isinstance(error, Unsupported)
-                else f"its arguments are of a form that is not known here ({error})"
-            )
-            problems.append(Refused(node.op, node.where or node.name, why))
+            problems.append(Refused(node.op, node.where or node.name, _why(error, _leaves((args, kwargs)))))
             values[node.name] = Unknown()
         check_computed(computed)
     names = []
@@ -146,6 +141,15 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
         except Unsupported as error:
             problems.append(Refused("output", ref.name, str(error)))
     return None if problems else b.graph(name, list(program.inputs), names)
+
+
+def _why(error: Exception, arguments: Sequence[Any]) -> str:
+    """Return why an op is refused, by what it raised."""
+    if isinstance(error, Unsupported):
+        return str(error)
+    if isinstance(error, AttributeError) and not any(isinstance(value, Map) for value in arguments):
+        return "what it reads is constant, and it is not among the ops on constants that are supported here"
+    return f"its arguments are of a form that is not known here ({error})"
 
 
 def new_bytes(made: Any, read: Sequence[np.ndarray]) -> int:

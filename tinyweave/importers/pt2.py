@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
-from math import prod
+from math import ceil, prod
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
@@ -243,9 +243,14 @@ def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
     return np.full(size, value, np.float32)
 
 
+BROADCAST = ("add", "div", "mul", "pow", "sub")
 # what may be computed of constants alone, and how
 CONSTANT: dict[str, Callable[..., Any]] = {
+    "_weight_norm": lambda v, g, dim=0: _normed(v, g, dim),
+    "abs": np.abs,
     "add": lambda x, y, alpha=1: x + alpha * y,
+    "arange": lambda *limits, **_: _counted(*limits),
+    "cat": lambda parts, dim=0: _joined(np.concatenate, parts, dim),
     "clone": lambda x, **_: x,
     "detach": lambda x: x,
     "detach_": lambda x: x,
@@ -255,22 +260,53 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "flatten": lambda x, start=0, end=-1: _flattened(x, start % x.ndim, end % x.ndim),
     "full": lambda size, value, **_: _filled(size, value),
     "lift_fresh_copy": lambda x: x,
+    "mean": lambda x, dim=None, keepdim=False, **_: x.mean(_axes(dim), keepdims=keepdim),
     "mul": lambda x, y: x * y,
     "neg": lambda x: -x,
+    "numpy_T": lambda x: x.T,
     "ones": lambda size, **_: _filled(size, 1.0),
     "permute": lambda x, dims: x.transpose(dims),
+    "pow": lambda x, y: x**y,
+    "relu": lambda x: np.maximum(x, 0),
     "reshape": lambda x, shape: x.reshape(shape),
+    "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": lambda x, dim, index: x.take(index, dim),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "slice": lambda x, dim=0, start=None, end=None, step=1: x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)],
     "sqrt": np.sqrt,
     "squeeze": lambda x, dim=None: _squeezed(x, range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim),
+    "stack": lambda parts, dim=0: _joined(np.stack, parts, dim),
     "sub": lambda x, y, alpha=1: x - alpha * y,
+    "sum": lambda x, dim=None, keepdim=False, **_: x.sum(_axes(dim), keepdims=keepdim),
     "t": lambda x: x.T,
+    "tanh": np.tanh,
     "transpose": lambda x, one, two: x.swapaxes(one, two),
     "unsqueeze": np.expand_dims,
     "view": lambda x, shape: x.reshape(shape),
     "zeros": lambda size, **_: _filled(size),
 }
+
+
+def _axes(dim: Any) -> tuple[int, ...] | None:
+    """Return the axes of a reduction; None for all."""
+    return (dim,) if isinstance(dim, int) else tuple(dim) if dim else None
+
+
+def _counted(first: float, end: float | None = None, step: float = 1) -> np.ndarray:
+    start, stop = (0, first) if end is None else (first, end)
+    _check_size([max(0, ceil((stop - start) / step))])
+    return np.arange(start, stop, step)
+
+
+def _joined(join: Callable[..., Any], parts: list[np.ndarray], dim: int) -> np.ndarray:
+    _check_size([sum(part.size for part in parts)])
+    return np.asarray(join(parts, axis=dim))
+
+
+def _normed(v: np.ndarray, g: np.ndarray, dim: int) -> np.ndarray:
+    """Return weights whose length along the other axes is g."""
+    others = tuple(axis for axis in range(v.ndim) if axis != dim)
+    return np.asarray(v * (g / np.sqrt((v.astype(np.float64) ** 2).sum(others, keepdims=True))))
 
 
 def _expanded(x: np.ndarray, size: list[int]) -> np.ndarray:
@@ -287,10 +323,15 @@ def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
 
 
 def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    args = [constants[value.name] if isinstance(value, Ref) else value for value in node.args]
+    def known(value: Any) -> Any:
+        return (
+            constants[value.name] if isinstance(value, Ref) else list(map(known, value)) if isinstance(value, list) else value
+        )
+
+    args = [known(value) for value in node.args]
     kwargs = {key: constants[value.name] if isinstance(value, Ref) else value for key, value in node.kwargs.items()}
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
-    _check_size(list(np.broadcast_shapes(*shapes)) if node.op in ("add", "sub", "mul", "div") else [])
+    _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
     with np.errstate(all="ignore"):
         value = np.asarray(CONSTANT[node.op](*args, **kwargs), np.float32)
     if not np.isfinite(value).all():
