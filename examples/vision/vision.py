@@ -32,14 +32,16 @@ MAX_NET = 1 << 20  # bytes of a network's .json
 PICTURE, ANSWERS = "boxes.png", "answers.svg"
 ANSWERED = 200  # images of the test part that a classifier is asked, if --images does not ask for more
 COLOURS = ("#ff5030", "#30c060", "#3090ff", "#ffb000", "#c050ff", "#00c8c8")
+LEGEND = 20  # rows of the picture's legend
 ACROSS, ZOOM = 4, 2  # images of a row of the picture; pixels of the picture for one of an image
 
 
 def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray], classes: tuple[str, ...]) -> Image.Image:
     """Return images [n, rows, columns, channels] beside each other, with the boxes [m, 6] of each: label, edges, and the score
-    of found ones."""
+    of found ones, in percent where it fits the box; below them which colour is which class."""
     count, rows, columns, channels = values.shape
-    sheet = Image.new("RGB", (ACROSS * columns * ZOOM, -(-count // ACROSS) * rows * ZOOM))
+    below = -(-count // ACROSS) * rows * ZOOM
+    sheet = Image.new("RGB", (ACROSS * columns * ZOOM, below + LEGEND))
     for index, sample in enumerate(values):
         pixels = (sample.astype(np.int16) + 128).astype(np.uint8)
         tile = Image.fromarray(np.repeat(pixels, 3 // channels, axis=2)).resize((columns * ZOOM, rows * ZOOM))
@@ -48,9 +50,17 @@ def picture(values: NDArray[np.int8], found: list[NDArray], true: list[NDArray],
             draw.rectangle(corners(box), outline="white")
         for box in found[index]:
             colour = COLOURS[int(box[0]) % len(COLOURS)]
+            left, top, right, _ = corners(box)
             draw.rectangle(corners(box), outline=colour, width=2)
-            draw.text((corners(box)[0] + 3, corners(box)[1] + 1), f"{classes[int(box[0])]} {100 * box[5]:.0f} %", fill=colour)
+            if draw.textlength(score := f"{100 * box[5]:.0f}") < right - left - 4:
+                draw.text((left + 3, top + 1), score, fill=colour)
         sheet.paste(tile, (index % ACROSS * columns * ZOOM, index // ACROSS * rows * ZOOM))
+    draw, x = ImageDraw.Draw(sheet), 4.0
+    legend = [(name, COLOURS[label % len(COLOURS)]) for label, name in enumerate(classes)]
+    for text, colour in [("true boxes", "white"), *legend]:
+        draw.rectangle((x, below + 5, x + 9, below + 14), outline=colour, width=2)
+        draw.text((x + 14, below + 4), text, fill=colour)
+        x += draw.textlength(text) + 28
     return sheet
 
 
