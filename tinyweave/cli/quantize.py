@@ -28,7 +28,7 @@ def sample_options(
             metavar="X", help="Factor of the samples' values, as 1/255, or one per channel, as 0.02,0.02,0.02; images need it."
         ),
     ] = None,
-    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then, likewise.")] = "0",
+    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then: one number, or one per channel.")] = "0",
     labels: Annotated[
         str | None,
         typer.Option(
@@ -82,14 +82,14 @@ def quantize(
     ] = False,
     flash: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Give layers weights of 4 bits until the network fits, those that lose least."),
+        typer.Option(metavar="SIZE", help="Give layers weights of 4 bits, those that lose least first, until it fits."),
     ] = None,
     min_sqnr: Annotated[
         float | None,
         typer.Option(metavar="DB", help="Keep so much signal to noise: the fewest bytes by 4-bit weights, or int16 maps."),
     ] = None,
     max_accuracy_drop: Annotated[
-        float | None, typer.Option(metavar="POINTS", help="Lose at most so much accuracy, likewise; needs --labels.")
+        float | None, typer.Option(metavar="POINTS", help="Lose at most so many points of accuracy, likewise; needs --labels.")
     ] = None,
     as_json: Json = False,
 ) -> int:
