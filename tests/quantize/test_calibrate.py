@@ -13,10 +13,11 @@ from cases.sweeps import rest_in_sweeps
 from tinyweave import ops
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.ops import SPECS
-from tinyweave.quantize.calibrate import calibrate, collect, noise, signals, through
+from tinyweave.quantize.calibrate import TRIED, calibrate, collect, evenly, noise, signals, through
 from tinyweave.quantize.convert import dequantised, quantised, to_int8
 from tinyweave.quantize.evaluate import evaluate, outputs
 from tinyweave.quantize.prepare import prepare
+from tinyweave.quantize.ptq import sqnr
 from tinyweave.quantize.ranges import METHODS
 from tinyweave.quantize.rules import RULES
 
@@ -186,6 +187,20 @@ def test_auto_is_no_worse_than_one_method_for_all_tensors(seeds: range) -> None:
         graph = random_network(seed)
         inputs = samples(graph, 24)
         assert together(graph, inputs, "auto") <= 1.04 * min(together(graph, inputs, method) for method in METHODS), seed
+
+
+def test_auto_tries_a_sample_far_above_the_others() -> None:
+    """It is not among those that candidates are tried on anyway; a range without it would lose most of the signal."""
+    graph = prepare(convolution(layers=2))
+    inputs = samples(graph, 48)
+    (outside,) = np.setdiff1d(np.arange(48), evenly(TRIED, 48))[:1]
+    inputs["x"][outside, ..., 0] *= np.geomspace(1, 40, 64).reshape(8, 8)
+    lost = {}
+    for method in ("auto", "minmax"):
+        calibration = calibrate(graph, inputs, method)
+        small = to_int8(graph, calibration.groups, calibration.quants)
+        lost[method] = -sqnr(graph, small, inputs)
+    assert lost["auto"] < lost["minmax"] + 3
 
 
 def test_noise_is_measured_before_a_softmax() -> None:

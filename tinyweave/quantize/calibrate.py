@@ -30,6 +30,7 @@ LEAST_POWER = 1e-100  # of a signal: squares of the least float32 are above it
 SATURATING = ("softmax", "logistic", "log_softmax", "tanh")
 ALIKE = 0.001  # candidates whose scales differ by less are one; 1 % may be a few dB, where a range ends exactly at a clip
 TRIED = 32  # samples that a candidate is tried on, at most
+FAR_ABOVE = 1.2  # times the greatest magnitude of those: what a sample must reach to be tried on as well
 MOST_WORK = 4e10  # multiply-accumulates that the trials of all candidates may take together, about
 
 
@@ -205,10 +206,26 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
     """Return some of the samples, evenly spread: as many as so many runs can work on in moderate time and memory."""
+    chosen = _places(graph, inputs, runs, most)
+    return {name: array[chosen] for name, array in inputs.items()}
+
+
+def _places(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> Array:
     largest = sum(t.elements for t in graph.tensors.values() if t.data is None)
     count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, (1 << 27) // largest)))
-    chosen = evenly(count, len(next(iter(inputs.values()))))
-    return {name: array[chosen] for name, array in inputs.items()}
+    return evenly(count, len(next(iter(inputs.values()))))
+
+
+def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array]:
+    """Return the chosen samples, and for each input the one of greatest magnitude where that is far above theirs: a range that
+    suits the others may clip it."""
+    more = set[int]()
+    for array in inputs.values():
+        magnitudes = np.abs(array.reshape(len(array), -1)).max(axis=1, initial=0)
+        if magnitudes.max() > FAR_ABOVE * magnitudes[chosen].max():
+            more.add(int(magnitudes.argmax()))
+    places = np.array(sorted({*map(int, chosen), *more}))
+    return {name: array[places] for name, array in inputs.items()}
 
 
 def evenly(count: int, total: int) -> Array:
@@ -236,7 +253,8 @@ def _tried(
     what another would have hidden.
     """
     trials = sum(len({*choices.values()}) for choices in candidates.values())
-    values = evaluate(graph, picked(graph, inputs, trials / 2 + len(METHODS)), keep=True)
+    chosen = _places(graph, inputs, trials / 2 + len(METHODS))
+    values = evaluate(graph, _with_largest(inputs, chosen), keep=True)
     names, members, best, done = signals(graph), found.members(), dict[str, tuple[str, Quant]](), 0
     for group, choices in candidates.items():
         tied = {name for name in members[group] if name in values}
