@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..channels_last import Builder, Map, Unsupported, alike, arranged, placed
+from ..channels_last import Builder, Map, Unsupported, alike, arranged, extents, flat, placed
 from ..steps import STEPS, real
 
 Array = NDArray[Any]
@@ -45,6 +45,8 @@ def binary(kind: str) -> Callable[..., Map]:
         order = arranged(x, y)
         dims = [[m.axes[axis] for axis in order] for m in (x, y)]
         axes = tuple(one or two for one, two in zip(x.axes, y.axes, strict=True))
+        if len({*flat(axes)}) < len(flat(axes)):  # of an outer sum of a map and itself: rows and columns are not the same
+            axes = tuple(b.fresh(extent) for extent in extents(axes))
         return b.map(kind, [b.tensor(m, d) for m, d in zip((x, y), dims, strict=True)], axes, [axes[a] for a in order], attrs)
 
     return apply
