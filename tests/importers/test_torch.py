@@ -108,8 +108,11 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "gelu": (nn.GELU(), (1, 3, 9, 7)),
     "gelu-tanh": (nn.GELU("tanh"), (1, 3, 9, 7)),
     "sigmoid": (nn.Sigmoid(), (1, 5)),
-    "outer-sum-turned": of(
-        lambda m, x: m.linear((x.unsqueeze(2) + 2 * x.unsqueeze(1)).transpose(1, 2).flatten(1)), 1, 5, linear=nn.Linear(25, 3)
+    "outer-sum-read-both-ways": of(
+        lambda m, x: (m.linear((y := x.unsqueeze(2) + 2 * x.unsqueeze(1)).flatten(1)), m.linear(y.transpose(1, 2).flatten(1))),
+        1,
+        5,
+        linear=nn.Linear(25, 3),
     ),
     "linear-without-batch": of(lambda m, x: m.linear(x.flatten()), 1, 7, linear=nn.Linear(7, 5)),
     "constant-in-parts": of(lambda m, x: x * m.linear.bias.chunk(2)[1], 1, 5, linear=nn.Linear(3, 10)),
