@@ -76,3 +76,11 @@ def test_ranges_lie_within_the_values_and_degenerate_ones_do_not_fail(method: st
 def test_entropy_leaves_lonely_outliers_out() -> None:
     low, high = METHODS["entropy"](counted(OUTLIERS))
     assert high < 100 and low < 0
+
+
+@pytest.mark.parametrize("count", [20, 100, 1000])
+def test_entropy_of_few_values_holds_nearly_all_of_them(count: int) -> None:
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal(size=count).astype(np.float32)
+        low, high = METHODS["entropy"](counted(values))
+        assert np.mean((values < 1.01 * low) | (values > 1.01 * high)) <= 0.02

@@ -19,6 +19,7 @@ BINS = 1 << 14  # over [-limit, limit]: at least 4,096 of them hold values, 16 o
 COARSE = 1 << 11  # for entropy, to which a bin without values says something
 FLOAT32_BINS = (1e-30, 1e30)  # limits between which float32 can say in which bin a value lies
 PERCENTILE = 99.99
+MOST_OUTSIDE = 0.01  # of all values, for entropy: of few values any two bins tell as much as they would in a range of two
 FACTORS = np.geomspace(1.0, 0.01, 57)  # of the least and the greatest value, where a range is searched for
 CLOSE = np.linspace(0.92, 1.08, 17)  # of a range that is nearly the best
 Range = tuple[float, float]
@@ -114,7 +115,8 @@ def least_error(histogram: Histogram) -> Range:
 def entropy(histogram: Histogram) -> Range:
     """Return the range whose 256 levels tell least else than the values do: least Kullback-Leibler divergence.
 
-    What lies outside counts as the outermost level; within a level the mass is spread over the bins that hold values.
+    What lies outside, at most `MOST_OUTSIDE`, counts as the outermost level; within a level the mass is spread over the bins
+    that hold values.
     """
     centres, counts = histogram.occupied(COARSE)
     if len(centres) < 2:
@@ -126,7 +128,7 @@ def entropy(histogram: Histogram) -> Range:
         levels = np.rint(np.clip(centres, low, high) / quant.scale[0]).astype(np.int64)
         levels -= levels.min()
         inside = (centres >= low - quant.scale[0] / 2) & (centres <= high + quant.scale[0] / 2)
-        if inside.sum() < 2:
+        if inside.sum() < 2 or counts[~inside].sum() > MOST_OUTSIDE * counts.sum():
             return np.inf
         first, last = np.flatnonzero(inside)[[0, -1]]
         p = np.where(inside, counts, 0.0)
