@@ -86,6 +86,7 @@ CASES: dict[str, Case] = {
     "sum": one("ReduceSum", *CONV, given=[ints(-1)]),
     "greatest": one("ReduceMax", *CONV, given=[ints(1)]),
     "least": one("ReduceMin", *CONV),
+    "concat-of-a-constant": ([("Concat", ("c", "x"), ("y",), {"axis": 1})], {"x": CONV}, {"c": floats(1, 2, 9, 8)}),
     "split": one("Split", *CONV, given=[ints(1, 3)], axis=1, outputs=("y", "z")),
     "split-by-count": one("Split", *CONV, axis=2, num_outputs=2, outputs=("y", "z")),
     "slice": one("Slice", *CONV, given=[ints(1, -5), ints(2**63 - 1, -1), ints(1, 3), ints(1, 2)]),

@@ -114,6 +114,18 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         5,
         linear=nn.Linear(25, 3),
     ),
+    "class-token": of(
+        lambda m, x: torch.cat([m.token.expand(1, 2, -1), m.conv(x).flatten(2).transpose(1, 2)], 1),
+        1,
+        3,
+        8,
+        8,
+        conv=nn.Conv2d(3, 6, 4, 4),
+        token=nn.Parameter(torch.arange(6.0).view(1, 1, 6)),
+    ),
+    "constant-rows": of(
+        lambda m, x: torch.cat([m.conv(x), torch.arange(24.0).view(1, 4, 2, 3)], 2), 1, 3, 5, 3, conv=nn.Conv2d(3, 4, 1)
+    ),
     "linear-without-batch": of(lambda m, x: m.linear(x.flatten()), 1, 7, linear=nn.Linear(7, 5)),
     "constant-in-parts": of(lambda m, x: x * m.linear.bias.chunk(2)[1], 1, 5, linear=nn.Linear(3, 10)),
     "constant-in-place": of(lambda m, x: torch.zeros(1, 5).add_(m.linear(x)) * 2, 1, 7, linear=nn.Linear(7, 5)),

@@ -82,13 +82,20 @@ def reduce(kind: str) -> Callable[..., Map]:
 mean = reduce("mean")
 
 
-def concatenation(b: Builder, maps: Sequence[Map], dim: int = 0) -> Map:
-    if not all(isinstance(x, Map) for x in maps):
-        raise Unsupported("one of its parts is constant")
+def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
+    """Return maps, and constants between them such as a class token, one behind the other."""
+    maps = [x for x in parts if isinstance(x, Map)]
     dim %= len(maps[0].axes)
     order = arranged(*maps)
-    names = [b.tensor(x, [x.axes[axis] for axis in order]) for x in maps]
-    axes = _replaced(maps[0].axes, dim, b.fresh(sum(x.shape[dim] for x in maps)))
+    shape = maps[0].shape
+    for x in parts:
+        if len(x.shape) != len(shape) or any(x.shape[a] != extent for a, extent in enumerate(shape) if a != dim):
+            raise Unsupported(f"its part of shape {list(x.shape)} does not fit to {list(shape)}")
+    names = [
+        b.tensor(x, [x.axes[axis] for axis in order]) if isinstance(x, Map) else b.constant(x.transpose(order), "part")
+        for x in parts
+    ]
+    axes = _replaced(maps[0].axes, dim, b.fresh(sum(x.shape[dim] for x in parts)))
     at = order.index(dim)
     return b.map("concatenation", names, axes, [axes[a] for a in order], {"axis": at, "activation": "none"})
 
