@@ -169,6 +169,16 @@ def test_what_bisection_leaves_is_tried_layer_by_layer(change: float, monkeypatc
     assert constants(done.graph) < constants(quantised.__wrapped__(5, limits).graph)
 
 
+def test_weights_of_which_4_bits_save_no_byte_stay_int8() -> None:
+    """Each row of them takes whole bytes."""
+    tensors = [fixed("w0", np.ones((1, 1))), fixed("b0", np.zeros(1)), fixed("w1", np.ones((3, 1))), fixed("b1", np.zeros(3))]
+    steps = [("fully_connected", ("x", "w0", "b0"), DENSE), ("fully_connected", ("t0", "w1", "b1"), DENSE)]
+    graph = float_graph(tensors, steps, x=(1, 1))
+    samples = open_samples(np.linspace(-1, 1, 12, dtype=np.float32).reshape(12, 1, 1), graph)
+    done = quantise(graph, samples, method="minmax", limits=PrecisionLimits(sqnr_db=1.0))
+    assert int4_in(done.graph) == set() and done.precision is not None and done.precision.saved == 0
+
+
 def test_a_drop_of_accuracy_is_kept() -> None:
     graph, samples = network(1)
     plain = quantise(graph, samples, method="minmax")

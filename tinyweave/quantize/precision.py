@@ -112,10 +112,10 @@ class _Search:
         if op.kind not in TAKE_INT4_WEIGHTS or rule.weights is None or len(self.real.consumers[op.inputs[1] or ""]) > 1:
             return False
         try:
-            to_int8(self.real, self.found, self.quants, weights={op.name: INT4})
+            narrow = to_int8(self.real, self.found, self.quants, weights={op.name: INT4})
         except CompileError:
             return False
-        return True
+        return _weights(narrow)[op.name] < _weights(self.small)[op.name]
 
     def graph(self, narrow: Names, wide: Names) -> Graph:
         """Return the graph with 4-bit weights in some ops and int16 activations in others."""
