@@ -178,6 +178,7 @@ def relu(*shape: Any, constants: Constants | None = None) -> Case:
 REFUSED: dict[str, tuple[Any, str]] = {
     "text": (b"a text", "not a readable .onnx file"),
     "a cut file": (model(CASES["conv-1d"])[:-40], "not a readable .onnx file"),
+    "nothing": (b"", "the .onnx file holds no model; it may be empty or damaged"),
     "an old opset": (model(relu(1, 4), opset=12), f"opset 12; opset {OLDEST_OPSET} and later"),
     "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of a size that is 'height'"),
     "a batch": (model(relu(2, 3, 8, 8)), "tensor 'x': has a batch of 2; export it with a batch of 1"),

@@ -93,6 +93,8 @@ def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
     """Return the main graph as an Exported whose values have the names that the file gives them."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", opsets.get("ai.onnx", 0))
+    if not opsets:
+        raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
     if opset < OLDEST_OPSET:
         raise CompileError(
             f"the file is of opset {opset}",
