@@ -33,10 +33,11 @@ static inline halves transform(const int16_t *in, int32_t step, int32_t more)
 /* No block of an encoder comes near these ends; within them no sum of a row overflows. */
 static inline int16_t of_column(int32_t sum)
 {
-    sum >>= COLUMN_BITS;
-#ifdef __ARM_FEATURE_SAT
-    return (int16_t)__ssat(sum, VALUE_BITS);
+#if TW_HAS_SAT
+    __asm__("ssat %0, %2, %1, asr %3" : "=r"(sum) : "r"(sum), "I"(VALUE_BITS), "I"(COLUMN_BITS));
+    return (int16_t)sum;
 #else
+    sum >>= COLUMN_BITS;
     return (int16_t)(sum < LEAST ? LEAST : sum > MOST ? MOST : sum);
 #endif
 }
@@ -53,7 +54,15 @@ static inline void write_column(halves sums, int16_t *lines)
     lines[56] = of_column(sums.even[0] - sums.odd[0]);
 }
 
-static inline uint8_t of_row(int32_t sum) { return tw_clipped(sum >> ROW_BITS); }
+static inline uint8_t of_row(int32_t sum)
+{
+#if TW_HAS_SAT
+    __asm__("usat %0, #8, %1, asr %2" : "=r"(sum) : "r"(sum), "I"(ROW_BITS));
+    return (uint8_t)sum;
+#else
+    return tw_clipped(sum >> ROW_BITS);
+#endif
+}
 
 static inline void write_row(halves sums, uint8_t *pixels)
 {

@@ -4,8 +4,10 @@
 
 #include <stdint.h>
 
-#ifdef __ARM_FEATURE_SAT
-#include <arm_acle.h>
+#if defined(__ARM_FEATURE_SAT) && defined(__GNUC__) && defined(__thumb__)
+#define TW_HAS_SAT 1
+#else
+#define TW_HAS_SAT 0
 #endif
 
 /* What a pixel's colours add to its Y. */
@@ -13,8 +15,9 @@ typedef struct { int32_t red, green, blue; } tw_colour;
 
 static inline uint8_t tw_clipped(int32_t value)
 {
-#ifdef __ARM_FEATURE_SAT
-    return (uint8_t)__usat(value, 8);
+#if TW_HAS_SAT
+    __asm__("usat %0, #8, %1" : "=r"(value) : "r"(value));
+    return (uint8_t)value;
 #else
     return (uint8_t)((uint32_t)value <= 255u ? value : value < 0 ? 0 : 255);
 #endif
