@@ -110,7 +110,14 @@ QDQ: dict[str, list[Op]] = {
         ("GlobalAveragePool", ["d"], "e", {}), *pair("e", "y", "ys", "yz"),
     ],
 }  # fmt: skip
-SCALES |= {"zero": f32(0), "six": f32(6)}
+QDQ["norm-of-quantised-factors"] = [
+    *pair("x", "a"),
+    ("DequantizeLinear", ["factor", "ms", "mz"], "f.real", {}),
+    ("BatchNormalization", ["a", "f.real", "shift", "middle", "spread"], "c", {}),
+    *pair("c", "y", "ys", "yz"),
+]
+SCALES |= {"zero": f32(0), "six": f32(6), "factor": RNG.integers(60, 120, C).astype(np.int8)}
+SCALES |= {name: RNG.uniform(0.5, 1, C).astype(np.float32) for name in ("shift", "middle", "spread")}
 X, W, Y = ["xs", "xz"], ["w", "ws", "wz"], ["ys", "yz"]
 QOPERATOR: dict[str, list[Op]] = {
     "conv": [("QLinearConv", ["x", *X, *W, *Y, "b"], "y", CONV)],
@@ -302,6 +309,26 @@ def test_a_missing_scale_behind_a_constant_holds_what_is_possible() -> None:
         assert quant is not None
         least, most = ((step - quant.zero_point[0]) * quant.scale[0] for step in (-128, 127))
         assert (least, most) == pytest.approx((low, high), abs=quant.scale[0]), (kind, first)
+
+
+def test_an_lstm_in_a_quantised_model_is_refused_by_name() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 16, C), "r": (1, 16, C)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "xs", "xz"], ["a"]),
+        helper.make_node("LSTM", ["a", "w", "r"], ["y"], hidden_size=C),
+    ]
+    constants = [numpy_helper.from_array(np.asarray(SCALES[name]), name) for name in ("xs", "xz")]
+    constants += [numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name) for name, shape in shapes.items()]
+    edges = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", (3, 1, C)), ("y", None))]
+    made = helper.make_model(
+        helper.make_graph(nodes, "lstm", edges[:1], edges[1:], constants),
+        opset_imports=[helper.make_opsetid("", 19)],
+        ir_version=8,
+    )
+    with pytest.raises(CompileError, match=r"lstm.*: keeps a state for which the file has no scale; give the float model"):
+        from_onnx(made.SerializeToString(), "lstm")
 
 
 def test_a_hard_sigmoid_that_was_left_in_float_gets_what_it_needs() -> None:

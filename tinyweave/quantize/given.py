@@ -56,6 +56,9 @@ def with_given_scales(graph: Graph) -> Graph:
     integer = {t.name: t for t in graph.tensors.values() if t.data is not None and t.quant is not None}
     graph = each_op(real_weights(graph), pool_to_mean)
     check_rules(graph)
+    for op in graph.ops:
+        if RULES[op.kind].recurrent:
+            raise CompileError("keeps a state for which the file has no scale", "give the float model and quantise that", op=op)
     given = {t.name: t.quant for t in graph.tensors.values() if t.quant is not None and is_number(t)}
     graph = replace(graph, tensors={name: replace(t, quant=None) for name, t in graph.tensors.items()})
     check(verify(graph))

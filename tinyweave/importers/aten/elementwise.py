@@ -131,8 +131,9 @@ def batch_norm(
     """A product and a sum per channel, which `fold` puts into the convolution before them."""
     if training or mean is None or var is None:
         raise Unsupported("it takes mean and variance of each batch; call eval() first, with running statistics")
+    mean, var = constant(mean, "mean"), constant(var, "variance").astype(np.float64)
     one = np.ones(len(mean))
-    scale = (one if weight is None else weight).astype(np.float64) / np.sqrt(constant(var, "variance").astype(np.float64) + eps)
-    offset = (0 * one if bias is None else bias) - mean * scale
+    scale = (one if weight is None else constant(weight, "weight")).astype(np.float64) / np.sqrt(var + eps)
+    offset = (0 * one if bias is None else constant(bias, "bias")) - mean * scale
     shape = (-1, *(1,) * (len(x.axes) - 2))
     return binary("add")(b, binary("mul")(b, x, scale.reshape(shape)), offset.reshape(shape))
