@@ -116,6 +116,14 @@ QDQ["norm-of-quantised-factors"] = [
     ("BatchNormalization", ["a", "f.real", "shift", "middle", "spread"], "c", {}),
     *pair("c", "y", "ys", "yz"),
 ]
+for unsigned, zero, value in ((False, "xz", "step"), (True, "ux", "ustep"), (False, "xz", "rounded")):
+    QDQ[f"pad-of-{'un' * unsigned}signed-integers-by-{value}"] = [
+        ("QuantizeLinear", ["fill", "xs", zero], "rounded", {}),
+        ("QuantizeLinear", ["x", "xs", zero], "q", {}),
+        ("Pad", ["q", "around", value], "p", {}),
+        ("DequantizeLinear", ["p", "xs", zero], "y", {}),
+    ]
+SCALES |= {"around": np.array([0, 0, 1, 2, 0, 0, 1, 0]), "step": np.int8(40), "ustep": np.uint8(168), "fill": f32(2.0)}
 SCALES |= {"zero": f32(0), "six": f32(6), "factor": RNG.integers(60, 120, C).astype(np.int8)}
 SCALES |= {name: RNG.uniform(0.5, 1, C).astype(np.float32) for name in ("shift", "middle", "spread")}
 X, W, Y = ["xs", "xz"], ["w", "ws", "wz"], ["ys", "yz"]

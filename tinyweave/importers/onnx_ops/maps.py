@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .. import aten
 from ..aten import axes, elementwise, norms, spatial
 from ..channels_last import Builder, Map, Unread, Unsupported, viewed
-from ..steps import real
+from ..steps import SHIFT, real
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
@@ -319,8 +319,19 @@ def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, 
     for index, axis in enumerate(chosen):
         by_axis[axis] = (amounts[index], amounts[index + len(amounts) // 2])
     backwards = [amount for pair in by_axis[::-1] for amount in pair]
-    filled = 0.0 if value is None else float(elementwise.constant(value, "value").ravel()[0])
+    filled = 0.0 if value is None else _filling(b, x, elementwise.constant(value, "value").ravel()[0])
     return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
+
+
+def _filling(b: Builder, x: Map, value: Any) -> float:
+    """Return what a map is filled with, which is a step of its scale where it is a map of integers."""
+    if value.dtype not in (np.int8, np.uint8):
+        return float(value)
+    quant = b.tensors[x.tensor].quant
+    if quant is None:
+        raise Unsupported("it pads with integers a map whose scale is not known there")
+    step = int(value) - (SHIFT if value.dtype == np.uint8 else 0)
+    return float((step - quant.zero_point[0]) * quant.scale[0])
 
 
 # views

@@ -36,7 +36,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
     numbers = [elementwise.constant(number, what) for number, what in ((scale, "scale"), (zero, "zero point"))]
     each = [n if n.size == 1 else n.reshape([-1 if a == axis % x.ndim else 1 for a in range(x.ndim)]) for n in numbers]
     limits = np.iinfo(dtype)
-    return np.clip(np.rint(real(x) / each[0].astype(np.float32)) + each[1], limits.min, limits.max).astype(dtype)
+    return np.asarray(np.clip(np.rint(real(x) / each[0].astype(np.float32)) + each[1], limits.min, limits.max), dtype)
 
 
 UINT8, INT8 = 2, 3  # in TensorProto.DataType
