@@ -136,7 +136,7 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
 
     assert vision.draw(open_trained(Path("found")), "stm32f746", 0.01, 5).tolist() == [True] * 5
     with Image.open(Path("found") / vision.PICTURE) as sheet:
-        assert sheet.size == (4 * 2 * SIZE, 2 * 2 * SIZE) and {(255, 255, 255), (255, 80, 48)} <= {
+        assert sheet.size == (4 * 2 * SIZE, 2 * 2 * SIZE + vision.LEGEND) and {(255, 255, 255), (255, 80, 48)} <= {
             tuple(pixel) for pixel in np.asarray(sheet).reshape(-1, 3).tolist()
         }
 

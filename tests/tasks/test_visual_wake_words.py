@@ -76,7 +76,7 @@ def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
             ({0: [0, 0, 50, 20]}, "cat", "no box is a 'cat'; classes are dog, person"),
             ({0: [0, 0, 50, 20]}, "person", "class 'person' has"),
             ({0: [200, 0, 50, 20]}, "person", "has a box outside its 40 rows and 100 columns"),
-            ({0: [10, 0, 0, 20]}, "person", "has an empty box"),
+            ({0: [10, 0, -1, 20]}, "person", "has an empty box"),
         )
     ):
         with pytest.raises(CompileError, match=why):

@@ -34,6 +34,7 @@ from .scalar import convolution as scalar
 # C files and headers by name; emitted they lie side by side
 FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
 CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # of each C file for a Cortex-M4, measured by bench/code_size.py
+SETS = ("tw_line.c",)  # files with a function for each size of window and stride
 
 S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = ("reshape", "squeeze", "expand_dims")
@@ -762,7 +763,11 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
     return [FILES[file] for file in sorted(found)]
 
 
-def code_bytes(names: Iterable[str]) -> int:
-    """Bytes of the code of the variants with these names, of which a linker leaves out what is not called."""
+def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
+    """Bytes of the code of the variants with these names, of which a linker leaves out what is not called.
+
+    of_sets: only of files with a function for each size of window and stride, of which a layer calls one.
+    """
     known = json.loads(CODE_BYTES.read_text())
-    return sum(known[path.name] for path in sources(names) if path.suffix == ".c")
+    files = [path.name for path in sources(names) if path.suffix == ".c"]
+    return sum(known[file] for file in files if not of_sets or file in SETS)

@@ -18,9 +18,9 @@ from ..devices import Device, all_devices
 from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..passes import run_passes
-from ..planning import OtherFlash, Plan
+from ..planning import OtherFlash, Plan, likely_code
 from ..planning.schedules import RECOMPUTING
-from ..results import FlashNeed, Limits, Model, Profile
+from ..results import Limits, Model, Profile
 from .arch import Arch, PlanGene, blocks, macs, weights
 from .arena import least_arena
 from .network import to_graph
@@ -120,18 +120,18 @@ class Target:
     def flash(self, plan: Plan) -> int:
         """Return the bytes of Flash of a plan: its constants and its code, that measured and what is estimated more or less."""
         of, need = self.beside, api.flash_need(plan, self.device)
-        more = _estimated(need) - of.estimated if of.kernels else 0
+        more = likely_code(plan) - of.estimated if of.kernels else 0
         return need.constants + max(0, of.code + round(of.rate * more))
 
     def measured(self, plan: Plan, profile: Profile) -> Target:
         """Return the target with what a network was measured to take besides its arena and constants."""
         code = profile.flash - api.flash_need(plan, self.device).constants
-        return replace(self, beside=beside(plan, self.device, profile.static + profile.stack, code))
+        return replace(self, beside=beside(plan, profile.static + profile.stack, code))
 
 
-def beside(plan: Plan, device: Device | None, ram: int, code: int) -> Beside:
+def beside(plan: Plan, ram: int, code: int) -> Beside:
     """Return what the network of a plan takes besides, of which these bytes are known."""
-    return Beside(ram, code, _estimated(api.flash_need(plan, device)), kernels=tuple(sorted({*plan.variants} - {""})))
+    return Beside(ram, code, likely_code(plan), kernels=tuple(sorted({*plan.variants} - {""})))
 
 
 def between(small: Beside, large: Beside) -> Beside:
@@ -139,11 +139,6 @@ def between(small: Beside, large: Beside) -> Beside:
     more = large.estimated - small.estimated
     rate = (large.code - small.code) / more if more else small.rate
     return small._replace(ram=max(small.ram, large.ram), rate=rate)
-
-
-def _estimated(need: FlashNeed) -> int:
-    """Return the middle of what a plan's code is estimated to need."""
-    return (need.lower_bound + need.upper_bound) // 2 - need.constants
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
 REST = 1024  # bytes of stack and static data where they cannot be measured
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +306,7 @@ def measured(target: Target, space: SearchSpace, classes: int) -> Target:
     except CompileError:
         plan = plans[0][1]
         need = api.flash_need(plan, target.device)
-        return replace(target, beside=beside(plan, target.device, REST, need.upper_bound - need.constants))
+        return replace(target, beside=beside(plan, REST, need.upper_bound - need.constants))
     return replace(target, beside=between(small.beside, large.beside))
 
 

@@ -3,7 +3,7 @@
 from ..progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
-from .kernels.flash_budget import OtherFlash, constant_bytes, trades_flash
+from .kernels.flash_budget import OtherFlash, constant_bytes, likely_code, trades_flash
 from .memories import divided
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import Choices, KnownSpaces, front, plan
@@ -29,6 +29,7 @@ __all__ = [
     "divided",
     "from_json",
     "front",
+    "likely_code",
     "plan",
     "plan_in_order",
     "plan_in_stages",
