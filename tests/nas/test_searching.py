@@ -37,8 +37,8 @@ from tinyweave.tasks.dataset import Dataset
 
 BOARD = find("stm32f412")
 SPACE = sensors(24, 2)
-TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="52k", latency_ms=30))
-TWO = [Rung(3, 1), Rung(1, 2)]
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="58k", latency_ms=30))
+TWO = [Rung(3, 1), Rung(1, 4)]
 
 
 pytestmark = pytest.mark.usefixtures("one_worker")
@@ -56,7 +56,7 @@ def test_the_network_that_is_found_is_deployed_as_the_search_said(found: SearchR
     assert profile.arena == planned(found.arch, measured(TARGET, SPACE, 2))[1].arena, (
         "the arena of random weights is that of trained ones"
     )
-    assert profile.ram <= 3 * 1024 and profile.flash <= 52 * 1024
+    assert profile.ram <= 3 * 1024 and profile.flash <= 58 * 1024
     said = next(cost for arch, cost in found.candidates if arch == found.arch)
     assert 0 <= said.ram - profile.ram <= 512, "beside the arena what a network with more kernels takes"
     assert said.flash == pytest.approx(profile.flash, rel=0.1)
@@ -148,7 +148,7 @@ def test_the_code_that_is_foreseen_is_that_of_each_network_s_own_kernels() -> No
     for arch in (archs[1], archs[4]):
         model, plan = planned(arch, target)
         built = api.profile(model, plan, api.emulated_core(BOARD)).flash
-        assert abs(target.flash(plan) - built) <= 3000 and costs(arch, target).flash == target.flash(plan)
+        assert abs(target.flash(plan) - built) <= 4000 and costs(arch, target).flash == target.flash(plan)
         code.append(built - api.flash_need(plan, BOARD).constants)
     assert code[1] > 1.5 * code[0] and costs(archs[4], target).fit and set(costs(archs[1], target).excess) == {"flash"}
 
