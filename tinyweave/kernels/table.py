@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal
 from weakref import WeakKeyDictionary
@@ -768,6 +768,11 @@ def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
 
     of_sets: only of files with a function for each size of window and stride, of which a layer calls one.
     """
-    known = json.loads(CODE_BYTES.read_text())
     files = [path.name for path in sources(names) if path.suffix == ".c"]
-    return sum(known[file] for file in files if not of_sets or file in SETS)
+    return sum(_file_bytes()[file] for file in files if not of_sets or file in SETS)
+
+
+@cache
+def _file_bytes() -> dict[str, int]:
+    """Return the bytes of code of each kernel file."""
+    return dict(json.loads(CODE_BYTES.read_text()))
