@@ -28,23 +28,22 @@ from tinyweave import api
 from tinyweave.nas.arch import Arch, macs, stride, to_json
 from tinyweave.nas.baselines import scaled
 from tinyweave.nas.halving import batch_of
-from tinyweave.nas.int8 import wilson
+from tinyweave.nas.int8 import int8_form, wilson
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import Recipe, fit, save, scores
 from tinyweave.nas.precision import int8_outputs, precision
 from tinyweave.nas.redistribute import by_patches, head_of, redistributed
 from tinyweave.planning.fuse.schedule import plan_macs
-from tinyweave.quantize.calibrate import evenly
 from tinyweave.simulate import target
 from tinyweave.tasks.boxes import head_of as boxes_head_of
-from tinyweave.tasks.dataset import SCALE, Dataset
+from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.detection import read_detection
 from tinyweave.tasks.images import read_images
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
 BOARD = tw.devices.find("stm32f746")
-CALIBRATION, PROVED = 200, 2  # images; of the latter on the emulated core
+PROVED = 2  # images on the emulated core
 ANCHORS, DOWN = 4, 16  # of a detector; rows of its image for each of the last map
 
 
@@ -110,12 +109,10 @@ def trained(made: nn.Module, data: Dataset, file: Path, epochs: int, seed: int) 
     return made.eval()
 
 
-def judged(made: nn.Module, arch: Arch, data: Dataset, setting: Setting) -> dict[str, Any]:
+def judged(made: nn.Module, data: Dataset, setting: Setting) -> dict[str, Any]:
     """Return what a trained network needs in int8, and how right it is."""
-    rows, columns, channels = arch.image
-    seen, (unseen, labels) = data.part("train")[0], data.part("test")
-    loaded = api.load_module(made, torch.zeros(1, channels, rows, columns), name="network")
-    small = api.quantize(loaded, seen[evenly(CALIBRATION, len(seen))], scale=(SCALE,)).model
+    unseen, labels = data.part("test")
+    small = int8_form(made, data).model
     model = api.with_edges(small, "int8", "nhwc")
     by_parts = "unfused" if isinstance(made, Split) else f"patch:{setting.grid}"  # its parts are layers already
     plans = {name: api.plan(model, core=BOARD.core, schedule=name) for name in ("layer", by_parts, "best")}
@@ -180,7 +177,7 @@ def main() -> int:
             made = trained(module(each, setting, split=split, seed=seed), own, weights, setting.epochs, seed)
             patch = each.image[0] // setting.factor // setting.grid
             counted = by_patches(each, patch, setting.factor, clipped=True, split=split)
-            record = judged(made, each, own, setting) | {"name": name, "seed": seed, "field": counted.fields[0]}
+            record = judged(made, own, setting) | {"name": name, "seed": seed, "field": counted.fields[0]}
             (given.output / f"{key}.json").write_text(json.dumps(record | {"arch": to_json(each)}))
             print(line(record, macs(each), time.process_time() - start), flush=True)
     return 0

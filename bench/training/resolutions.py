@@ -23,19 +23,18 @@ import tinyweave as tw
 from tinyweave import api, cli
 from tinyweave.nas.arch import Arch, from_json, macs, stride, to_json
 from tinyweave.nas.halving import WEIGHTS, load_data, save_data, train_one
+from tinyweave.nas.int8 import int8_form
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import scores
 from tinyweave.nas.precision import THRESHOLD, quant_of
-from tinyweave.quantize.calibrate import evenly
 from tinyweave.simulate import target
 from tinyweave.tasks.average_precision import Match, average_precision, match_voc, matched
 from tinyweave.tasks.boxes import as_rows, head_of
-from tinyweave.tasks.dataset import SCALE, Dataset
+from tinyweave.tasks.dataset import Dataset
 from tinyweave.tasks.detection import boxes_of, read_detection
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA, NET = ROOT.parent / "shared" / "data" / "person_voc", ROOT / "examples" / "vision" / "person.json"
-CALIBRATION = 200  # images
 DRAWS = 2000  # of images, for the intervals
 HELD_OUT = ("validation", "test")  # no training sees them, and nothing is chosen by them
 BOARD, SRAM = "stm32f746", 217_000  # of the thesis' detectors
@@ -90,11 +89,7 @@ def measured(arch: Arch, data: Dataset, weights: Path) -> Row:
     values, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
     true = [boxes_of(each) for each in labels]
     real = [head.detected_real(each, THRESHOLD) for each in scores(module, values).transpose(0, 2, 3, 1)]
-    rows, columns, channels = arch.image
-    seen = data.part("train")[0]
-    loaded = api.load_module(module, torch.zeros(1, channels, rows, columns), name="network")
-    done = api.quantize(loaded, seen[evenly(CALIBRATION, len(seen))], scale=(SCALE,))
-    model = api.with_edges(done.model, "int8", "nhwc")
+    model = api.with_edges(int8_form(module, data).model, "int8", "nhwc")
     best = api.plan(model, core=board.core)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         api.write(api.source(model, best), Path(name))
@@ -104,7 +99,10 @@ def measured(arch: Arch, data: Dataset, weights: Path) -> Row:
     arenas = {"layer": sum(layers.arena.values()), "best": sum(best.arena.values())}
     kinds = {"float": real, "int8": found}
     return Row(
-        rows, arenas, macs(arch), {kind: matched(each, true, 1, match_voc, (0.5,))[0][0] for kind, each in kinds.items()}
+        arch.image[0],
+        arenas,
+        macs(arch),
+        {kind: matched(each, true, 1, match_voc, (0.5,))[0][0] for kind, each in kinds.items()},
     )
 
 

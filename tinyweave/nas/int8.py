@@ -31,11 +31,12 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
     module = module_of(arch)
     module.load_state_dict(torch.load(weights_file, weights_only=True))
     data = sized(data, arch.image[:2])
-    done = _int8(module.eval(), data)
+    done = int8_form(module.eval(), data)
     return done.model, *_judged(module, done, data, *data.part("test"))
 
 
-def _int8(module: Any, data: Dataset) -> Any:
+def int8_form(module: Any, data: Dataset) -> Any:
+    """Return the Quantisation of a trained module, its ranges chosen from samples of the training part."""
     import torch
 
     from ..quantize.calibrate import evenly
@@ -67,7 +68,7 @@ def rehearsed(arch: Arch, data: Dataset) -> float:
     data = sized(data, arch.image[:2])
     begin, (unseen, labels) = time.perf_counter(), data.part("test")
     module = module_of(arch).eval()
-    done, times = _int8(module, data), [time.perf_counter() - begin]
+    done, times = int8_form(module, data), [time.perf_counter() - begin]
     few = [min(count, len(unseen)) for count in FEW]
     for count in few:
         begin = time.perf_counter()
