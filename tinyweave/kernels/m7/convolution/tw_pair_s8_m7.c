@@ -15,37 +15,39 @@
  * r8 .. r11: of pixel 1. On the stack lies a tw_pair, `x` less and `skip` turned into the code where the first round of the loop
  * begins, `sum_0` into the bytes of inputs, and of stream, that it skips. Each instruction of a step is four bytes long. */
 #define STEP(at)                      \
-    "smlad r5, r2, r12, r5\n"         \
-    "ldr.w lr, [r1, #4 + " at "]\n"   \
-    "smlad r9, r3, r12, r9\n"         \
     "sxtb16 r12, r12\n"               \
+    "ldr.w lr, [r1, #4 + " at "]\n"   \
+    "smlad r4, r2, r12, r4\n"         \
+    "smlad r8, r3, r12, r8\n"         \
+    "ldr.w r12, [r1, #" at "]\n"      \
     "smlad r7, r2, lr, r7\n"          \
     "smlad r11, r3, lr, r11\n"        \
     "sxtb16 lr, lr\n"                 \
-    "smlad r4, r2, r12, r4\n"         \
-    "smlad r8, r3, r12, r8\n"         \
+    "smlad r5, r2, r12, r5\n"         \
+    "smlad r9, r3, r12, r9\n"         \
     "ldr.w r12, [r1, #8 + " at "]\n"  \
     "smlad r6, r2, lr, r6\n"          \
     "ldr.w r2, [r0, #8 + " at "]\n"   \
     "smlad r10, r3, lr, r10\n"        \
     "ldr.w r3, [r0, #12 + " at "]\n"
-#define QUAD_BYTES "112" /* of code: two steps */
+#define QUAD_BYTES "120" /* of code: two steps */
 
 /* The last step of a round: what it would load behind the inputs may be outside of memory. */
 #define LAST_STEP                     \
-    "smlad r5, r2, r12, r5\n"         \
-    "ldr.w lr, [r1, #60]\n"           \
-    "smlad r9, r3, r12, r9\n"         \
-    "add.w r1, r1, #64\n"             \
     "sxtb16 r12, r12\n"               \
+    "ldr.w lr, [r1, #60]\n"           \
+    "smlad r4, r2, r12, r4\n"         \
     "add.w r0, r0, #64\n"             \
+    "smlad r8, r3, r12, r8\n"         \
+    "ldr.w r12, [r1, #56]\n"          \
     "smlad r7, r2, lr, r7\n"          \
+    "add.w r1, r1, #64\n"             \
     "smlad r11, r3, lr, r11\n"        \
     "sxtb16 lr, lr\n"                 \
-    "smlad r4, r2, r12, r4\n"         \
+    "smlad r5, r2, r12, r5\n"         \
     "smlad r6, r2, lr, r6\n"          \
     "ldr.w r2, [sp, #16]\n"           \
-    "smlad r8, r3, r12, r8\n"         \
+    "smlad r9, r3, r12, r9\n"         \
     "ldr.w r12, [r1]\n"               \
     "smlad r10, r3, lr, r10\n"        \
     "cmp r0, r2\n"
