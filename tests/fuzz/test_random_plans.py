@@ -85,7 +85,7 @@ def test_every_kernel_is_in_some_plan() -> None:
     missing = {row.name for row in VARIANTS} - set(UNREACHED)
     for seed in range(400):
         graph = network(seed)
-        for op, core, which in itertools.product(graph.ops, set(CORES), ({}, {"flash_heavy": True}, {"lean": True})):
+        for op, core, which in itertools.product(graph.ops, set(CORES), ({}, {"flash_heavy": True}, {"lean": True}, {"copying": True})):
             missing.discard(variant_for(graph, op, core, **which).name)
         if not missing:
             break

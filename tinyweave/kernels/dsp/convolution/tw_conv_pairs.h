@@ -12,4 +12,7 @@
  * two pixels before it writes either. */
 void tw_conv_pairs(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch, tw_pair_products *products);
 
+/* The whole output; copies the stream to scratch first, where the rest of it lies behind. */
+void tw_conv_pairs_copying(const tw_conv_dsp *p, const void *in, void *out, void *scratch, tw_pair_products *products);
+
 #endif

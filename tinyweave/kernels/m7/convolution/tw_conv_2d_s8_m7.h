@@ -8,4 +8,7 @@
 void tw_conv_2d_s8_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_m7_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
+/* As tw_conv_2d_s8_copying_dsp. */
+void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
+
 #endif
