@@ -45,8 +45,8 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[Row]:
     """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
-    Flash, those without scratch, those that copy their weights, and those for all cores; whole maps and, as fused stages call kernels, single rows of them.
-    only: names of kernels, if not all are of interest."""
+    Flash, those without scratch, those that copy their weights, and those for all cores; whole maps and, as fused stages call
+    kernels, single rows of them. only: names of kernels, if not all are of interest."""
     model = api.load(path, io="int8")
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []

@@ -71,10 +71,10 @@ class Variant:
     without one must not overlap. flash: bytes of constants that it keeps for this op. stream: the words that stand for the
     weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what its cycles depend
     on; loop_bytes: of the code of its inner loop, where a small cache may not hold that; timed_as: the kernel whose constants
-    count for it, "" = it has its own. computes_in_float: also between whole numbers. flash_heavy: it keeps many more constants
-    than others do and is not always faster, so that it is taken only where that is asked for. lean: it needs no scratch, which
-    another of the core's kernels does that is faster on whole maps; it is taken only where that is asked for. copying: it copies
-    its stream to scratch and reads it there, which only pays where Flash waits; it is taken only where that is asked for.
+    count for it, "" = it has its own. computes_in_float: also between whole numbers. Three kinds are taken only where that is
+    asked for. flash_heavy: it keeps many more constants than others do and is not always faster. lean: it needs no scratch,
+    which another of the core's kernels does that is faster on whole maps. copying: it copies its stream to scratch and reads it
+    there, which only pays where Flash waits.
     """
 
     name: str

@@ -118,8 +118,8 @@ def kernel_ladder(graph: Graph, core: str, reads: FlashReads | None = None) -> l
 
     On the first rung ops have the kernel of `core` only where it keeps no more constants than the portable one does. Then, an
     op a rung, the others may have it, those first where it saves most cycles per byte. On the next one ops may do without
-    scratch, or copy their weights to it where Flash waits, on those after it keep many more constants to be faster, again an op a rung and by cycles per byte. Without a core
-    there is one rung. reads: as of Kernels.
+    scratch, or copy their weights to it where Flash waits; on those after it keep many more constants to be faster, again an op
+    a rung and by cycles per byte. Without a core there is one rung. reads: as of Kernels.
     """
     if not core:
         return [[FOR_ALL]]
