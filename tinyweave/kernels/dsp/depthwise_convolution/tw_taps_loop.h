@@ -331,12 +331,8 @@ TW_INLINE void outputs_in(const tw_depthwise_lean_dsp *params, tw_view in, tw_vi
 }
 
 /* The forms of a kernel that is `size` high and wide. */
-#define TW_TAPS_KERNEL(name, size)                                                                 \
-    void name##_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range)      \
-    {                                                                                              \
-        outputs_in(p, in, out, range, size);                                                       \
-    }                                                                                              \
-    TW_WHOLE_FORM(name, tw_depthwise_lean_dsp,                                                     \
-                  tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out)
+#define TW_TAPS_KERNEL(name, size)                                                                               \
+    TW_FORMS(name, tw_depthwise_lean_dsp, tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out, \
+             outputs_in(p, in, out, range, size))
 
 #endif

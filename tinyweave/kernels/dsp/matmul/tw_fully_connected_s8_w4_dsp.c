@@ -52,10 +52,6 @@ static inline int32_t sum_of(const int32_t *sums, int32_t i) { return tw_sum_w4(
 
 #include "tw_fully_connected_dsp_loop.h"
 
-void tw_fully_connected_s8_w4_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)
-{
-    all_products(p, in, out, range);
-}
-
-TW_WHOLE_FORM(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp,
-              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)
+TW_FORMS(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp,
+         tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out,
+         all_products(p, in, out, range))

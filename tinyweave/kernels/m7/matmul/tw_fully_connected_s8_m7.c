@@ -79,10 +79,5 @@
 #define STEP_WORDS 4 /* of the stream, for two inputs */
 #include "tw_fully_connected_dsp_loop.h"
 
-void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)
-{
-    all_products(p, in, out, range);
-}
-
-TW_WHOLE_FORM(tw_fully_connected_s8_m7, tw_fully_connected_dsp,
-              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)
+TW_FORMS(tw_fully_connected_s8_m7, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out,
+         all_products(p, in, out, range))

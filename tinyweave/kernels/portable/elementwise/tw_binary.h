@@ -107,6 +107,14 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
                       tw_all(tw_fold((shapes)->out)));                                                         \
     }
 
+/* Defines both forms of an int8 kernel by what it makes of a run: run(p, a, its step, b, its step, to, count). */
+#define TW_BINARY_FORMS(kernel, params, run)                                                                                \
+    void kernel##_part(const params *p, tw_view a, tw_view b, tw_view out, tw_range range)                                  \
+    {                                                                                                                       \
+        TW_EACH_RUN(p, a, b, out, range, run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c)); \
+    }                                                                                                                       \
+    TW_WHOLE_BROADCAST(kernel, params, tw_whole, p)
+
 /* The kernels. A _part form computes a range of tw_fold(out), from and to parts of maps. */
 
 /* int8 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
