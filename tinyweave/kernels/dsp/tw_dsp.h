@@ -148,6 +148,20 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
 #define TW_FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 #define TW_NO_FIX(sum)
 
+/* Two int8 weights in a 16-bit lane, w0 + 256 * w1: adds the products of two inputs with two filters, of which the second sum
+ * becomes its own times 256 plus the first. */
+static inline void tw_add_two_s8(uint32_t x, uint32_t weights, int32_t *sums)
+{
+    sums[0] = tw_smlad(x, tw_sxtb16(weights), sums[0]);
+    sums[1] = tw_smlad(x, weights, sums[1]);
+}
+
+/* Sum i of some such pairs; if it is a second one, times 2^left. */
+TW_INLINE int32_t tw_sum_s8(const int32_t *sums, int32_t i, int32_t left)
+{
+    return i & 1 ? tw_signed((uint32_t)sums[i] - (uint32_t)sums[i - 1]) >> (8 - left) : sums[i];
+}
+
 /* Clamps `count` bytes. */
 void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high);
 

@@ -1,6 +1,6 @@
 /* tw_conv_2d_s8_lean_dsp.c - int8 convolution with the Arm DSP extension and without working memory: a pixel times four filters at
  * a time, the window read where it lies. */
-#include "tw_conv_2d_s8_lean_dsp.h"
+#include "tw_conv_dsp.h"
 
 #include <stddef.h>
 
@@ -104,19 +104,16 @@ static const uint32_t *fours(pixel_outputs *outputs)
         }
         for (const window_part *part = outputs->parts; part->from; ++part) {
             for (const int8_t *from = part->from; from != part->end; from += 4, stream += FOUR_WORDS) {
-                const uint32_t x[2] = {tw_sxtb16(tw_word(from)), tw_sxtb16_odd(tw_word(from))};
-                for (int32_t i = 0; i < 4; ++i) {
-                    for (int32_t half = 0; half < 2; ++half) {
-                        const uint32_t both = stream[2 * half + i / 2];
-                        sums[i] = tw_smlad(x[half], i & 1 ? both : tw_sxtb16(both), sums[i]);
-                    }
+                const uint32_t word = tw_word(from), even = tw_sxtb16(word), odd = tw_sxtb16_odd(word);
+                for (int32_t i = 0; i < 2; ++i) {
+                    tw_add_two_s8(even, stream[i], sums + 2 * i);
+                    tw_add_two_s8(odd, stream[2 + i], sums + 2 * i);
                 }
             }
         }
         for (int32_t i = 0; i < 4; ++i, stream += 2) {
-            const int32_t first = sums[i & ~1], multiplier = tw_signed(stream[0]);
-            const int32_t second = tw_signed((uint32_t)sums[i] - (uint32_t)first) >> 7;
-            const int32_t high = i & 1 ? tw_smmulr(second, multiplier) : tw_smmlar(first, multiplier, first);
+            const int32_t multiplier = tw_signed(stream[0]), sum = tw_sum_s8(sums, i, 1);
+            const int32_t high = i & 1 ? tw_smmulr(sum, multiplier) : tw_smmlar(sum, multiplier, sum);
             const int32_t rounded = high + ((high >> 31) & outputs->sign);
             *outputs->to++ = (int8_t)tw_ssat8(tw_smmlar(rounded, tw_signed(stream[1]), outputs->zero));
         }

@@ -58,17 +58,13 @@ static inline void begin(const uint32_t *stream, int32_t sum, int32_t *sums)
 
 static inline void add(uint32_t x, const uint32_t *stream, int32_t *sums)
 {
-    for (int32_t i = 0; i < 4; i += 2) {
-        const uint32_t both = stream[i / 2];
-        sums[i] = tw_smlad(x, tw_sxtb16(both), sums[i]);
-        sums[i + 1] = tw_smlad(x, both, sums[i + 1]);
-    }
+    tw_add_two_s8(x, stream[0], sums);
+    tw_add_two_s8(x, stream[1], sums + 2);
 }
 
 static inline int32_t high_of(const int32_t *sums, int32_t i, int32_t multiplier)
 {
-    const int32_t first = sums[i & ~1], both = tw_signed((uint32_t)sums[i] - (uint32_t)first) >> 7;
-    return i & 1 ? tw_smmulr(both, multiplier) : tw_smmlar(first, multiplier, first);
+    return i & 1 ? tw_smmulr(tw_sum_s8(sums, i, 1), multiplier) : tw_smmlar(sums[i], multiplier, sums[i]);
 }
 
 #endif

@@ -391,38 +391,35 @@ TWOS_OF(tw_line_3_2_rows_3, PAIR_2, "smlad", 8)
 
 #else
 
-/* A row of outputs of one channel; weight k of a row of the kernel is the low half of word k, or half k % 2 of word k / 2. */
-static void plain_row(const tw_line *line, const uint32_t *words, const uint32_t *x, int8_t *to, int32_t stride)
+/* A row of outputs of one channel with stride 2. */
+static void plain_row(const tw_line *line, const uint32_t *words, const uint32_t *x, int8_t *to)
 {
-    const int32_t width = stride == 1 ? line->pairs + 1 : 2 * line->pairs;
     const uint32_t *const end = words + 1 + line->taps * line->pairs;
     for (int32_t i = 0; i < line->count; ++i) {
         int32_t sum = tw_signed(words[0]);
-        const uint32_t *from = x;
+        const uint32_t *from = x + i;
         for (const uint32_t *w = words + 1; w != end; w += line->pairs, from += TW_LINE_ROW_WORDS) {
-            for (int32_t k = 0; k < width; ++k) {
-                const int32_t at = i * stride + k;
-                const int32_t weight = stride == 2 ? tw_lane(w[k / 2], k & 1) : tw_lane(w[tw_min(k, width - 2)], k == width - 1);
-                sum = tw_signed((uint32_t)sum + (uint32_t)(weight * tw_lane(from[at / 2], at & 1)));
+            for (int32_t k = 0; k < line->pairs; ++k) {
+                sum = tw_smlad(from[k], w[k], sum);
             }
         }
         to[i * line->step] = tw_rescale_doubled(sum, tw_signed(end[0]), tw_signed(end[1]), line->zero, line->sign);
     }
 }
 
-static void plain(const tw_line *line, int32_t stride)
+static void plain(const tw_line *line)
 {
     const uint32_t *words = line->words;
-    EACH_ROW(line, words, plain_row(line, words, first, out, stride);)
+    EACH_ROW(line, words, plain_row(line, words, first, out);)
 }
 
-void tw_line_3_1(const tw_line *line) { plain(line, 1); }
-void tw_line_5_1(const tw_line *line) { plain(line, 1); }
-void tw_line_7_1(const tw_line *line) { plain(line, 1); }
-void tw_line_3_2(const tw_line *line) { plain(line, 2); }
-void tw_line_5_2(const tw_line *line) { plain(line, 2); }
-void tw_line_7_2(const tw_line *line) { plain(line, 2); }
-void tw_line_3_1_rows_3(const tw_line *line) { plain(line, 1); }
-void tw_line_3_2_rows_3(const tw_line *line) { plain(line, 2); }
+void tw_line_3_1(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_5_1(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_7_1(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_3_2(const tw_line *line) { plain(line); }
+void tw_line_5_2(const tw_line *line) { plain(line); }
+void tw_line_7_2(const tw_line *line) { plain(line); }
+void tw_line_3_1_rows_3(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_3_2_rows_3(const tw_line *line) { plain(line); }
 
 #endif

@@ -19,9 +19,7 @@
 
 #endif
 
-#include "tw_fully_connected_s8_sums.h"
-
-#define STEP_WORDS 4 /* of the stream, for two inputs */
+#define LANE_WEIGHTS 2
 #include "tw_fully_connected_dsp_loop.h"
 
 TW_FORMS(tw_fully_connected_s8_dsp, tw_fully_connected_dsp,

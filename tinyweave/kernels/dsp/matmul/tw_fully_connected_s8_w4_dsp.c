@@ -1,9 +1,7 @@
 /* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_lanes_w4.h"
-
-#define STEP_WORDS 2 /* of the stream, for two inputs */
+#include "tw_dsp.h"
 
 #if TW_HAS_DSP
 
@@ -20,36 +18,9 @@
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
 #define SKIPPED_QUAD 140
 
-#else
-
-static inline void add(uint32_t x, const uint32_t *stream, int32_t *sums)
-{
-    for (int32_t filter = 0; filter < TW_FILTERS; filter += 4) {
-        tw_add_w4(x, *stream++, sums + filter);
-    }
-}
-
 #endif
 
-/* -8 times the sum of the inputs. */
-static inline int32_t shared_of(const int8_t *from, int32_t depth)
-{
-    int32_t sum = 0;
-    for (int32_t i = 0; i < depth; ++i) {
-        sum -= 8 * from[i];
-    }
-    return sum;
-}
-
-static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
-{
-    tw_begin_w4(stream, shared, sums);
-    tw_begin_w4(stream + 4, shared, sums + 4);
-    return sums;
-}
-
-static inline int32_t sum_of(const int32_t *sums, int32_t i) { return tw_sum_w4(sums, i, 0); }
-
+#define LANE_WEIGHTS 4
 #include "tw_fully_connected_dsp_loop.h"
 
 TW_FORMS(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp,

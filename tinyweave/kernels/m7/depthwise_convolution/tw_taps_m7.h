@@ -1,4 +1,4 @@
-/* tw_taps_m7.h - rows of a kernel's taps for tw_taps_loop.h, in the order that suits a Cortex-M7: as tw_pair_s8_m7.c says.
+/* tw_taps_m7.h - rows of a kernel's taps for tw_taps_loop.h, in the order that suits a Cortex-M7: as tw_conv_2d_s8_m7.c says.
  *
  * Products of both outputs: those of the second one with the weights that are there, then those of the first one with the weights
  * that are loaded meanwhile; then a tap's inputs are no longer needed, and those of the next one come.

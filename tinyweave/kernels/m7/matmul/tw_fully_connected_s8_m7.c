@@ -1,6 +1,6 @@
 /* tw_fully_connected_s8_m7.c - int8 dense layer with the Arm DSP extension, in the order that suits a Cortex-M7: as
- * tw_pair_s8_m7.c says. */
-#include "tw_fully_connected_s8_m7.h"
+ * tw_conv_2d_s8_m7.c says. */
+#include "tw_fully_connected_dsp.h"
 
 #include "tw_dsp.h"
 
@@ -74,9 +74,7 @@
 
 #endif
 
-#include "tw_fully_connected_s8_sums.h"
-
-#define STEP_WORDS 4 /* of the stream, for two inputs */
+#define LANE_WEIGHTS 2
 #include "tw_fully_connected_dsp_loop.h"
 
 TW_FORMS(tw_fully_connected_s8_m7, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out,
