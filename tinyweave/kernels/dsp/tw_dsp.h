@@ -148,6 +148,11 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
 #define TW_FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 #define TW_NO_FIX(sum)
 
+/* In assembly, the output of a sum that is rescaled to it but for the second rounding; to four more sums those of r4 .. r7. */
+#define TW_OUTPUT(sum, fix, power, zero) \
+    fix(sum) "smmlar " sum ", " sum ", " power ", " zero "\nssat " sum ", #8, " sum "\n"
+#define TW_FOUR_MORE "mov r8, r4\nmov r9, r5\nmov r10, r6\nmov r11, r7\n"
+
 /* Two int8 weights in a 16-bit lane, w0 + 256 * w1: adds the products of two inputs with two filters, of which the second sum
  * becomes its own times 256 plus the first. */
 static inline void tw_add_two_s8(uint32_t x, uint32_t weights, int32_t *sums)

@@ -231,7 +231,7 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
     TW_WHOLE_FORM_SCRATCH(kernel, params, in_view, out_view, shape)
 
 /* Both forms of a kernel on one operand of the output's shape, that of the parameters p: the VALUE for from[i]. */
-#define TW_ELEMENTWISE(kernel, params, from_type, to_type, VALUE)                                             \
+#define TW_ELEMENTWISE_FORMS(kernel, params, from_type, to_type, VALUE)                                             \
     TW_FORMS(kernel, params, tw_whole_of(in, p->shape, sizeof(from_type)), tw_whole_of(out, p->shape, sizeof(to_type)), p->shape, \
              TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE))
 

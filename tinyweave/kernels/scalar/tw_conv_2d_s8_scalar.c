@@ -126,7 +126,7 @@ void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
     const tw_span within = tw_within(p, range);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_rows(p, &in, y);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         windows at;
         at.data = (const int8_t *)in.data;
         at.next = p->stride.w * p->in.c;

@@ -40,7 +40,7 @@ typedef struct {
     "smlad r6, " x ", r12, r6\n"
 #define FOUR "ldr r2, [r0], #4\nsxtb16 r3, r2, ror #8\nsxtb16 r2, r2\n" HALF("r2") HALF("r3")
 
-#define BYTE(sum, fix) fix(sum) "smmlar " sum ", " sum ", r3, r12\nssat " sum ", #8, " sum "\nstrb " sum ", [r0], #1\n"
+#define BYTE(sum, fix) TW_OUTPUT(sum, fix, "r3", "r12") "strb " sum ", [r0], #1\n"
 #define FIRST(sum, fix) "ldm r1!, {r2, r3}\nsmmlar " sum ", " sum ", r2, " sum "\n" BYTE(sum, fix)
 #define SECOND(sum, fix) "ldm r1!, {r2, r3}\nasr " sum ", " sum ", #7\nsmmulr " sum ", " sum ", r2\n" BYTE(sum, fix)
 

@@ -21,12 +21,7 @@
 
 #if TW_HAS_DSP
 
-#define RESCALE(sum, to, multiply, fix)        \
-    multiply(sum)                              \
-    fix(sum)                                   \
-    "smmlar " sum ", " sum ", r3, r12\n"       \
-    "ssat " sum ", #8, " sum "\n"              \
-    "strb " sum ", [" to "], #1\n"
+#define RESCALE(sum, to, multiply, fix) multiply(sum) TW_OUTPUT(sum, fix, "r3", "r12") "strb " sum ", [" to "], #1\n"
 #define FINISH_2(sum_0, sum_1, multiply, fix) \
     "ldm r1!, {r2, r3}\n" RESCALE(sum_1, "lr", multiply, fix) RESCALE(sum_0, "r0", multiply, fix)
 #define FINISH_1(sum_0, sum_1, multiply, fix) "ldm r1!, {r2, r3}\n" RESCALE(sum_0, "r0", multiply, fix)

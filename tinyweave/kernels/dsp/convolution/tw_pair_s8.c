@@ -33,7 +33,7 @@
 #define QUAD_BYTES_2 "92"
 #define QUAD_BYTES_1 "64"
 
-#define BEGIN_2 "mov r8, r4\nmov r9, r5\nmov r10, r6\nmov r11, r7\n"
+#define BEGIN_2 TW_FOUR_MORE
 #define BEGIN_1
 #define SPLIT_2 "sub r5, r5, r4\nsub r9, r9, r8\nsub r7, r7, r6\nsub r11, r11, r10\n"
 #define SPLIT_1 "sub r5, r5, r4\nsub r7, r7, r6\n"

@@ -101,10 +101,7 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "push {r2-r5}\n"               \
     "sub sp, sp, #36\n"            \
     "ldm r1!, {r4-r7}\n"           \
-    "mov r8, r4\n"                 \
-    "mov r9, r5\n"                 \
-    "mov r10, r6\n"                \
-    "mov r11, r7\n"                \
+    TW_FOUR_MORE                   \
     "1:\n"                         \
     POSITION                       \
     "stm sp, {r4-r11}\n"           \

@@ -15,12 +15,18 @@ typedef struct {
 
 /* The kernels. Of two outputs of a row, from its begin on, or of the last one, four channels are read before they are written; the
  * last four may be some of those before again. A _part form computes a range of the output, from and to parts of maps. */
-typedef void tw_depthwise_lean(const tw_depthwise_lean_dsp *p, const void *in, void *out);
-typedef void tw_depthwise_lean_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
-tw_depthwise_lean tw_depthwise_3x3_s8_lean_dsp, tw_depthwise_5x5_s8_lean_dsp, tw_depthwise_7x7_s8_lean_dsp;
-tw_depthwise_lean tw_depthwise_3x3_s8_lean_m7, tw_depthwise_5x5_s8_lean_m7, tw_depthwise_7x7_s8_lean_m7;
-tw_depthwise_lean_part tw_depthwise_3x3_s8_lean_dsp_part, tw_depthwise_5x5_s8_lean_dsp_part, tw_depthwise_7x7_s8_lean_dsp_part;
-tw_depthwise_lean_part tw_depthwise_3x3_s8_lean_m7_part, tw_depthwise_5x5_s8_lean_m7_part, tw_depthwise_7x7_s8_lean_m7_part;
+void tw_depthwise_3x3_s8_lean_dsp(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_3x3_s8_lean_dsp_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_5x5_s8_lean_dsp(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_5x5_s8_lean_dsp_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_7x7_s8_lean_dsp(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_7x7_s8_lean_dsp_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_3x3_s8_lean_m7(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_3x3_s8_lean_m7_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_5x5_s8_lean_m7(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_5x5_s8_lean_m7_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
+void tw_depthwise_7x7_s8_lean_m7(const tw_depthwise_lean_dsp *p, const void *in, void *out);
+void tw_depthwise_7x7_s8_lean_m7_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range);
 
 /* Of a map of one column to one pixel, as a call that adds a row to a stream has it, without padding. stream: as tw_taps.h says,
  * of a window of any height. Four channels are read before they are written; the last four may be some of those before again. */

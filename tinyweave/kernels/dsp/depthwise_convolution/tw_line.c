@@ -191,11 +191,7 @@ typedef struct {
     const uint32_t *x;
 } tw_fours;
 
-#define FINISH_FOUR(sum, fix)          \
-    "smmulr " sum ", " sum ", r2\n"    \
-    fix(sum)                           \
-    "smmlar " sum ", " sum ", r3, r4\n"\
-    "ssat " sum ", #8, " sum "\n"
+#define FINISH_FOUR(sum, fix) "smmulr " sum ", " sum ", r2\n" TW_OUTPUT(sum, fix, "r3", "r4")
 #define FOURS(row, fix)                \
     "push {r4-r11}\n"                  \
     "ldm r0!, {r1-r5}\n"               \

@@ -72,9 +72,7 @@ typedef struct {
     ONE("512", "r8", last, "r9", "r11")              \
     "ldrd r1, lr, [sp]\n"                            \
     "smmulr r11, r11, r10\n"                         \
-    fix("r11")                                       \
-    "smmlar r11, r11, r1, lr\n"                      \
-    "ssat r11, #8, r11\n"                            \
+    TW_OUTPUT("r11", fix, "r1", "lr")                \
     "strb r11, [r2]\n"                               \
     "3:\n"                                           \
     "add r1, sp, #12\n"                              \

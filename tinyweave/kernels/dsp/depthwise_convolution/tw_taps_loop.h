@@ -21,7 +21,6 @@
 #define STREAM "20"
 #define PAIRS "24"
 #define ZERO "28"
-#define SIGN "32"
 #define AT(taps, member) "[sp, #4*" taps "+" member "]"
 
 /* From the address of a row's first tap, in r3, those of so many, which are then put where r1 points; r5: bytes of a pixel. */
@@ -125,19 +124,14 @@
     "smmlar " b ", " b ", r3, r12\n"    \
     "ssat " a ", #8, " a "\n"           \
     "ssat " b ", #8, " b "\n"
-#define BYTES_ONE(a, b, fix)            \
-    "ldrd r2, r3, [r1], #8\n"           \
-    "smmulr " a ", " a ", r2\n"         \
-    fix(a)                              \
-    "smmlar " a ", " a ", r3, r12\n"    \
-    "ssat " a ", #8, " a "\n"
+#define BYTES_ONE(a, b, fix) "ldrd r2, r3, [r1], #8\nsmmulr " a ", " a ", r2\n" TW_OUTPUT(a, fix, "r3", "r12")
 #define FOUR(bytes, fix) \
     bytes("r4", "r8", fix) bytes("r5", "r9", fix) bytes("r6", "r10", fix) bytes("r7", "r11", fix)
 #define PUT_FIRST "strb r5, [r2, #1]\nstrb r6, [r2, #2]\nstrb r7, [r2, #3]\nstrb r4, [r2], #4\n"
 #define PUT_ONE PUT_FIRST
 #define PUT_TWO PUT_FIRST "strb r9, [r3, #1]\nstrb r10, [r3, #2]\nstrb r11, [r3, #3]\nstrb r8, [r3], #4\n"
 #define COPY_ONE
-#define COPY_TWO "mov r8, r4\nmov r9, r5\nmov r10, r6\nmov r11, r7\n"
+#define COPY_TWO TW_FOUR_MORE
 
 /* count: ONE or TWO outputs; taps: how many addresses there are; products: the rows of the kernel. */
 #define OUTPUTS(rows, columns, taps, count, products)                                 \

@@ -8,4 +8,4 @@ static inline int32_t element(const tw_leaky_relu *p, int32_t x)
     return tw_clamp(scaled, -32768 - p->out_zero, 32767 - p->out_zero) + p->out_zero;
 }
 
-TW_ELEMENTWISE(tw_leaky_relu_s16, tw_leaky_relu, int16_t, int16_t, element(p, from[i]))
+TW_ELEMENTWISE_FORMS(tw_leaky_relu_s16, tw_leaky_relu, int16_t, int16_t, element(p, from[i]))

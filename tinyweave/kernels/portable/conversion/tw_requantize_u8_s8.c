@@ -1,4 +1,4 @@
 /* tw_requantize_u8_s8.c - uint8 to int8 of another scale, portable C. */
 #include "tw_requantize.h"
 
-TW_ELEMENTWISE(tw_requantize_u8_s8, tw_requantization, uint8_t, int8_t, tw_requantize_element(p, from[i]))
+TW_ELEMENTWISE_FORMS(tw_requantize_u8_s8, tw_requantization, uint8_t, int8_t, tw_requantize_element(p, from[i]))

@@ -23,7 +23,7 @@ static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step
 }
 
 /* Defines a kernel with outputs of a type. */
-#define TW_ARG_MAX(kernel, type)                                                          \
+#define TW_ARG_MAX_FORM(kernel, type)                                                          \
     void kernel(const tw_arg_max *p, const void *in, void *out)                           \
     {                                                                                     \
         const int8_t *from = (const int8_t *)in;                                          \
