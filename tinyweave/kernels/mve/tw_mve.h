@@ -7,6 +7,8 @@
 #ifndef TW_MVE_H
 #define TW_MVE_H
 
+#include <string.h>
+
 #include "tw.h"
 
 #if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
@@ -48,9 +50,7 @@ static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
         "2:\n"
         : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = from[i];
-    }
+    memcpy(to, from, (size_t)count);
 #endif
 }
 
@@ -92,9 +92,7 @@ static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
         "2:\n"
         : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = (int8_t)value;
-    }
+    memset(to, value, (size_t)count);
 #endif
 }
 

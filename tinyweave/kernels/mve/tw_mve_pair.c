@@ -73,24 +73,6 @@ typedef struct {
     "vldrb.8 q1, [r9], #16\n"  \
     PRODUCTS("q0", "q1")
 
-#define OF_MANY(chunks, fix)                            \
-    "2:\n"                                              \
-    "ldrd r1, r9, [sp]\n"                               \
-    BIASES                                              \
-    "3:\n"                                              \
-    chunks                                              \
-    "cmp r1, r11\n"                                     \
-    "bne 3b\n"                                          \
-    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2")  \
-    "bne 2b\n"
-
-#define OF_SIXTEEN(fix)           \
-    "2:\n"                        \
-    BIASES                        \
-    PRODUCTS("q6", "q7")          \
-    FINISH("", fix, "r9", "r11")  \
-    "bne 2b\n"
-
 #define ENTER                       \
     "push {r4-r11}\n"               \
     "ldm.w r0, {r1-r8}\n"           \
@@ -118,7 +100,15 @@ typedef struct {
 #define PAIRS_OF_MANY(chunks, fix)  \
     ENTER                           \
     "1:\n"                          \
-    OF_MANY(chunks, fix)            \
+    "2:\n"                          \
+    "ldrd r1, r9, [sp]\n"           \
+    BIASES                          \
+    "3:\n"                          \
+    chunks                          \
+    "cmp r1, r11\n"                 \
+    "bne 3b\n"                      \
+    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2") \
+    "bne 2b\n"                      \
     NEXT_PAIR                       \
     "ldrd r0, r1, [sp]\n"           \
     "add r0, r0, r2\n"              \
@@ -137,7 +127,10 @@ typedef struct {
     "vldrb.8 q6, [r1]\n"            \
     "vldrb.8 q7, [r2]\n"            \
     "1:\n"                          \
-    OF_SIXTEEN(fix)                 \
+    BIASES                          \
+    PRODUCTS("q6", "q7")            \
+    FINISH("", fix, "r9", "r11")    \
+    "bne 1b\n"                      \
     NEXT_PAIR                       \
     "sub r11, r5, r6\n"             \
     "add r1, r1, r2\n"              \
@@ -209,10 +202,8 @@ static void products(const tw_mve_frame *pair, int32_t sign)
             int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written, which may lie over them */
             four(pair, x_0, stream, sign, first);
             stream = four(pair, x_1, stream, sign, second);
-            for (int32_t k = 0; k < FILTERS; ++k) {
-                to_0[k] = first[k];
-                to_1[k] = second[k];
-            }
+            memcpy(to_0, first, FILTERS);
+            memcpy(to_1, second, FILTERS);
         }
         x_0 += pair->x_step;
         x_1 += pair->x_step;

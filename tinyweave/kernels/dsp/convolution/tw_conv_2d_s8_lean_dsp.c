@@ -99,9 +99,8 @@ static const uint32_t *fours(pixel_outputs *outputs)
     const uint32_t *stream = outputs->stream;
     while (outputs->to != outputs->to_end) {
         int32_t sums[4];
-        for (int32_t i = 0; i < 4; ++i) {
-            sums[i] = tw_signed(*stream++);
-        }
+        TW_COPY(sums, stream, sizeof sums);
+        stream += 4;
         for (const window_part *part = outputs->parts; part->from; ++part) {
             for (const int8_t *from = part->from; from != part->end; from += 4, stream += FOUR_WORDS) {
                 const uint32_t word = tw_word(from), even = tw_sxtb16(word), odd = tw_sxtb16_odd(word);

@@ -51,9 +51,7 @@
 static inline void begin(const uint32_t *stream, int32_t sum, int32_t *sums)
 {
     (void)sum;
-    for (int32_t i = 0; i < 4; ++i) {
-        sums[i] = tw_signed(stream[i]);
-    }
+    TW_COPY(sums, stream, 4 * sizeof *sums);
 }
 
 static inline void add(uint32_t x, const uint32_t *stream, int32_t *sums)

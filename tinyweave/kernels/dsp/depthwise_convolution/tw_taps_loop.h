@@ -211,9 +211,8 @@
 static void four(const tw_taps *taps, int32_t size, int32_t col, int32_t channel, const uint32_t *stream, int8_t *to)
 {
     int32_t sums[4];
-    for (int32_t i = 0; i < 4; ++i) {
-        sums[i] = tw_signed(*stream++);
-    }
+    TW_COPY(sums, stream, sizeof sums);
+    stream += 4;
     for (int32_t row = 0; row < size; ++row) {
         const int8_t *const from = taps->rows[row];
         for (int32_t k = col; k < col + size; ++k, stream += 2) {
