@@ -2,7 +2,8 @@
  *
  * STEP_WORDS: words of the stream for half of a quad of inputs.
  *
- * In assembly, for two pixels and for one. STEP_2, STEP_1: half of a quad; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad;
+ * In assembly, for two pixels and for one. STEP(load, of_second): half of a quad, of one pixel without what is given to of_second;
+ * load: that of the inputs; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad;
  * BEGIN_2, BEGIN_1: from the four words of the stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1: from sums to a multiple
  * of those of each filter; MULTIPLY_0 .. MULTIPLY_3: from such a multiple to its product with the multiplier in r2.
  * In C. begin: where sums begin; add: half of a quad; high_of: a product.
@@ -20,6 +21,11 @@
 #include "tw_pair.h"
 
 #if TW_HAS_DSP
+
+#define KEPT(code) code
+#define LEFT_OUT(code)
+#define STEP_2 STEP("ldm r0!, {r2, r3}\n", KEPT)
+#define STEP_1 STEP("ldr r2, [r0], #8\n", LEFT_OUT)
 
 #define RESCALE(sum, to, multiply, fix) multiply(sum) TW_OUTPUT(sum, fix, "r3", "r12") "strb " sum ", [" to "], #1\n"
 #define FINISH_2(sum_0, sum_1, multiply, fix) \

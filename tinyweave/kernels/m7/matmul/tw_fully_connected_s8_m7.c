@@ -21,27 +21,18 @@
 #define FIRST(x, at, next) PAIR(x, "r4", "r5", "r6", "r7", at, next)
 #define SECOND(x, at, next) PAIR(x, "r8", "r9", "r10", "r11", at, next)
 
-/* Four inputs, in r2; the next four are loaded. */
-#define QUAD(at, at_x)                                         \
+/* Four inputs, in r2: first goes behind the first instruction, load before the last pair, next into it. */
+#define QUAD(at, first, load, next)                            \
     "sxtb16 r3, r2, ror #8\n"                                  \
+    first                                                      \
     "sxtb16 r2, r2\n"                                          \
     FIRST("r2", at "+4", WORD(at "+8"))                        \
     SECOND("r2", at "+12", WORD(at "+16"))                     \
     FIRST("r3", at "+20", WORD(at "+24"))                      \
-    "ldr.w r2, [r0, #" at_x "]\n"                              \
-    SECOND("r3", at "+28", WORD(at "+32"))
+    load                                                       \
+    SECOND("r3", at "+28", next)
 #define QUAD_BYTES "140" /* of code */
-/* The last of a round, behind which there may be nothing. */
-#define LAST_QUAD                                              \
-    "sxtb16 r3, r2, ror #8\n"                                  \
-    "add.w r0, r0, #16\n"                                      \
-    "sxtb16 r2, r2\n"                                          \
-    FIRST("r2", "100", WORD("104"))                            \
-    SECOND("r2", "108", WORD("112"))                           \
-    FIRST("r3", "116", WORD("120"))                            \
-    "ldr.w r2, [sp]\n"                                         \
-    SECOND("r3", "124", "cmp r0, r2\n")                        \
-    "add.w r1, r1, #128\n"
+#define QUAD_AND(at, at_x) QUAD(at, "", "ldr.w r2, [r0, #" at_x "]\n", WORD(at "+32")) /* the next four are loaded */
 
 /* On the stack: where the inputs end, where the sums go. At first r12: how many quads of the first round are left out; lr: where
  * sums begin. */
@@ -65,7 +56,9 @@
     "ldr r12, [r1]\n"                \
     ".p2align 2\n"                   \
     "3:\n"                           \
-    QUAD("0", "4") QUAD("32", "8") QUAD("64", "12") LAST_QUAD \
+    QUAD_AND("0", "4") QUAD_AND("32", "8") QUAD_AND("64", "12") \
+    QUAD("96", "add.w r0, r0, #16\n", "ldr.w r2, [sp]\n", "cmp r0, r2\n") /* the last, behind which there may be nothing */ \
+    "add.w r1, r1, #128\n"           \
     "bne.w 2b\n"                     \
     "ldr r3, [sp, #4]\n"             \
     "stm r3, {r4-r11}\n"             \
