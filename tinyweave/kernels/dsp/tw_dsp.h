@@ -144,6 +144,13 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
 
+/* Runs assembly that takes a pointer in r0 and needs all registers, more than compilers give; so it saves r4 .. r11 itself. */
+#define TW_RUN(code, pointer)                                                                   \
+    do {                                                                                        \
+        register const void *given __asm__("r0") = (pointer);                                   \
+        __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory"); \
+    } while (0)
+
 /* In assembly, between the two roundings: what `sign` of tw_rescale_doubled does where it is -1, and where it is 0. */
 #define TW_FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 #define TW_NO_FIX(sum)

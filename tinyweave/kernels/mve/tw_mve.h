@@ -25,17 +25,13 @@
 /* To whole vectors. */
 static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 1) & -TW_MVE_LANES; }
 
-#if !TW_HAS_MVE
-
-/* A sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the multiplier is
- * 0. sign: -1, or 0 where a negative half need not go away from zero. */
+/* In plain C, a sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the
+ * multiplier is 0. sign: -1, or 0 where a negative half need not go away from zero. */
 static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t shift, int32_t sign)
 {
     const int32_t high = tw_high_mul(sum, multiplier), before = high + ((high >> 31) & sign);
     return shift < 0 ? ((before >> (-shift - 1)) + 1) >> 1 : before;
 }
-
-#endif
 
 /* Copies `count` bytes, and touches no others. */
 static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)

@@ -203,6 +203,16 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
         }                                                                                                                \
     } while (0)
 
+/* RUN with what makes negative halves go away from zero where `sign` asks for that, else with what does not. */
+#define TW_BY_SIGN(sign, RUN, fix, no_fix) \
+    do {                                   \
+        if (sign) {                        \
+            RUN(fix);                      \
+        } else {                           \
+            RUN(no_fix);                   \
+        }                                  \
+    } while (0)
+
 /* Defines the form of a kernel for whole maps by its _part form: p are the parameters, in and out the maps, whose views and the
  * output's shape are given; the second one for a kernel with scratch. */
 #define TW_WHOLE_FORM(kernel, params, in_view, out_view, shape) \
@@ -216,23 +226,17 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
         kernel##_part(p, in_view, out_view, tw_all(shape), scratch);       \
     }
 
-/* The same and the _part form, which runs PART: p are the parameters, in and out views of the maps, range that of the output. */
+/* The same and the _part form, which runs PART: p are the parameters, in and out views of the maps, range is the output's. */
 #define TW_FORMS(kernel, params, in_view, out_view, shape, PART)                 \
     void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range) \
     {                                                                            \
         PART;                                                                    \
     }                                                                            \
     TW_WHOLE_FORM(kernel, params, in_view, out_view, shape)
-#define TW_FORMS_SCRATCH(kernel, params, in_view, out_view, shape, PART)                        \
-    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range, void *scratch) \
-    {                                                                                           \
-        PART;                                                                                   \
-    }                                                                                           \
-    TW_WHOLE_FORM_SCRATCH(kernel, params, in_view, out_view, shape)
 
 /* Both forms of a kernel on one operand of the output's shape, that of the parameters p: the VALUE for from[i]. */
-#define TW_ELEMENTWISE_FORMS(kernel, params, from_type, to_type, VALUE)                                             \
-    TW_FORMS(kernel, params, tw_whole_of(in, p->shape, sizeof(from_type)), tw_whole_of(out, p->shape, sizeof(to_type)), p->shape, \
-             TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE))
+#define TW_ELEMENTWISE_FORMS(kernel, params, from_type, to_type, VALUE)                                                 \
+    TW_FORMS(kernel, params, tw_whole_of(in, p->shape, sizeof(from_type)), tw_whole_of(out, p->shape, sizeof(to_type)), \
+             p->shape, TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE))
 
 #endif

@@ -70,17 +70,14 @@ static NO_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8
         const int32_t channel = tw_min(next, units - 4);
         const int32_t *const multiplier = p->multiplier + channel, *const bias = p->bias ? p->bias + channel : 0;
         const int8_t *const shift = p->shift + channel;
-        uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0, b1, b2, b3;
+        uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0;
         if (bias) {
             a0 = (uint32_t)bias[0];
             a1 = (uint32_t)bias[1];
             a2 = (uint32_t)bias[2];
             a3 = (uint32_t)bias[3];
         }
-        b0 = a0;
-        b1 = a1;
-        b2 = a2;
-        b3 = a3;
+        uint32_t b0 = a0, b1 = a1, b2 = a2, b3 = a3;
         const int8_t *taps = at->taps + channel * filter;
         int32_t offset = at->offset;
         for (int32_t row = 0; row < at->rows; ++row) {

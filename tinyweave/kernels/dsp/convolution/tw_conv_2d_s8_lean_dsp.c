@@ -78,17 +78,13 @@ typedef struct {
     "mov r0, r1\n"                                                       \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN(fix) __asm__ volatile(OUTPUTS(fix) : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
 
 /* All groups of four filters; returns where the stream goes on. */
 static const uint32_t *fours(pixel_outputs *outputs)
 {
     register const void *given __asm__("r0") = outputs;
-    if (outputs->sign) {
-        RUN(OUTPUTS(TW_FIX));
-    } else {
-        RUN(OUTPUTS(TW_NO_FIX));
-    }
+    TW_BY_SIGN(outputs->sign, RUN, TW_FIX, TW_NO_FIX);
     return (const uint32_t *)given;
 }
 

@@ -4,5 +4,4 @@
 #include "tw_conv_pairs.h"
 #include "tw_pair_w4.h"
 
-TW_FORMS_SCRATCH(tw_conv_2d_s8_w4_dsp, tw_conv_dsp, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out,
-                 tw_conv_pairs(p, in, out, range, scratch, tw_pair_products_w4))
+TW_CONV_PAIRS_FORMS(tw_conv_2d_s8_w4_dsp, tw_pair_products_w4)

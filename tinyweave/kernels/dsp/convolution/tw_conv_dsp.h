@@ -51,7 +51,7 @@ typedef struct {
 } tw_conv_lean_dsp;
 
 /* int8 convolution with the Arm DSP extension and without working memory: dense, not dilated, of pixels of whole words, at most
- * TW_CONV_LEAN_MOST_ROWS rows of the kernel. The window of a pixel is read for every four of its outputs, then once for the rest. */
+ * TW_CONV_LEAN_MOST_ROWS rows of the kernel. The window of a pixel is read for every four of its outputs, then for the rest. */
 void tw_conv_2d_s8_lean_dsp(const tw_conv_lean_dsp *p, const void *in, void *out);
 void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *p, tw_view in, tw_view out, tw_range range);
 

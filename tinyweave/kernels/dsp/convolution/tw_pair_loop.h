@@ -2,15 +2,15 @@
  *
  * STEP_WORDS: words of the stream for half of a quad of inputs.
  *
- * In assembly, for two pixels and for one. STEP(load, of_second): half of a quad, of one pixel without what is given to of_second;
- * load: that of the inputs; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad;
- * BEGIN_2, BEGIN_1: from the four words of the stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1: from sums to a multiple
- * of those of each filter; MULTIPLY_0 .. MULTIPLY_3: from such a multiple to its product with the multiplier in r2.
- * In C. begin: where sums begin; add: half of a quad; high_of: a product.
+ * In assembly, for two pixels and for one. STEP(load, of_second): half of a quad, load: of the inputs; for one pixel without
+ * what of_second is given; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad; BEGIN_2, BEGIN_1: from the four words of the
+ * stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1: from sums to a multiple of those of each filter; MULTIPLY_0 ..
+ * MULTIPLY_3: from such a multiple to its product with the multiplier in r2. In C. begin: where sums begin; add: half of a
+ * quad; high_of: a product.
  *
- * The assembly needs all of r0 .. r12 and lr, more than a compiler gives that keeps a frame pointer; so it saves r4 .. r11 itself.
- * It holds r0: inputs; r1: stream; r4 .. r7: sums of pixel 0, r8 .. r11: of pixel 1. On the stack lies a tw_pair, `skip` turned
- * into an address. Of all instructions of a quad the size is given, since the loop is entered in its midst.
+ * The assembly needs all of r0 .. r12 and lr, more than a compiler gives that keeps a frame pointer; so it saves r4 .. r11
+ * itself. It holds r0: inputs; r1: stream; r4 .. r7: sums of pixel 0, r8 .. r11: of pixel 1. On the stack lies a tw_pair,
+ * `skip` turned into an address. Of all instructions of a quad the size is given, since the loop is entered in its midst.
  */
 #ifndef TW_PAIR_LOOP_H
 #define TW_PAIR_LOOP_H
@@ -67,7 +67,10 @@
     "add sp, sp, #36\n"                              \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(frame), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN(pixels, fix) \
+    __asm__ volatile(PRODUCTS(pixels, fix) : "+r"(frame), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN_2(fix) RUN(2, fix)
+#define RUN_1(fix) RUN(1, fix)
 
 /* All groups of four filters; returns where the stream goes on. */
 static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
@@ -75,15 +78,9 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
     register const tw_pair *frame __asm__("r0") = pair;
     register const uint32_t *words __asm__("r1") = stream;
     if (pair->to_0 == pair->to_1) {
-        if (sign) {
-            RUN(PRODUCTS(1, TW_FIX));
-        } else {
-            RUN(PRODUCTS(1, TW_NO_FIX));
-        }
-    } else if (sign) {
-        RUN(PRODUCTS(2, TW_FIX));
+        TW_BY_SIGN(sign, RUN_1, TW_FIX, TW_NO_FIX);
     } else {
-        RUN(PRODUCTS(2, TW_NO_FIX));
+        TW_BY_SIGN(sign, RUN_2, TW_FIX, TW_NO_FIX);
     }
     return words;
 }

@@ -8,18 +8,18 @@
 #if TW_HAS_DSP
 
 /* r2, r3: inputs of both pixels; r12, lr: weights of both pairs of filters. */
-#define STEP(load, of_second)                   \
-    load                                        \
-    "ldm.w r1!, {r12, lr}\n"                    \
-    "smlad r5, r2, r12, r5\n"                   \
-    of_second("smlad r9, r3, r12, r9\n")        \
-    "sxtb16 r12, r12\n"                         \
-    "smlad r7, r2, lr, r7\n"                    \
-    of_second("smlad r11, r3, lr, r11\n")       \
-    "sxtb16 lr, lr\n"                           \
-    "smlad r4, r2, r12, r4\n"                   \
-    of_second("smlad r8, r3, r12, r8\n")        \
-    "smlad r6, r2, lr, r6\n"                    \
+#define STEP(load, of_second)             \
+    load                                  \
+    "ldm.w r1!, {r12, lr}\n"              \
+    "smlad r5, r2, r12, r5\n"             \
+    of_second("smlad r9, r3, r12, r9\n")  \
+    "sxtb16 r12, r12\n"                   \
+    "smlad r7, r2, lr, r7\n"              \
+    of_second("smlad r11, r3, lr, r11\n") \
+    "sxtb16 lr, lr\n"                     \
+    "smlad r4, r2, r12, r4\n"             \
+    of_second("smlad r8, r3, r12, r8\n")  \
+    "smlad r6, r2, lr, r6\n"              \
     of_second("smlad r10, r3, lr, r10\n")
 #define QUAD_BYTES_2 "92"
 #define QUAD_BYTES_1 "64"

@@ -31,35 +31,29 @@ int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t
 #if TW_HAS_DSP
 
 /* Four columns of four channels as two words of each of four lines; moves on in both. */
-#define PUT_TWO(to, from, step)                                                                                  \
-    do {                                                                                                         \
-        uint32_t a, b, c, d;                                                                                     \
-        __asm__ volatile(                                                                                        \
-            "ldr %[b], [%[in], %[by]]\n"                                                                     \
-            "ldr %[a], [%[in]]\n"                                                                              \
-            "add %[in], %[in], %[by], lsl #1\n"                                                            \
-            "ldr %[d], [%[in], %[by]]\n"                                                                     \
-            "ldr %[c], [%[in]]\n"                                                                              \
-            "add %[in], %[in], %[by], lsl #1\n"                                                            \
-            "pkhtb r12, %[b], %[a], asr #16\n"                                                                   \
-            "pkhtb lr, %[d], %[c], asr #16\n"                                                                    \
-            "pkhbt %[a], %[a], %[b], lsl #16\n"                                                                  \
-            "pkhbt %[c], %[c], %[d], lsl #16\n"                                                                  \
-            "sxtb16 %[b], r12\n"                                                                                 \
-            "sxtb16 %[d], lr\n"                                                                                  \
-            "strd %[b], %[d], [%[word], #128]\n"                                                                   \
-            "sxtb16 %[b], r12, ror #8\n"                                                                         \
-            "sxtb16 %[d], lr, ror #8\n"                                                                          \
-            "strd %[b], %[d], [%[word], #192]\n"                                                                   \
-            "sxtb16 %[b], %[a], ror #8\n"                                                                        \
-            "sxtb16 %[d], %[c], ror #8\n"                                                                        \
-            "strd %[b], %[d], [%[word], #64]\n"                                                                    \
-            "sxtb16 %[b], %[a]\n"                                                                                \
-            "sxtb16 %[d], %[c]\n"                                                                                \
-            "strd %[b], %[d], [%[word]], #8\n"                                                                     \
-            : [word] "+r"(to), [in] "+r"(from), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d)           \
-            : [by] "r"(step)                                                                                   \
-            : "r12", "lr", "memory");                                                                            \
+#define STORE_TWO(first, second, rotated, at) \
+    "sxtb16 %[b], " first rotated "\nsxtb16 %[d], " second rotated "\nstrd %[b], %[d], [%[word]" at "\n"
+#define PUT_TWO(to, from, step)                                                                        \
+    do {                                                                                               \
+        uint32_t a, b, c, d;                                                                           \
+        __asm__ volatile(                                                                              \
+            "ldr %[b], [%[in], %[by]]\n"                                                               \
+            "ldr %[a], [%[in]]\n"                                                                      \
+            "add %[in], %[in], %[by], lsl #1\n"                                                        \
+            "ldr %[d], [%[in], %[by]]\n"                                                               \
+            "ldr %[c], [%[in]]\n"                                                                      \
+            "add %[in], %[in], %[by], lsl #1\n"                                                        \
+            "pkhtb r12, %[b], %[a], asr #16\n"                                                         \
+            "pkhtb lr, %[d], %[c], asr #16\n"                                                          \
+            "pkhbt %[a], %[a], %[b], lsl #16\n"                                                        \
+            "pkhbt %[c], %[c], %[d], lsl #16\n"                                                        \
+            STORE_TWO("r12", "lr", "", ", #128]")                                                      \
+            STORE_TWO("r12", "lr", ", ror #8", ", #192]")                                              \
+            STORE_TWO("%[a]", "%[c]", ", ror #8", ", #64]")                                            \
+            STORE_TWO("%[a]", "%[c]", "", "], #8")                                                     \
+            : [word] "+r"(to), [in] "+r"(from), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d) \
+            : [by] "r"(step)                                                                           \
+            : "r12", "lr", "memory");                                                                  \
     } while (0)
 
 #else
@@ -330,7 +324,7 @@ static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
 #define RUN_ROWS(line, frame, advance, code)                                                                     \
     EACH_ROW(line, (frame).words, (frame).x = first; (frame).to = out;                                           \
              (frame).whole = first + (line)->count / 4 * (advance);                                              \
-             (frame).end = first + ((line)->count + 3) / 4 * (advance); RUN(code, frame);)
+             (frame).end = first + ((line)->count + 3) / 4 * (advance); TW_RUN(code, &(frame));)
 #define FOURS_OF(name, row, advance, instructions)                               \
     void name(const tw_line *line)                                               \
     {                                                                            \

@@ -183,26 +183,22 @@
     "add sp, sp, #4*" taps "+" SAVED "\n"                                             \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
-
 /* One output, of a kernel that is `size` high and wide; firsts: the number of the first address of each row. */
-#define TW_TAPS_ALONE(name, size, taps, firsts, row)                           \
-    static void name(const tw_taps *outputs)                                   \
-    {                                                                          \
-        register const tw_taps *given __asm__("r0") = outputs;                 \
-        RUN(OUTPUTS(#size, size, taps, ONE, EACH("first", firsts, row)));      \
+#define TW_TAPS_ALONE(name, size, taps, firsts, row)                                  \
+    static void name(const tw_taps *outputs)                                          \
+    {                                                                                 \
+        TW_RUN(OUTPUTS(#size, size, taps, ONE, EACH("first", firsts, row)), outputs); \
     }
 
 /* A tw_taps_outputs: two outputs, `stride` apart, whose taps lie in `columns` columns, or what `alone` does. */
-#define TW_TAPS_OUTPUTS(name, alone, size, stride, columns, taps, firsts, row) \
-    void name(const tw_taps *outputs)                                          \
-    {                                                                          \
-        if (outputs->to_0 == outputs->to_1) {                                  \
-            alone(outputs);                                                    \
-            return;                                                            \
-        }                                                                      \
-        register const tw_taps *given __asm__("r0") = outputs;                 \
-        RUN(OUTPUTS(#size, columns, taps, TWO, EACH("first", firsts, row)));   \
+#define TW_TAPS_OUTPUTS(name, alone, size, stride, columns, taps, firsts, row)           \
+    void name(const tw_taps *outputs)                                                    \
+    {                                                                                    \
+        if (outputs->to_0 == outputs->to_1) {                                            \
+            alone(outputs);                                                              \
+            return;                                                                      \
+        }                                                                                \
+        TW_RUN(OUTPUTS(#size, columns, taps, TWO, EACH("first", firsts, row)), outputs); \
     }
 
 #else
@@ -324,7 +320,7 @@ TW_INLINE void outputs_in(const tw_depthwise_lean_dsp *params, tw_view in, tw_vi
 }
 
 /* The forms of a kernel that is `size` high and wide. */
-#define TW_TAPS_KERNEL(name, size)                                                                               \
+#define TW_TAPS_KERNEL(name, size)                                                                                          \
     TW_FORMS(name, tw_depthwise_lean_dsp, tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out, \
              outputs_in(p, in, out, range, size))
 

@@ -40,4 +40,5 @@ static void add_run(const tw_add_dsp *p, const int8_t *plain, const int8_t *scal
     }
 }
 
-TW_ALIKE_FORMS(tw_add_s8_dsp, tw_add_dsp, add_run(p, from_a, from_b, to, count); tw_clamp_all(to, count, p->out_min, p->out_max))
+TW_ALIKE_FORMS(tw_add_s8_dsp, tw_add_dsp,
+               add_run(p, from_a, from_b, to, count); tw_clamp_all(to, count, p->out_min, p->out_max))

@@ -1,10 +1,10 @@
-/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight filters
- * at a time; to be included once they are.
+/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight
+ * filters at a time; to be included once they are.
  *
- * LANE_WEIGHTS: weights in a lane of the stream, 2 of int8 or 4 of int4. In assembly, STEP(x): the products of the two inputs in
- * register x, r2 or r3, with eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; SKIPPED_QUAD: the size of a
- * QUAD's code, which is left out of the first round; or else, where PRODUCTS is defined, all of that as PRODUCTS, which is entered
- * as its own below is.
+ * LANE_WEIGHTS: weights in a lane of the stream, 2 of int8 or 4 of int4. In assembly, STEP(x): the products of the two
+ * inputs in register x, r2 or r3, with eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; SKIPPED_QUAD:
+ * the size of the code of a QUAD, which is left out of the first round; or else, where PRODUCTS is defined, all of that as
+ * PRODUCTS, which is entered as its own below is.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
 #define TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -200,6 +200,11 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
         }
     }
 }
+
+/* Defines both forms of such a kernel. */
+#define TW_FULLY_CONNECTED_DSP_FORMS(kernel)                                                                       \
+    TW_FORMS(kernel, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out, \
+             all_products(p, in, out, range))
 
 #endif
 #endif

@@ -1,10 +1,6 @@
 /* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_dsp.h"
-
-#if TW_HAS_DSP
-
 /* r2, r3: widened inputs; r12: weights of four filters, lr: of some. Sums d, b, a, c of tw_lanes_w4.h. */
 #define FOUR(x, a, b, c, d)                 \
     "ldr r12, [r1], #4\n"                   \
@@ -18,11 +14,7 @@
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
 #define SKIPPED_QUAD 140
 
-#endif
-
 #define LANE_WEIGHTS 4
 #include "tw_fully_connected_dsp_loop.h"
 
-TW_FORMS(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp,
-         tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out,
-         all_products(p, in, out, range))
+TW_FULLY_CONNECTED_DSP_FORMS(tw_fully_connected_s8_w4_dsp)

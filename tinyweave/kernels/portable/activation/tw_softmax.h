@@ -62,19 +62,19 @@ static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_p
 }
 
 /* Defines both forms of an int8 kernel by what it makes of a pixel: pixel(p, from, to). */
-#define TW_SOFTMAX_FORMS(kernel, params, pixel)                                                     \
-    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                    \
-    {                                                                                               \
-        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                                 \
-            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c);     \
-            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);                  \
-            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                             \
-                pixel(p, from, to);                                                                 \
-                from += p->shape.c;                                                                 \
-                to += p->shape.c;                                                                   \
-            }                                                                                       \
-        }                                                                                           \
-    }                                                                                               \
+#define TW_SOFTMAX_FORMS(kernel, params, pixel)                                                 \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                \
+    {                                                                                           \
+        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                             \
+            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c); \
+            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);              \
+            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                         \
+                pixel(p, from, to);                                                             \
+                from += p->shape.c;                                                             \
+                to += p->shape.c;                                                               \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
     TW_WHOLE_FORM(kernel, params, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)
 
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */
