@@ -7,7 +7,7 @@
 
 #if TW_HAS_MVE
 
-/* sums += the products of `depth` inputs with four filters, or with `filters` if there are fewer, then more of the last one. */
+/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer and the last one again. */
 static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
 {
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
