@@ -85,11 +85,6 @@ class Layer:
         """Return the row of its kernel in the table."""
         return BY_NAME[self.plan.variants[self.graph.ops.index(self.op)]]
 
-    @property
-    def kernel(self) -> str:
-        """Return the C function."""
-        return self.row.name
-
     def input(self, index: int = 0) -> Tensor:
         return self.graph.input(self.op, index)
 

@@ -140,10 +140,6 @@ def _reduces(graph: Graph, op: Op) -> bool:
     return geometry.reduction(graph.input(op).shape, axes(graph, op)) is not None
 
 
-def _moves(graph: Graph, op: Op) -> bool:
-    return copies.moved(graph, op) is not None
-
-
 def _is_signed(graph: Graph, op: Op) -> bool:
     return {graph.input(op).dtype, graph.output(op).dtype} <= {"int8", "int16", "int32"}
 
@@ -169,10 +165,6 @@ def _weights_are_offset(graph: Graph, op: Op) -> bool:
 
 def _weights_are_int4(graph: Graph, op: Op) -> bool:
     return graph.input(op, 1).dtype == "int4"
-
-
-def _was_unsigned(graph: Graph, op: Op) -> bool:
-    return resize.is_unsigned(op)
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
@@ -246,7 +238,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=mve.multiplies,
         scratch=mve.scratch,
         distance=mve.distances,
-        stream=mve.words,
+        stream=dense.of_filters(mve.stream),
         features=pixels,
     ),
     Variant(
@@ -257,7 +249,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=_fours,
         scratch=dense.scratch,
         distance=distance.by_two_pixels,
-        stream=dense_w4.words,
+        stream=dense.of_rows(dense_w4.stream),
         features=pairs,
         timed_as="tw_conv_2d_s8_dsp",
     ),
@@ -271,7 +263,7 @@ VARIANTS: tuple[Variant, ...] = (
         distance=winograd.distances,
         flash=winograd.flash,
         flash_heavy=True,
-        stream=winograd.words,
+        stream=dense.of_filters(winograd.stream),
         features=tiles,
     ),
     Variant(
@@ -282,7 +274,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=_is_lean,
         distance=distance.by_pixel_of_fours,
         flash=dense.lean_flash,
-        stream=dense.words,
+        stream=dense.of_rows(dense.stream),
         features=cycle_features.windows,
         lean=True,
     ),
@@ -296,7 +288,7 @@ VARIANTS: tuple[Variant, ...] = (
             scratch=dense.scratch,
             distance=distance.by_two_pixels,
             flash=dense.flash,
-            stream=dense.words,
+            stream=dense.of_rows(dense.stream),
             features=pairs,
         )
         for isa in DSP_FORMS
@@ -349,7 +341,7 @@ VARIANTS: tuple[Variant, ...] = (
             applies=partial(taps_dsp.applies, size=size),
             distance=taps_dsp.distances,
             flash=taps_dsp.flash,
-            stream=taps_dsp.words,
+            stream=dense.of_filters(taps_dsp.stream),
             features=cycle_features.outputs,
             loop_bytes=taps_dsp.LOOP_BYTES[size],
             lean=True,
@@ -366,7 +358,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=taps_dsp.is_for_a_pixel,
         distance=taps_dsp.distances,
         flash=taps_dsp.flash,
-        stream=taps_dsp.words,
+        stream=dense.of_filters(taps_dsp.stream),
         features=cycle_features.pixel,
     ),
     Variant(
@@ -440,7 +432,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_fully_connected",
         isa="mve",
         applies=mve.rescales_once,
-        distance=distance.by_row_of_fours,
+        distance=partial(distance.by_row_for_some, at_once=4),
     ),
     Variant(
         "tw_fully_connected_s8_w4_dsp",
@@ -448,8 +440,8 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_fully_connected_dsp",
         isa="dsp",
         applies=_eight_fours,
-        distance=distance.by_row_of_eights,
-        stream=dense_w4.words_of_eights,
+        distance=partial(distance.by_row_for_some, at_once=8),
+        stream=dense.of_filters(dense_w4.eight_at_a_time),
         timed_as="tw_fully_connected_s8_dsp",
     ),
     *(
@@ -459,9 +451,9 @@ VARIANTS: tuple[Variant, ...] = (
             "tw_fully_connected_dsp",
             isa=isa,
             applies=_eights,
-            distance=distance.by_row_of_eights,
+            distance=partial(distance.by_row_for_some, at_once=8),
             flash=dense.flash_of_eights,
-            stream=dense.words_of_eights,
+            stream=dense.of_filters(dense.eight_at_a_time),
         )
         for isa in DSP_FORMS
     ),
@@ -481,7 +473,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_resize_bilinear_s8_float",
         ("resize_bilinear",),
         "tw_resize_bilinear_float",
-        applies=_was_unsigned,
+        applies=lambda graph, op: resize.is_unsigned(op),
         distance=distance.resized,
         computes_in_float=True,
     ),
@@ -589,7 +581,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_strides",
         ANY,
         has_part=False,
-        applies=_moves,
+        applies=lambda graph, op: copies.moved(graph, op) is not None,
         distance=distance.gathered,
     ),
     Variant("tw_move", VIEWS, "tw_move", ANY, has_part=False, distance=distance.moved),  # also above its input
