@@ -45,8 +45,8 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[Row]:
     """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
-    Flash, those without scratch and those for all cores; whole maps and, as fused stages call kernels, single rows of them.
-    only: names of kernels, if not all are of interest."""
+    Flash, those without scratch, those that copy their weights, and those for all cores; whole maps and, as fused stages call
+    kernels, single rows of them. only: names of kernels, if not all are of interest."""
     model = api.load(path, io="int8")
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
@@ -55,7 +55,7 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
         choices = {"": Kernels(core), "flash_heavy": Kernels(core, flash_heavy=everywhere)}
-        choices |= {"lean": Kernels(core, lean=everywhere), "size": FOR_ALL}
+        choices |= {"lean": Kernels(core, lean=everywhere), "copying": Kernels(core, copying=everywhere), "size": FOR_ALL}
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)

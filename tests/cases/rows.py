@@ -40,7 +40,7 @@ def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Ite
     for kind in row.kinds:
         also = [INT4 + kind] * (kind in INT4_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
         for case in (case for name in [kind] * (kind in GENERATORS) + also for case in draw(name)):
-            wanted = {"flash_heavy": row.flash_heavy, "lean": row.lean}
+            wanted = {"flash_heavy": row.flash_heavy, "lean": row.lean, "copying": row.copying}
             if variant_for(case.graph, case.graph.ops[0], core_of(row), **wanted) is row:
                 yield case
 

@@ -68,7 +68,7 @@ KINDS += [(kind, SMALL, "") for kind in ("conv_2d", "depthwise_conv_2d", "fully_
 KINDS += [(kind, "cortex-m7", "") for kind in sorted({k for row in VARIANTS if row.isa == "m7" for k in row.kinds})]
 KINDS += [(INT4 + "conv_2d", CORE, "")]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
-KINDS += [("depthwise_conv_2d", "cortex-m7", "lean")]
+KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 FEW = ("cortex-m7", "lean")  # no more cases than run with every change
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/place/test_relocation.py"}
@@ -132,5 +132,5 @@ def test_every_kernel_is_run_by_a_case() -> None:
         case = next(cases_of(row, compilable), None)
         assert case is not None, f"no case is run by {row.name}"
         kind, _, _ = case.id.partition("-")
-        which = "flash_heavy" if row.flash_heavy else "lean" if row.lean else ""
+        which = next((which for which in ("flash_heavy", "lean", "copying") if getattr(row, which)), "")
         assert (kind, core_of(row), which) in KINDS, f"nothing runs {case.id} with {row.name}"

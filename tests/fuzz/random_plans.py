@@ -110,8 +110,8 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
-    flash_heavy, lean = (frozenset(op.name for op in graph.ops if rng.random() < 0.5) for _ in range(2))
-    kernels = Kernels(rng.choice(CORES), frozenset(), flash_heavy, lean)
+    flash_heavy, lean, copying = (frozenset(op.name for op in graph.ops if rng.random() < 0.5) for _ in range(3))
+    kernels = Kernels(rng.choice(CORES), frozenset(), flash_heavy, lean, copying)
     laid = lay_out(graph, one_by_one(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
     made = finish(draft(laid, moves=False))
     owner = {name: place.buffer for name, place in made.places.items()}

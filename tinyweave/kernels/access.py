@@ -72,7 +72,13 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(dense, at_once=1), ("tw_conv_2d_s16",)),
     (partial(dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (vectors, ("tw_conv_2d_s8_mve",)),
-    (two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7", "tw_conv_2d_s4_dsp")),
+    (
+        two_pixels,
+        (
+            *("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7", "tw_conv_2d_s4_dsp"),
+            *("tw_conv_2d_s8_copying_dsp", "tw_conv_2d_s8_copying_m7"),
+        ),
+    ),
     (winograd, ("tw_conv_2d_s8_winograd_dsp",)),
     (partial(channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
     (partial(channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),

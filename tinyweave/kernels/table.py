@@ -71,9 +71,10 @@ class Variant:
     without one must not overlap. flash: bytes of constants that it keeps for this op. stream: the words that stand for the
     weights, biases and multipliers where it reads those; weights: how weights lie otherwise. features: what its cycles depend
     on; loop_bytes: of the code of its inner loop, where a small cache may not hold that; timed_as: the kernel whose constants
-    count for it, "" = it has its own. computes_in_float: also between whole numbers. flash_heavy: it keeps many more constants
-    than others do and is not always faster, so that it is taken only where that is asked for. lean: it needs no scratch, which
-    another of the core's kernels does that is faster on whole maps; it is taken only where that is asked for.
+    count for it, "" = it has its own. computes_in_float: also between whole numbers. Three kinds are taken only where that is
+    asked for. flash_heavy: it keeps many more constants than others do and is not always faster. lean: it needs no scratch,
+    which another of the core's kernels does that is faster on whole maps. copying: it copies its stream to scratch and reads it
+    there, which only pays where Flash waits.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Variant:
     computes_in_float: bool = False
     flash_heavy: bool = False
     lean: bool = False
+    copying: bool = False
 
     @property
     def cores(self) -> tuple[str, ...]:
@@ -277,6 +279,24 @@ VARIANTS: tuple[Variant, ...] = (
         stream=dense.of_rows(dense.stream),
         features=cycle_features.windows,
         lean=True,
+    ),
+    *(
+        Variant(
+            f"tw_conv_2d_s8_copying_{isa}",
+            ("conv_2d",),
+            "tw_conv_dsp",
+            isa=isa,
+            has_part=False,
+            applies=_pairs_up,
+            scratch=dense.copying_scratch,
+            distance=distance.by_two_pixels,
+            flash=dense.flash,
+            stream=dense.of_rows(dense.stream),
+            features=pairs,
+            timed_as=f"tw_conv_2d_s8_{isa}",
+            copying=True,
+        )
+        for isa in DSP_FORMS
     ),
     *(
         Variant(
@@ -703,15 +723,17 @@ BY_NAME = {row.name: row for row in VARIANTS}
 _APPLIES: WeakKeyDictionary[Graph, dict[tuple[str, Op], bool]] = WeakKeyDictionary()
 
 
-def variant_for(graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False, lean: bool = False) -> Variant:
-    """Return the first row that runs `op`, of the portable ones and those for `core`, flash-heavy and lean ones only if asked
-    for."""
+def variant_for(
+    graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False, lean: bool = False, copying: bool = False
+) -> Variant:
+    """Return the first row that runs `op`, of the portable ones and those for `core`; flash-heavy, lean and copying ones only
+    if asked for."""
     rows = [row for row in VARIANTS if op.kind in row.kinds and (not row.cores or core in row.cores)]
     pair = (data(graph, op).dtype, graph.output(op).dtype)
     typed = [row for row in rows if row.types in (pair, ANY)]
     tried = _APPLIES.setdefault(graph, {})
     for row in typed:
-        if (flash_heavy or not row.flash_heavy) and (lean or not row.lean):
+        if (flash_heavy or not row.flash_heavy) and (lean or not row.lean) and (copying or not row.copying):
             if (row.name, op) not in tried:
                 tried[row.name, op] = row.applies(graph, op)
             if tried[row.name, op]:

@@ -85,5 +85,7 @@ def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
         return FOR_ALL
     core = next(core for core in cores[0] if all(core in others for others in cores))
     portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
-    flash_heavy = frozenset(name for name, row in rows.items() if row.flash_heavy)
-    return Kernels(core, portable_ops, flash_heavy, frozenset(name for name, row in rows.items() if row.lean))
+    flash_heavy, lean, copying = (
+        frozenset(name for name, row in rows.items() if getattr(row, which)) for which in ("flash_heavy", "lean", "copying")
+    )
+    return Kernels(core, portable_ops, flash_heavy, lean, copying)

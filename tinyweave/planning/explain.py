@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from ..kernels.table import VARIANTS, variant_for
+from ..kernels.table import BY_NAME, VARIANTS, variant_for
 from .fuse.schedule import rules_of
 from .plan import Buffer, Plan
 
@@ -193,6 +193,8 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     more = flash_heavy.flash(graph, op) - fastest.flash(graph, op)
     if name == flash_heavy.name != fastest.name:
         return f"the fastest on a {core}, with {more:,} B more in Flash than {fastest.name}"
+    if BY_NAME[name].copying:
+        return f"copies its weights to {BY_NAME[name].scratch(graph, op):,} B of scratch, since Flash waits"
     if name != fastest.name:
         if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
             return f"{fastest.name} cannot run by rows"

@@ -20,20 +20,23 @@ class Kernels(NamedTuple):
     """The kernels of `core` besides the portable ones.
 
     portable_ops: names of ops that take a portable kernel all the same. flash_heavy: names of ops that may take a kernel that
-    keeps many more constants to be faster. lean: names of ops that may take a kernel of `core` without scratch. reads: how the
-    device reads its Flash, which is part of what kernels are compared by; None: it answers at once.
+    keeps many more constants to be faster. lean: names of ops that may take a kernel of `core` without scratch. copying: names
+    of ops that may take one that copies its weights to scratch. reads: how the device reads its Flash, which is part of what
+    kernels are compared by; None: it answers at once.
     """
 
     core: str = ""
     portable_ops: frozenset[str] = frozenset()
     flash_heavy: frozenset[str] = frozenset()
     lean: frozenset[str] = frozenset()
+    copying: frozenset[str] = frozenset()
     reads: FlashReads | None = None
 
     def name(self, graph: Graph, op: Op) -> str:
         """Return the kernel of an op."""
         core = "" if op.name in self.portable_ops else self.core
-        return variant_for(graph, op, core, flash_heavy=op.name in self.flash_heavy, lean=op.name in self.lean).name
+        allowed = {name: op.name in getattr(self, name) for name in ("flash_heavy", "lean", "copying")}
+        return variant_for(graph, op, core, **allowed).name
 
 
 FOR_ALL = Kernels()

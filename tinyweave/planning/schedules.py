@@ -111,7 +111,7 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
     """Return the kernels with which each op has the one of this name."""
     if len(kernels) == 1:
         return kernels[0]
-    portable_ops, flash_heavy, lean = set[str](), set[str](), set[str]()
+    portable_ops, flash_heavy, lean, copying = set[str](), set[str](), set[str](), set[str]()
     fast = kernels[1]
     for index, name in names.items():
         op = graph.ops[index]
@@ -121,9 +121,11 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
             portable_ops.add(op.name)
         elif BY_NAME[name].lean:
             lean.add(op.name)
+        elif BY_NAME[name].copying:
+            copying.add(op.name)
         else:
             flash_heavy.add(op.name)
-    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean), fast.reads)
+    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean), frozenset(copying), fast.reads)
 
 
 def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:

@@ -12,7 +12,7 @@ from cases.sweeps import rest_in_sweeps
 from tinyweave import api, results
 from tinyweave.devices import find
 from tinyweave.kernels.layer_cycles import BYTES_PER_CYCLE, RUN_BYTES, FlashReads, cut, layer_cycles
-from tinyweave.kernels.table import variant_for
+from tinyweave.kernels.table import BY_NAME, variant_for
 from tinyweave.planning import Tile, plan_in_stages
 from tinyweave.planning.fuse.schedule import plan_macs
 from tinyweave.planning.kernels.cycles import plan_cycles
@@ -41,13 +41,18 @@ def test_a_network_that_was_not_fitted_is_foreseen_within_15_percent(model: resu
 @pytest.mark.parametrize("name", ["stm32l4r5", "stm32l476"])
 def test_what_the_flash_of_a_board_waits_is_foreseen(model: results.Model, name: str, schedule: str, emulator):
     board = find(name)
-    limits = replace(api.limits_of(board), ram=None, maps=())
-    plan = api.plan(model, schedule, limits, optimize="speed", core=board.core)
-    found = api.profile(model, plan, board.core, device=board).cycles
-    foreseen, at_once = api.cycles_needed(plan, board), plan_cycles(plan, board.core).cycles
-    assert found is not None and foreseen is not None and foreseen.cycles is not None and at_once is not None
-    assert at_once < 0.9 * found.likely, "on these boards Flash weighs"
-    assert foreseen.cycles == pytest.approx(found.likely, rel=0.15)
+    limits, took = replace(api.limits_of(board), ram=None, maps=()), {}
+    for reads in (None, limits.reads):
+        plan = api.plan(model, schedule, replace(limits, reads=reads), optimize="speed", core=board.core)
+        found = api.profile(model, plan, board.core, device=board).cycles
+        foreseen, at_once = api.cycles_needed(plan, board), plan_cycles(plan, board.core).cycles
+        assert found is not None and foreseen is not None and foreseen.cycles is not None and at_once is not None
+        assert at_once < found.likely
+        assert foreseen.cycles == pytest.approx(found.likely, rel=0.15)
+        assert any(BY_NAME[name].copying for name in plan.variants if name) == (reads is not None)
+        took[reads] = found.likely, at_once
+    assert took[None][1] < 0.9 * took[None][0], "on these boards Flash weighs"
+    assert took[limits.reads][0] < 0.95 * took[None][0], "and less where it is read once"
 
 
 def test_a_cache_that_is_too_small_waits_for_each_line_again():

@@ -45,6 +45,7 @@ def test_no_plan_lies_outside_of_the_front(seed: int, brought: bool) -> None:
         budget = int(overhead * macs(graph))
         names = frozenset(op.name for op in graph.ops)
         kernels = [FOR_ALL, Kernels(CORE), Kernels(CORE, flash_heavy=names), Kernels(CORE, lean=names)]
+        kernels.append(Kernels(CORE, copying=names))
         space = space_of(
             graph,
             order,

@@ -135,6 +135,11 @@ def scratch(graph: Graph, op: Op) -> int:
     return scratch_of(*conv.kernel_size(graph, op), graph.input(op).shape[3], padded=is_padded(graph, op))
 
 
+def copying_scratch(graph: Graph, op: Op) -> int:
+    """Bytes of that and of the stream."""
+    return flash(graph, op) + scratch(graph, op)
+
+
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
     """Bytes: two windows of 16 bits each; what is left over of both; a row with padding where pixels are no whole words."""
     run = cols * depth

@@ -118,8 +118,8 @@ def kernel_ladder(graph: Graph, core: str, reads: FlashReads | None = None) -> l
 
     On the first rung ops have the kernel of `core` only where it keeps no more constants than the portable one does. Then, an
     op a rung, the others may have it, those first where it saves most cycles per byte. On the next one ops may do without
-    scratch, on those after it keep many more constants to be faster, again an op a rung and by cycles per byte. Without a core
-    there is one rung. reads: as of Kernels.
+    scratch, or copy their weights to it where Flash waits; on those after it keep many more constants to be faster, again an op
+    a rung and by cycles per byte. Without a core there is one rung. reads: as of Kernels.
     """
     if not core:
         return [[FOR_ALL]]
@@ -130,8 +130,10 @@ def kernel_ladder(graph: Graph, core: str, reads: FlashReads | None = None) -> l
         _by_rate(graph, before, after, fast) for before, after in ((one_by_one(graph, FOR_ALL), usual), (usual, heavy))
     )
     sets = [[fast._replace(portable_ops=frozenset(larger[count:]))] for count in range(len(larger) + 1)]
+    copying = frozenset(op.name for op in graph.ops if _copying_pays(graph, op, fast))
     last = [fast._replace(lean=lean)] if lean else []
-    sets += [[fast, *last]] if lean else []
+    last += [fast._replace(copying=copying)] if copying else []
+    sets += [[fast, *last]] if last else []
     sets += [[fast, fast._replace(flash_heavy=frozenset(paying[: count + 1])), *last] for count in range(len(paying))]
     return [[FOR_ALL, *each] for each in sets]
 
@@ -161,6 +163,14 @@ def without_scratch(graph: Graph, core: str) -> frozenset[str]:
         if lean is not None and lean.lean and layer_cycles(graph, op, lean.name, model) is not None:
             names.add(op.name)
     return frozenset(names)
+
+
+def _copying_pays(graph: Graph, op: Op, kernels: Kernels) -> bool:
+    """Return whether the device's Flash waits so long that an op takes fewer cycles once its weights are copied to scratch."""
+    if kernels.reads is None:
+        return False
+    usual, other = (variant_for(graph, op, kernels.core, copying=copying) for copying in (False, True))
+    return other.copying and _gain(graph, op, (usual.name, other.name), kernels) > 0
 
 
 def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:

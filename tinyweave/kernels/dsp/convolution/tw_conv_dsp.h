@@ -21,6 +21,10 @@ void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_ra
 void tw_conv_2d_s8_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_m7_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
+/* The same, where Flash waits: copy the stream to scratch first, in front of what that needs otherwise. */
+void tw_conv_2d_s8_copying_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
+void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
+
 /* Convolution of int8 maps with int4 weights, with the Arm DSP extension: dense, not dilated.
  * stream: as tw_pair_w4.h says, of inputs in the order of tw_conv_pairs.h, which also says how much scratch. */
 void tw_conv_2d_s8_w4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);

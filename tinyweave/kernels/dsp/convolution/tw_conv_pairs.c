@@ -67,3 +67,21 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
         multiply(params, &pair, products);
     }
 }
+
+void tw_conv_pairs_copying(const tw_conv_dsp *params, const void *in, void *out, void *scratch, tw_pair_products *products)
+{
+    const tw_conv *p = &params->conv;
+    const int32_t groups = (p->out.c + 3) / 4, words = 4 * groups * (3 + tw_windows_quads(p));
+    uint32_t *const copy = (uint32_t *)scratch;
+    for (int32_t i = 0; i < words; i += 4) { /* four words at a time: a loop of ours, since memcpy of small libraries goes by bytes */
+        const uint32_t *from = params->stream + i;
+        const uint32_t first = from[0], second = from[1], third = from[2], fourth = from[3];
+        copy[i] = first;
+        copy[i + 1] = second;
+        copy[i + 2] = third;
+        copy[i + 3] = fourth;
+    }
+    tw_conv_dsp copied = *params;
+    copied.stream = copy;
+    tw_conv_pairs(&copied, tw_whole(in, p->in), tw_whole(out, p->out), tw_all(p->out), copy + words, products);
+}

@@ -30,12 +30,10 @@
 #define SPLIT_1 "sub r5, r5, r4\nsub r7, r7, r6\n"
 
 /* The sum of the first filter of a word, by its doubled multiplier; 256 times that of the second. */
-#define FIRST(sum) "smmlar " sum ", " sum ", r2, " sum "\n"
-#define SECOND(sum) "asr " sum ", " sum ", #7\nsmmulr " sum ", " sum ", r2\n"
-#define MULTIPLY_0 FIRST
-#define MULTIPLY_1 SECOND
-#define MULTIPLY_2 FIRST
-#define MULTIPLY_3 SECOND
+#define MULTIPLY_0(sum) "smmlar " sum ", " sum ", r2, " sum "\n"
+#define MULTIPLY_1(sum) "asr " sum ", " sum ", #7\nsmmulr " sum ", " sum ", r2\n"
+#define MULTIPLY_2 MULTIPLY_0
+#define MULTIPLY_3 MULTIPLY_1
 
 #else
 

@@ -207,10 +207,16 @@ static int has_padding(const tw_conv *p)
            (p->out.w - 1) * p->stride.w - p->pad.w + p->kernel.w > p->in.w;
 }
 
+int32_t tw_windows_quads(const tw_conv *p)
+{
+    const int32_t run = p->kernel.w * p->in.c;
+    return p->kernel.h * (run / 4) + (p->kernel.h * (run % 4) + 3) / 4;
+}
+
 int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch)
 {
     const int32_t run = p->kernel.w * p->in.c, rest = run % 4;
-    const int32_t last = (p->kernel.h * rest + 3) / 4, total = p->kernel.h * (run / 4) + last;
+    const int32_t last = (p->kernel.h * rest + 3) / 4, total = tw_windows_quads(p);
     windows->p = p;
     windows->data = (const int8_t *)in->data;
     windows->step = in->row_stride;

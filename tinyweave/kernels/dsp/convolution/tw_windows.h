@@ -22,6 +22,9 @@ struct tw_windows {
     const tw_conv *p;
 };
 
+/* How many times four inputs a window has. */
+int32_t tw_windows_quads(const tw_conv *p);
+
 /* Lays the scratch of tw_conv_pairs out; returns how many times four inputs a window has. */
 int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in, void *scratch);
 

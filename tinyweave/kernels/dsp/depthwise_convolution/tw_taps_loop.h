@@ -127,6 +127,10 @@
 #define BYTES_ONE(a, b, fix) "ldrd r2, r3, [r1], #8\nsmmulr " a ", " a ", r2\n" TW_OUTPUT(a, fix, "r3", "r12")
 #define FOUR(bytes, fix) \
     bytes("r4", "r8", fix) bytes("r5", "r9", fix) bytes("r6", "r10", fix) bytes("r7", "r11", fix)
+#define FOUR_ONE(fix) FOUR(BYTES_ONE, fix)
+#ifndef FOUR_TWO /* a core may have its own */
+#define FOUR_TWO(fix) FOUR(BYTES_TWO, fix)
+#endif
 #define PUT_FIRST "strb r5, [r2, #1]\nstrb r6, [r2, #2]\nstrb r7, [r2, #3]\nstrb r4, [r2], #4\n"
 #define PUT_ONE PUT_FIRST
 #define PUT_TWO PUT_FIRST "strb r9, [r3, #1]\nstrb r10, [r3, #2]\nstrb r11, [r3, #3]\nstrb r8, [r3], #4\n"
@@ -145,13 +149,13 @@
     "ldrd r12, lr, " AT(taps, ZERO) "\n"                                              \
     "cmp lr, #0\n"                                                                    \
     "bne.w 3f\n"                                                                      \
-    FOUR(BYTES_##count, TW_NO_FIX)                                                    \
+    FOUR_##count(TW_NO_FIX)                                                           \
     "4:\n"                                                                            \
     "ldrd r2, r3, " AT(taps, TO) "\n"                                                 \
     PUT_##count                                                                       \
     "strd r2, r3, " AT(taps, TO) "\n"                                                 \
     "ldr r4, " AT(taps, LAST) "\n"                                                    \
-    "adds r0, r0, #4\n"                                                               \
+    "adds r0, #4\n"                                                                   \
     "cmp r0, r4\n"                                                                    \
     "ble.w 2b\n"                                                                      \
     "sub r5, r0, r4\n"                                                                \
@@ -164,20 +168,20 @@
     "b.w 2b\n"                                                                        \
     "5:\n"                                                                            \
     "ldr r6, " AT(taps, PAIRS) "\n"                                                   \
-    "subs r6, r6, #1\n"                                                               \
+    "subs r6, #1\n"                                                                   \
     "beq.w 6f\n"                                                                      \
     "str r6, " AT(taps, PAIRS) "\n"                                                   \
     "ldrd r4, r5, " AT(taps, CHANNELS) "\n"                                           \
-    "add r0, r0, r5\n"                                                                \
+    "add r0, r5\n"                                                                    \
     "adds r2, r2, r4\n"                                                               \
     "adds r3, r3, r4\n"                                                               \
     "strd r2, r3, " AT(taps, TO) "\n"                                                 \
     "adds r4, r4, r0\n"                                                               \
-    "subs r4, r4, #4\n"                                                               \
+    "subs r4, #4\n"                                                                   \
     "str r4, " AT(taps, LAST) "\n"                                                    \
     "b.w 1b\n"                                                                        \
     "3:\n"                                                                            \
-    FOUR(BYTES_##count, TW_FIX)                                                       \
+    FOUR_##count(TW_FIX)                                                              \
     "b.w 4b\n"                                                                        \
     "6:\n"                                                                            \
     "add sp, sp, #4*" taps "+" SAVED "\n"                                             \

@@ -5,7 +5,7 @@
 #include "tw_taps_m7.h"
 #include "tw_taps_loop.h"
 
-TW_TAPS_ALONE(alone, 3, "9", "0, 3, 6", ROW_ALONE("0, 1, 2"))
+TW_TAPS_ALONE(alone, 3, "9", "0", TAPS_ALONE("8"))
 TW_TAPS_OUTPUTS(tw_taps_3_1_m7, alone, 3, 1, 4, "12", "0, 4, 8", ROW_1("1, 2", "3"))
 TW_TAPS_OUTPUTS(tw_taps_3_2_m7, alone, 3, 2, 5, "15", "0, 5, 10", ROW_2("2", "3", "4"))
 

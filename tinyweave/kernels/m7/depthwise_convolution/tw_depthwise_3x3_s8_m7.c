@@ -1,5 +1,5 @@
 /* tw_depthwise_3x3_s8_m7.c - int8 depthwise convolution of kernels of three rows, in the order that suits a Cortex-M7: as
- * tw_conv_2d_s8_m7.c says. */
+ * tw_pair_s8_m7.c says. */
 #include "tw_depthwise_conv_2d_s8_dsp.h"
 
 #include "tw_line_rows.h"

@@ -5,7 +5,7 @@
 #include "tw_taps_m7.h"
 #include "tw_taps_loop.h"
 
-TW_TAPS_ALONE(alone, 5, "25", "0, 5, 10, 15, 20", ROW_ALONE("0, 1, 2, 3, 4"))
+TW_TAPS_ALONE(alone, 5, "25", "0", TAPS_ALONE("24"))
 TW_TAPS_OUTPUTS(tw_taps_5_1_m7, alone, 5, 1, 6, "30", "0, 6, 12, 18, 24", ROW_1("1, 2, 3, 4", "5"))
 TW_TAPS_OUTPUTS(tw_taps_5_2_m7, alone, 5, 2, 7, "35", "0, 7, 14, 21, 28", ROW_2("2, 3, 4", "5", "6"))
 

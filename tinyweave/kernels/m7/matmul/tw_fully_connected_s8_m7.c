@@ -1,5 +1,5 @@
 /* tw_fully_connected_s8_m7.c - int8 dense layer with the Arm DSP extension, in the order that suits a Cortex-M7: as
- * tw_conv_2d_s8_m7.c says. */
+ * tw_pair_s8_m7.c says. */
 #include "tw_fully_connected_dsp.h"
 
 /* Of two words of the stream and the widened inputs x, sums in r4 .. r11: the second word is loaded, and the first one of the

@@ -19,52 +19,14 @@ typedef struct {
     int32_t pixel;       /* bytes */
 } tw_pool_window;
 
-/* The output of a channel; `pairs`: of int4 values. */
-typedef int8_t tw_pool_channel(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs);
+/* How the next value of a window is joined to those before; what the output is of all of them. Inlined with functions that are
+ * known, so that each kernel gets loops of its own. */
+typedef int32_t tw_pool_joining(int32_t joined, int32_t value);
+typedef int8_t tw_pool_output(const tw_pool *p, int32_t joined, int32_t count);
 
-/* The range of the output; pixels of in.c int8 values, or with `pairs` of as many int4 ones, whose outputs are written two at a
- * time. Inlined with a function that is known, so that each kernel gets loops of its own. */
-TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, tw_pool_channel *of_channel)
-{
-    const int32_t channels = p->in.c;
-    tw_pool_window window;
-    window.pixel = pairs ? tw_int4_bytes(channels) : channels;
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, window.pixel);
-        const int32_t top = y * p->stride.h - p->pad.h;
-        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
-        window.rows = rows.end - rows.begin;
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            const int32_t left = x * p->stride.w - p->pad.w;
-            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
-            window.cols = cols.end - cols.begin;
-            window.offset = tw_offset(&in, top + rows.begin, left + cols.begin, window.pixel);
-            if (!pairs) {
-                for (int32_t channel = 0; channel < channels; ++channel) {
-                    *to++ = of_channel(p, &in, &window, channel, pairs);
-                }
-                continue;
-            }
-            for (int32_t channel = 0; channel < channels; channel += 2) {
-                const int8_t low = of_channel(p, &in, &window, channel, pairs);
-                *to++ = tw_int4_pair(low, channel + 1 < channels ? of_channel(p, &in, &window, channel + 1, pairs) : 0);
-            }
-        }
-    }
-}
-
-/* The average of `count` values; sum: less away_from for each. */
-static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
-{
-    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
-    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
-}
-
-static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
-
-/* A window's values of a channel, joined to `joined` one after the other; with `pairs` int4 ones. */
+/* A window's values of a channel, joined to `joined`; with `pairs` int4 ones. */
 TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs, int32_t joined,
-                               int32_t (*join)(int32_t, int32_t))
+                               tw_pool_joining *join)
 {
     const int32_t ring = in->ring_height * in->row_stride;
     int32_t offset = window->offset;
@@ -79,16 +41,92 @@ TW_INLINE int32_t tw_pool_join(const tw_view *in, const tw_pool_window *window, 
     return joined;
 }
 
-/* Each a tw_pool_channel: the average and the highest of a window's values. */
-static inline int8_t tw_pool_average_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+/* Those of four neighbouring channels, each joined to `begin`. */
+TW_INLINE void tw_pool_join_four(const tw_view *in, const tw_pool_window *window, int32_t channel, int32_t *joined, int32_t begin,
+                                 tw_pool_joining *join)
 {
-    const int32_t count = window->rows * window->cols;
-    return tw_pool_average(p, tw_pool_join(in, window, channel, pairs, 0, tw_plus) - p->away_from * count, count);
+    const int32_t ring = in->ring_height * in->row_stride;
+    int32_t first = begin, second = begin, third = begin, fourth = begin;
+    int32_t offset = window->offset + channel;
+    for (int32_t row = 0; row < window->rows; ++row) {
+        const int8_t *from = (const int8_t *)in->data + offset;
+        for (int32_t col = 0; col < window->cols; ++col) {
+            first = join(first, from[0]);
+            second = join(second, from[1]);
+            third = join(third, from[2]);
+            fourth = join(fourth, from[3]);
+            from += window->pixel;
+        }
+        offset = tw_down(offset, in->row_stride, ring);
+    }
+    joined[0] = first;
+    joined[1] = second;
+    joined[2] = third;
+    joined[3] = fourth;
 }
 
-static inline int8_t tw_pool_highest_of(const tw_pool *p, const tw_view *in, const tw_pool_window *window, int32_t channel, int pairs)
+/* The range of the output; pixels of in.c int8 values, or with `pairs` of as many int4 ones, whose outputs are written two at a
+ * time. */
+TW_INLINE void tw_pool_over(const tw_pool *p, tw_view in, tw_view out, tw_range range, int pairs, int32_t begin,
+                            tw_pool_joining *join, tw_pool_output *output)
 {
-    return (int8_t)tw_clamp(tw_pool_join(in, window, channel, pairs, -128, tw_max), p->out_min, p->out_max);
+    const int32_t channels = p->in.c;
+    tw_pool_window window;
+    window.pixel = pairs ? tw_int4_bytes(channels) : channels;
+    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
+        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, window.pixel);
+        const int32_t top = y * p->stride.h - p->pad.h;
+        const tw_span rows = tw_inside(top, p->kernel.h, 1, p->in.h);
+        window.rows = rows.end - rows.begin;
+        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
+            const int32_t left = x * p->stride.w - p->pad.w;
+            const tw_span cols = tw_inside(left, p->kernel.w, 1, p->in.w);
+            window.cols = cols.end - cols.begin;
+            window.offset = tw_offset(&in, top + rows.begin, left + cols.begin, window.pixel);
+            const int32_t count = window.rows * window.cols;
+            int32_t joined[4];
+            for (int32_t channel = 0, at_once; channel < channels; channel += at_once) {
+                if (!pairs && channel <= channels - 4) {
+                    at_once = 4;
+                    tw_pool_join_four(&in, &window, channel, joined, begin, join);
+                } else {
+                    at_once = pairs && channel + 1 < channels ? 2 : 1;
+                    for (int32_t i = 0; i < at_once; ++i) {
+                        joined[i] = tw_pool_join(&in, &window, channel + i, pairs, begin, join);
+                    }
+                }
+                if (pairs) {
+                    const int8_t low = output(p, joined[0], count);
+                    *to++ = tw_int4_pair(low, at_once == 2 ? output(p, joined[1], count) : 0);
+                    continue;
+                }
+                for (int32_t i = 0; i < at_once; ++i) {
+                    *to++ = output(p, joined[i], count);
+                }
+            }
+        }
+    }
+}
+
+/* The average of `count` values; sum: less away_from for each. */
+static inline int8_t tw_pool_average(const tw_pool *p, int32_t sum, int32_t count)
+{
+    const int32_t mean = (sum + (sum > 0 ? count / 2 : -(count / 2))) / count;
+    return (int8_t)tw_clamp(mean + p->away_from, p->out_min, p->out_max);
+}
+
+static inline int32_t tw_plus(int32_t a, int32_t b) { return a + b; }
+
+/* Each a tw_pool_output. */
+static inline int8_t tw_pool_average_of(const tw_pool *p, int32_t sum, int32_t count)
+{
+    return tw_pool_average(p, sum - p->away_from * count, count);
+}
+
+static inline int8_t tw_pool_highest_of(const tw_pool *p, int32_t highest, int32_t count)
+{
+    (void)count;
+    return (int8_t)tw_clamp(highest, p->out_min, p->out_max);
 }
 
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */

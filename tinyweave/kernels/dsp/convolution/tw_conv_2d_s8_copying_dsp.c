@@ -1,0 +1,10 @@
+/* tw_conv_2d_s8_copying_dsp.c - int8 convolution, with the Arm DSP extension, that reads its stream from Flash only once. */
+#include "tw_conv_dsp.h"
+
+#include "tw_conv_pairs.h"
+#include "tw_pair_s8.h"
+
+void tw_conv_2d_s8_copying_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
+{
+    tw_conv_pairs_copying(p, in, out, scratch, tw_pair_products_s8);
+}

@@ -1,0 +1,10 @@
+/* tw_conv_2d_s8_copying_m7.c - int8 convolution in the order that suits a Cortex-M7, that reads its stream from Flash only once. */
+#include "tw_conv_dsp.h"
+
+#include "tw_conv_pairs.h"
+#include "tw_pair_s8_m7.h"
+
+void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch)
+{
+    tw_conv_pairs_copying(p, in, out, scratch, tw_pair_products_s8_m7);
+}
