@@ -151,7 +151,7 @@ void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range rang
     const int32_t most = TW_IM2COL_WORDS / (2 * column.quads); /* columns at a time */
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        tw_window window = tw_window_rows(p, &in, y);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         for (int32_t x = range.col_begin; x < range.col_end; x += most) {
             const int32_t pixels = tw_min(most, range.col_end - x);
             int8_t *to = (int8_t *)tw_pixel(&out, y, x, p->out.c);

@@ -96,7 +96,7 @@ void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_rows(p, &in, y);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         for (int32_t x = range.col_begin; x < range.col_end; ++x) {
             tw_window_cols(p, &window, x);
             const int32_t side = side_of(p, &window);

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import maps, tiny
+from codegen.emitted import compile_strictly, source_of, write
 from fuzz.generate import random_network
 
+from tinyweave import toolchain
 from tinyweave.codegen import Origin, c, constant_bytes, emit
-from tinyweave.ir import Graph
+from tinyweave.ir import Graph, Tensor
 from tinyweave.planning import plan
 
 BITS = {"float": 32}
@@ -33,6 +37,19 @@ def test_constants_are_counted_as_they_are_emitted(graph: Graph, core: str):
     made = plan(graph, core=core)
     header = emit(made, "net", Origin("net.tflite", "0")).files["net_weights.h"]
     assert constant_bytes(made) == bytes_in_header(header)
+
+
+@pytest.mark.parametrize("values", [[-(1 << 63), (1 << 63) - 1, -(1 << 31), 0], []], ids=["limits", "none"])
+def test_any_constant_output_compiles(values: list[int], tmp_path: Path) -> None:
+    """Also one with the least int64, for which C has no literal, and one without elements, for which C has no array."""
+    chain = tiny.chain()
+    known = Tensor("known", (len(values),), "int64", None, np.array(values, np.int64), "constant")
+    graph = replace(chain, tensors={**chain.tensors, "known": known}, outputs=(*chain.outputs, "known"))
+    made = plan(graph)
+    source = source_of(graph, made)
+    write(source, tmp_path)
+    compile_strictly(toolchain.host(), tmp_path / f"{graph.name}.c")
+    assert constant_bytes(made) == bytes_in_header(source.files[f"{graph.name}_weights.h"])
 
 
 @pytest.mark.parametrize("digits", range(1, 12))

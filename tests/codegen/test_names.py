@@ -120,7 +120,7 @@ def test_a_memory_cannot_have_a_name_that_the_c_uses_for_something_else() -> Non
 
 
 @pytest.mark.parametrize(
-    "memory", ["memory", "io", "int", "tick", "void", "input_0", "conv_2d_0_weights", "tw_row", "uint8_t", "data"]
+    "memory", ["memory", "io", "i", "int", "tick", "void", "NULL", "input_0", "conv_2d_0_weights", "tw_row", "uint8_t", "data"]
 )
 def test_a_memory_with_such_a_name_is_refused_in_one_line(memory: str) -> None:
     graph = NETWORKS["chain"]()

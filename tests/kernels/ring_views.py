@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from kernels.ring_calls import Call, Operand, Rng, Shape, Span, Trial, build, check, values
 
-from tinyweave.kernels.table import FILES
+from tinyweave.kernels.table import BY_NAME, FILES
 from tinyweave.ops import resize
 
 
@@ -334,7 +334,7 @@ CONVERSIONS = sorted(
     path.stem
     for path in FILES.values()
     if path.match("tw_requantize_*.c") or path.match("tw_*quantize_*f32*.c")
-    if f"{path.stem}_part(" in path.read_text() and "s4" not in path.stem
+    if BY_NAME[path.stem].has_part and "s4" not in path.stem
 )
 
 ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)

@@ -12,8 +12,8 @@ WIDTH = 118
 
 
 def integer(value: int) -> str:
-    """Return a C99 literal of type int that holds `value`; the least int32 has no literal of its own."""
-    return "(-2147483647 - 1)" if value == -(2**31) else str(value)
+    """Return a C99 literal that holds `value`; the least int32 and the least int64 have no literals of their own."""
+    return f"({value + 1} - 1)" if value in (-(2**31), -(2**63)) else str(value)
 
 
 def float_literal(value: float) -> str:

@@ -147,7 +147,7 @@ def header(plan: Plan, name: str, origin: Origin) -> str:
         align=max((b.align for b in plan.buffers), default=1),
         sizes="\n".join(sizes),
         memories="\n".join(memories),
-        frames=_frames(origin.frames, name) if origin.frames else "",
+        frames=FRAMES.format(P=prefix, **origin.frames._asdict()) if origin.frames else "",
         io="\n".join(_io_lines(plan, prefix)),
         conversions=_conversions(plan, name),
     )
@@ -161,13 +161,9 @@ FRAMES = """\
  * zero points; it is full, so that results are of frames alone, from call number CALLS_UNTIL_FULL on. */
 #define {P}_WINDOW_FRAMES {window}
 #define {P}_HOP_FRAMES {hop}
-#define {P}_CALLS_UNTIL_FULL {calls}
+#define {P}_CALLS_UNTIL_FULL {calls_until_full}
 
 """
-
-
-def _frames(frames: Frames, name: str) -> str:
-    return FRAMES.format(P=name.upper(), window=frames.window, hop=frames.hop, calls=frames.calls_until_full)
 
 
 def _ends(plan: Plan) -> list[tuple[str, int, Tensor, bool]]:

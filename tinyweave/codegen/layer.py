@@ -37,6 +37,7 @@ class Constants:
 
     def add(self, name: str, values: np.ndarray, ctype: str) -> str:
         """Return the C name of an array with these values: `name`, or that of an equal array already there."""
+        values = values if values.size else np.zeros(1)  # C has no empty arrays
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))  # equal bytes are equal arrays
         key = (ctype, values.tobytes())
         return self.arrays.setdefault(key, (name, values))[0]
@@ -83,11 +84,6 @@ class Layer:
     def row(self) -> Variant:
         """Return the row of its kernel in the table."""
         return BY_NAME[self.plan.variants[self.graph.ops.index(self.op)]]
-
-    @property
-    def kernel(self) -> str:
-        """Return the C function."""
-        return self.row.name
 
     def input(self, index: int = 0) -> Tensor:
         return self.graph.input(self.op, index)

@@ -166,7 +166,6 @@ def _body(
     constants: Constants,
     reset: list[str],
 ) -> str:
-    prefix = name.upper()
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
@@ -191,7 +190,7 @@ def _body(
     parts += [code.params for code in codes.values() if code is not None and code.params]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
     parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
-    return "\n".join(parts).replace("{P}", prefix)
+    return "\n".join(parts)
 
 
 def _version_check(name: str) -> str:

@@ -28,7 +28,7 @@ HEADERS = frozenset(
 DEVICES = frozenset(["con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", "lpt") for number in range(10))])
 # what the functions of a model call their parameters and variables, the members of its types, and what they call
 OWN = frozenset(
-    "memory memories io index layer tick row col error input output step init reset invoke rescale memcpy memset".split()
+    "memory memories io index i layer tick row col error input output step init reset invoke rescale memcpy memset NULL".split()
 )
 # sections that linker scripts have, because each memory's array lies in one of its name
 SECTIONS = frozenset("text data bss rodata init fini preinit_array init_array fini_array ctors dtors heap stack".split())

@@ -9,6 +9,7 @@ In: a graph, one of its ops, the name of its kernel. Out: bytes per input. A ker
 
 from __future__ import annotations
 
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -67,9 +68,9 @@ def _apart(steps: Steps) -> int:
 
 
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
-    (dense(4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
-    (dense(1), ("tw_conv_2d_s16",)),
-    (dense(4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
+    (partial(dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
+    (partial(dense, at_once=1), ("tw_conv_2d_s16",)),
+    (partial(dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (vectors, ("tw_conv_2d_s8_mve",)),
     (
         two_pixels,
@@ -79,24 +80,30 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
         ),
     ),
     (winograd, ("tw_conv_2d_s8_winograd_dsp",)),
-    (channels(1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
-    (channels(2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
-    (channels(4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4")),
+    (partial(channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
+    (partial(channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
+    (partial(channels, at_once=4), ("tw_depthwise_conv_2d_s8_w4", "tw_depthwise_conv_2d_s8", "tw_depthwise_conv_2d_s4")),
     (taps, ("tw_depthwise_conv_2d_s8_mve",)),
     (two_of_a_row, ("tw_depthwise_pixel_s8_dsp",)),
     (two_of_a_row, tuple(f"tw_depthwise_{size}x{size}_s8_lean_{isa}" for size in (3, 5, 7) for isa in ("dsp", "m7"))),
     (pixels_of_a_row, ("tw_conv_2d_s8_scalar",)),
     (runs_of_a_row, ("tw_depthwise_3x3_s8_scalar",)),
     (strips, ("tw_depthwise_column_s8_dsp", "tw_depthwise_conv_2d_s8_dsp", "tw_depthwise_3x3_s8_m7")),
-    (rows(4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8", "tw_fully_connected_s4")),
-    (rows(4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
-    (rows(8, rest_at_once=True), ("tw_fully_connected_s8_w4_dsp", "tw_fully_connected_s8_dsp", "tw_fully_connected_s8_m7")),
-    (transposed(4), ("tw_transpose_conv_s8",)),
-    (transposed(1), ("tw_transpose_conv_s16",)),
+    (
+        partial(rows, at_once=4),
+        ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8", "tw_fully_connected_s4"),
+    ),
+    (partial(rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
+    (
+        partial(rows, at_once=8, rest_at_once=True),
+        ("tw_fully_connected_s8_w4_dsp", "tw_fully_connected_s8_dsp", "tw_fully_connected_s8_m7"),
+    ),
+    (partial(transposed, at_once=4), ("tw_transpose_conv_s8",)),
+    (partial(transposed, at_once=1), ("tw_transpose_conv_s16",)),
     (places, ("tw_resize_bilinear_s8_float", "tw_resize_bilinear_s8")),
     (matrices, ("tw_batch_matmul_s8",)),
-    (reductions(4), ("tw_mean_s8",)),
-    (reductions(1), ("tw_reduce_extremum_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64")),
+    (partial(reductions, at_once=4), ("tw_mean_s8",)),
+    (partial(reductions, at_once=1), ("tw_reduce_extremum_s8", "tw_arg_max_s8_s32", "tw_arg_max_s8_s64")),
     (exponentials, ("tw_softmax_s8", "tw_softmax_s8_s16", "tw_log_softmax_s8")),
     (cells, ("tw_unidirectional_sequence_lstm_s8",)),
     (framed, ("tw_pad_s8",)),

@@ -71,6 +71,16 @@ def _windows(graph: Graph, op: Op) -> Numbers | None:
     return _lowest(_hw(x), _hw(out), kernel, tuple(attrs["stride"]), dilation=dilation, pad=(top, left))
 
 
+def of_windows(steps: Callable[..., Steps]) -> Callable[..., dict[int, Steps]]:
+    """Make the order of an op on one image of the steps by `_windows`, which come after the graph and the op."""
+
+    def order(graph: Graph, op: Op, **how: int) -> dict[int, Steps]:
+        lowest = _windows(graph, op)
+        return {} if lowest is None else {0: steps(graph, op, lowest, **how)}
+
+    return order
+
+
 def _hw(tensor: Tensor) -> Pair:
     return tensor.shape[1], tensor.shape[2]
 
@@ -102,22 +112,18 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
     return Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())
 
 
-def dense(at_once: int, *, rest_at_once: bool = False) -> Order:
+@of_windows
+def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: bool = False) -> Steps:
     """conv_2d: a window is read for each `at_once` outputs of a group, then for each of the rest or for all of it."""
-
-    def order(graph: Graph, op: Op) -> dict[int, Steps]:
-        x, out = graph.input(op), graph.output(op)
-        groups = x.shape[3] // graph.input(op, 1).shape[3]
-        ends = _in_turns(out.shape[3] // groups, at_once, rest_at_once=rest_at_once)
-        return {} if (lowest := _windows(graph, op)) is None else {0: _filters(lowest, x, out, ends, groups)}
-
-    return order
+    x, out = graph.input(op), graph.output(op)
+    groups = x.shape[3] // graph.input(op, 1).shape[3]
+    return _filters(lowest, x, out, _in_turns(out.shape[3] // groups, at_once, rest_at_once=rest_at_once), groups)
 
 
-def two_pixels(graph: Graph, op: Op) -> dict[int, Steps]:
+@of_windows
+def two_pixels(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """conv_2d: two windows are read, in rows and across their ends, then all of their outputs are written."""
-    lowest = _windows(graph, op)
-    return {} if lowest is None else {0: _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))}
+    return _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))
 
 
 def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
@@ -126,7 +132,7 @@ def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
     return Steps(np.minimum(reads * x.pixel_bytes, NOTHING), np.append(begins[1:], len(lowest)) * out.pixel_bytes)
 
 
-def transposed(at_once: int) -> Order:
+def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     """transpose_conv: the inputs whose windows meet an output pixel are read for each `at_once` outputs, then for each."""
 
     def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
@@ -135,40 +141,29 @@ def transposed(at_once: int) -> Order:
         meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
         return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
 
-    def order(graph: Graph, op: Op) -> dict[int, Steps]:
-        x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
-        if x.shape[0] != 1:
-            return {}
-        rows, cols = (
-            along(x.shape[a], out.shape[a], weights.shape[a], op.attrs["stride"][a - 1], op.attrs["padding"][a - 1][0])
-            for a in (1, 2)
-        )
-        lowest = np.minimum(rows[:, None] * x.shape[2] + cols, NOTHING)
-        return {transpose_conv.DATA: _filters(lowest, x, out, _in_turns(out.shape[3], at_once, rest_at_once=False))}
-
-    return order
+    x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
+    if x.shape[0] != 1:
+        return {}
+    rows, cols = (
+        along(x.shape[a], out.shape[a], weights.shape[a], op.attrs["stride"][a - 1], op.attrs["padding"][a - 1][0])
+        for a in (1, 2)
+    )
+    lowest = np.minimum(rows[:, None] * x.shape[2] + cols, NOTHING)
+    return {transpose_conv.DATA: _filters(lowest, x, out, _in_turns(out.shape[3], at_once, rest_at_once=False))}
 
 
-def rows(at_once: int, *, rest_at_once: bool = False) -> Order:
+def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> dict[int, Steps]:
     """fully_connected: a row is read for each `at_once` outputs, then for each of the rest or for all of it."""
-
-    def order(graph: Graph, op: Op) -> dict[int, Steps]:
-        x, (units, depth) = graph.input(op), graph.input(op, 1).shape
-        count = x.elements // depth
-        row, result = (Tensor("", (count, elements), x.dtype) for elements in (depth, units))
-        return {0: _filters(np.arange(count), row, result, _in_turns(units, at_once, rest_at_once=rest_at_once))}
-
-    return order
+    x, (units, depth) = graph.input(op), graph.input(op, 1).shape
+    count = x.elements // depth
+    row, result = (Tensor("", (count, elements), x.dtype) for elements in (depth, units))
+    return {0: _filters(np.arange(count), row, result, _in_turns(units, at_once, rest_at_once=rest_at_once))}
 
 
-def channels(at_once: int) -> Order:
+@of_windows
+def channels(graph: Graph, op: Op, lowest: Numbers, *, at_once: int) -> Steps:
     """Pools and depthwise convolutions: of a pixel's window the channels that `at_once` outputs need, for all of these."""
-
-    def order(graph: Graph, op: Op) -> dict[int, Steps]:
-        lowest = _windows(graph, op)
-        return {} if lowest is None else {0: _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once)}
-
-    return order
+    return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once)
 
 
 def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps:
@@ -215,25 +210,23 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
     return {0: Steps(np.minimum(reads, NOTHING).ravel(), writes.ravel())}
 
 
-def two_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
+@of_windows
+def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """Depthwise convolutions tap by tap: of two outputs of a row, or its last, four channels at a time, of which the last may
     have come before."""
-    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
-    if lowest is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
     lefts, begins = np.arange(0, out_w, 2), np.minimum(np.arange(0, c, 4), c - 4)
     reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + begins
     last = np.arange(out_h)[:, None] * out_w + np.minimum(lefts + 1, out_w - 1)
-    return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + begins + 4).ravel())}
+    return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + begins + 4).ravel())
 
 
-def pixels_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
+@of_windows
+def pixels_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """conv_2d: the windows of two neighbours that lie between the left and the right edge of the map, or of one pixel, are read
     for each four of their outputs, then for the last four."""
-    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
-    if lowest is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     (out_h, out_w), units = _hw(out), out.shape[3]
     left = np.arange(out_w) * op.attrs["stride"][1] - op.attrs["padding"][1][0]
     between = (left >= 0) & (left + kernel_size(graph, op)[1] <= x.shape[2])
@@ -243,19 +236,18 @@ def pixels_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
     reads = np.minimum.reduceat(lowest, begins[:-1], axis=1)[..., None] * x.pixel_bytes + np.zeros(-(-units // 4), np.int64)
     last = np.arange(out_h)[:, None] * out_w + np.array(begins[1:]) - 1
     ends = np.array(_in_turns(units, 4, rest_at_once=True))
-    return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * units + ends).ravel())}
+    return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * units + ends).ravel())
 
 
-def runs_of_a_row(graph: Graph, op: Op) -> dict[int, Steps]:
+@of_windows
+def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """Depthwise convolutions: of 24 outputs of a row, or its last ones, one channel after the other."""
-    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
-    if lowest is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
     lefts = np.arange(0, out_w, 24)
     reads = np.minimum.reduceat(lowest, lefts, axis=1)[..., None] * c + np.arange(c)
     last = np.arange(out_h)[:, None] * out_w + np.append(lefts[1:], out_w) - 1
-    return {0: Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())}
+    return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())
 
 
 LANES, FILTERS, PAIRS = 16, 4, 8  # TW_MVE_LANES, FILTERS and PAIRS of tw_mve_pair.c
@@ -264,17 +256,16 @@ LANES, FILTERS, PAIRS = 16, 4, 8  # TW_MVE_LANES, FILTERS and PAIRS of tw_mve_pa
 # with the vector instructions of Cortex-M55 and M85
 
 
-def vectors(graph: Graph, op: Op) -> dict[int, Steps]:
+@of_windows
+def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """conv_2d: windows are gathered, some at a time; those that are pixels are read where they lie, two at a time for each four
     outputs, but for the last ones, whose vectors would reach beyond the map."""
-    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
-    if lowest is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     kernel, stride, pads = kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
     depth, units, at_once = x.shape[3], out.shape[3], mve.windows_at_once(*kernel, x.shape[3])
     fits = all((n - 1) * step < size for n, step, size in zip(_hw(out), stride, _hw(x), strict=True))
     if kernel != (1, 1) or pads[0][0] or pads[1][0] or not fits:
-        return {0: _in_batches(lowest.ravel(), at_once, x, out)}
+        return _in_batches(lowest.ravel(), at_once, x, out)
     runs = lowest.reshape(1, -1) if tuple(stride) == (1, 1) else lowest
     count, step = runs.shape[1], stride[1] * depth
     spare = (count - 1) * step + depth - -(-depth // LANES) * LANES
@@ -286,7 +277,7 @@ def vectors(graph: Graph, op: Op) -> dict[int, Steps]:
         gathered = _in_batches(run[direct:] // depth, at_once, x, out) if direct < count else Steps(run[:0], run[:0])
         reads += [own.reads, gathered.reads]
         writes += [own.writes + number * count * units, gathered.writes + (number * count + direct) * units]
-    return {0: Steps(np.concatenate(reads), np.concatenate(writes))}
+    return Steps(np.concatenate(reads), np.concatenate(writes))
 
 
 def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
@@ -306,16 +297,14 @@ def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
     return Steps(*np.array(steps, np.int64).reshape(-1, 2).T)
 
 
-def taps(graph: Graph, op: Op) -> dict[int, Steps]:
+@of_windows
+def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """Depthwise convolutions: sixteen channels of a pixel at a time.
 
     Where sixteen are some whole pixels, the kernel computes these together if their windows lie inside the map's columns. That
     needs no other distance than one by one: each such pixel reads one pixel further than its neighbour and writes one further.
     """
-    x, out, lowest = graph.input(op), graph.output(op), _windows(graph, op)
-    if lowest is None:
-        return {}
-    return {0: _by_channels(lowest.ravel(), x, out, LANES)}
+    return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), LANES)
 
 
 # element by element
@@ -378,20 +367,16 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
     return {0: _by_channels((lowest[0][:, None] * x.shape[2] + lowest[1]).ravel(), x, out, 1)}
 
 
-def reductions(at_once: int) -> Order:
+def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
     """Means and extrema: `at_once` neighbours of a run of outputs, or what is left of it, from all that belongs to them."""
-
-    def order(graph: Graph, op: Op) -> dict[int, Steps]:
-        x, out = graph.input(op), graph.output(op)
-        over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
-        lowest, run = _numbered(x).min(axis=over).ravel(), 1
-        if at_once > 1 and (extents := geometry.reduction(x.shape, over)) is not None:
-            run = extents.kept[1] if extents.reduced[1] == 1 == extents.kept[2] else extents.kept[2]
-        begins = (np.arange(0, lowest.size, run)[:, None] + np.arange(0, run, at_once)).ravel()
-        ends = np.append(begins[1:], lowest.size)
-        return {0: Steps(np.minimum.reduceat(lowest, begins) * itemsize(x.dtype), ends * itemsize(out.dtype))}
-
-    return order
+    x, out = graph.input(op), graph.output(op)
+    over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
+    lowest, run = _numbered(x).min(axis=over).ravel(), 1
+    if at_once > 1 and (extents := geometry.reduction(x.shape, over)) is not None:
+        run = extents.kept[1] if extents.reduced[1] == 1 == extents.kept[2] else extents.kept[2]
+    begins = (np.arange(0, lowest.size, run)[:, None] + np.arange(0, run, at_once)).ravel()
+    ends = np.append(begins[1:], lowest.size)
+    return {0: Steps(np.minimum.reduceat(lowest, begins) * itemsize(x.dtype), ends * itemsize(out.dtype))}
 
 
 def matrices(graph: Graph, op: Op) -> dict[int, Steps]:

@@ -62,7 +62,19 @@ def listed(graph: Graph, op: Op) -> list[Tables]:
 
 def padded(graph: Graph, op: Op) -> Box | None:
     """Return the input of a pad in its place; None where that has more than four axes."""
-    return _padded(graph.input(op).shape, paddings(graph, op))
+    axes = [(extent, *padding) for extent, padding in zip(graph.input(op).shape, paddings(graph, op), strict=True)]
+    while len(axes) > 4:
+        # an axis whose successor is not padded counts in its elements
+        plain = [i for i, _ in enumerate(axes[1:]) if axes[i + 1][1:] == (0, 0)]
+        if not plain:
+            return None
+        i, (extent, before, after) = plain[0], axes[plain[0]]
+        count = axes[i + 1][0]
+        axes[i : i + 2] = [(extent * count, before * count, after * count)]
+    inner = extents([extent for extent, _, _ in axes])
+    outer = extents([sum(axis) for axis in axes])
+    first = (0,) * (4 - len(axes)) + tuple(before for _, before, _ in axes)
+    return Box(inner, outer, (first[0], first[1], first[2], first[3]))
 
 
 def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
@@ -141,23 +153,6 @@ def _tables(positions: Positions, itemsize: int) -> Tables:
     for axis in axes:
         rows = np.where((rows[:, None] < 0) | (axis < 0), -1, rows[:, None] + axis).ravel()
     return Tables(count, step, rows, cols, run)
-
-
-def _padded(shape: Shape, paddings: Sequence[tuple[int, int]]) -> Box | None:
-    """A tensor with (before, after) elements added to each axis."""
-    axes = [(extent, *padding) for extent, padding in zip(shape, paddings, strict=True)]
-    while len(axes) > 4:
-        # an axis whose successor is not padded counts in its elements
-        plain = [i for i, _ in enumerate(axes[1:]) if axes[i + 1][1:] == (0, 0)]
-        if not plain:
-            return None
-        i, (extent, before, after) = plain[0], axes[plain[0]]
-        count = axes[i + 1][0]
-        axes[i : i + 2] = [(extent * count, before * count, after * count)]
-    inner = extents([extent for extent, _, _ in axes])
-    outer = extents([sum(axis) for axis in axes])
-    first = (0,) * (4 - len(axes)) + tuple(before for _, before, _ in axes)
-    return Box(inner, outer, (first[0], first[1], first[2], first[3]))
 
 
 def _joined(shapes: Sequence[Shape], axis: int) -> list[Box]:

@@ -10,7 +10,8 @@ Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners know special 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
 from math import prod
 
 import numpy as np
@@ -91,23 +92,33 @@ def _per_byte(tensor: Tensor) -> int:
     return 2 if tensor.dtype == "int4" else 1
 
 
-def by_channel(graph: Graph, op: Op) -> Distances:
+def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph, Op], Distances]:
+    """Make the distances of an op on one map of the distance by its windows; none on several maps."""
+
+    @wraps(distance)
+    def distances(graph: Graph, op: Op) -> Distances:
+        windows = SPECS[op.kind].windows(graph, op)
+        return {} if windows is None else {0: distance(graph, op, windows)}
+
+    return distances
+
+
+@of_windows
+def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
     """Pools: an output channel, of int4 maps two, is written when its input channel of the window has been read."""
-    return _by_some_channels(graph, op, _per_byte(graph.output(op)))
+    return _by_some_channels(graph, op, windows, _per_byte(graph.output(op)))
 
 
-def by_four_channels(graph: Graph, op: Op) -> Distances:
+@of_windows
+def by_four_channels(graph: Graph, op: Op, windows: Windows) -> int:
     """Depthwise convolutions: four output channels are written when what they read of the window has been read."""
-    return _by_some_channels(graph, op, 4)
+    return _by_some_channels(graph, op, windows, 4)
 
 
-def _by_some_channels(graph: Graph, op: Op, at_once: int) -> Distances:
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if windows is None:
-        return {}
-    shapes, share = (x.shape[1:3], out.shape[1:3]), _per_byte(x)
-    dilation = op.attrs.get("dilation", (1, 1))
-    return {0: windowed(*shapes, windows, dilation, depth=x.shape[3], units=out.shape[3], at_once=at_once, share=share)}
+def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
+    x, out, dilation = graph.input(op), graph.output(op), op.attrs.get("dilation", (1, 1))
+    channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once, "share": _per_byte(x)}
+    return windowed(x.shape[1:3], out.shape[1:3], windows, dilation, **channels)
 
 
 def resized(graph: Graph, op: Op) -> Distances:
@@ -139,32 +150,27 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
     return int(np.maximum(own, later).max(initial=0))
 
 
-def by_pixel(graph: Graph, op: Op) -> Distances:
+@of_windows
+def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
     """Dense convolutions: all channels of the window are read for every four output channels, then for each of the rest."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if windows is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
-    return {0: size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)}
+    return size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)
 
 
-def by_pixel_of_fours(graph: Graph, op: Op) -> Distances:
+@of_windows
+def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
     """Dense convolutions: all channels of the window are read for every four output channels, then for the rest."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if windows is None:
-        return {}
-    first, units = first_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"]), out.shape[3]
-    return {0: _some_of_each(first * x.shape[3], units, 4)}
+    return _some_of_each(firsts_of(graph, op, windows) * graph.input(op).shape[3], graph.output(op).shape[3], 4)
 
 
-def by_two_pixels(graph: Graph, op: Op) -> Distances:
+@of_windows
+def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
     """Dense convolutions that read the windows of two pixels, one after the other, before they write both."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if windows is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
-    return {0: _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)}
+    return _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -214,17 +220,8 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
     return _dense(np.arange(count), depth, units, share=share)
 
 
-def by_row_of_fours(graph: Graph, op: Op) -> Distances:
-    """fully_connected that reads a row for every four of its outputs, then for the rest."""
-    return _row_for_some(graph, op, 4)
-
-
-def by_row_of_eights(graph: Graph, op: Op) -> Distances:
-    """fully_connected that reads a row for every eight of its outputs, then for the rest."""
-    return _row_for_some(graph, op, 8)
-
-
-def _row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
+def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
+    """fully_connected that reads a row for every `at_once` of its outputs, then for the rest."""
     units, depth = graph.input(op, 1).shape
     return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
 
@@ -276,6 +273,11 @@ def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int
     return trailing(read.repeat(2), steps.ravel())
 
 
+def firsts_of(graph: Graph, op: Op, windows: Windows) -> Numbers:
+    """[pixels of the output of a convolution]: the number of the first input pixel that its window reads."""
+    return first_pixels(graph.input(op).shape[1:3], graph.output(op).shape[1:3], windows, op.attrs["dilation"])
+
+
 def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int]) -> Numbers:
     """[pixels of the output]: the number of the first input pixel that its window reads."""
     rows, cols = (
@@ -314,24 +316,32 @@ def multiplied(graph: Graph, op: Op) -> Distances:
 
 def gathered(graph: Graph, op: Op) -> Distances:
     """Runs from all over the input, in equal steps."""
-    read, sizes = [], []
     pieces = copies.moved(graph, op)
     assert pieces is not None
-    for piece in pieces:
-        i, j, k, m = (np.arange(size) * stride for size, stride in zip(piece.size, piece.stride, strict=True))
-        read.append(piece.start + (i[:, None, None, None] + j[:, None, None] + k[:, None] + m).ravel())
-        sizes.append(np.full(read[-1].size, piece.run))
-    return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
+    return _copied(op, ((piece.run, piece.start + _added(*map(_multiples, piece.size, piece.stride))) for piece in pieces))
 
 
 def looked_up(graph: Graph, op: Op) -> Distances:
     """Runs from places in tables, or padding."""
-    read, sizes = [], []
+    found = []
     for piece in copies.listed(graph, op):
         rows, cols = (np.where(axis < 0, NEVER, axis) for axis in (piece.rows, piece.cols))
-        at = np.arange(piece.count)[:, None, None] * piece.step + rows[:, None] + cols
-        read.append(np.minimum(at, NEVER).ravel())
-        sizes.append(np.full(read[-1].size, piece.run))
+        found.append((piece.run, np.minimum(_added(_multiples(piece.count, piece.step), rows, cols), NEVER)))
+    return _copied(op, found)
+
+
+def _multiples(count: int, step: int) -> Numbers:
+    return np.arange(count) * step
+
+
+def _added(*axes: Numbers) -> Numbers:
+    """The sums of one number of each axis, the last axis fastest."""
+    return np.asarray(sum(np.ix_(*axes))).ravel()
+
+
+def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
+    """Return the distance of the input of which runs of so many bytes are copied, from these on."""
+    sizes, read = zip(*((np.full(begins.size, run), begins) for run, begins in pieces), strict=True)
     return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 

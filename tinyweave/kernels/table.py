@@ -142,10 +142,6 @@ def _reduces(graph: Graph, op: Op) -> bool:
     return geometry.reduction(graph.input(op).shape, axes(graph, op)) is not None
 
 
-def _moves(graph: Graph, op: Op) -> bool:
-    return copies.moved(graph, op) is not None
-
-
 def _is_signed(graph: Graph, op: Op) -> bool:
     return {graph.input(op).dtype, graph.output(op).dtype} <= {"int8", "int16", "int32"}
 
@@ -171,10 +167,6 @@ def _weights_are_offset(graph: Graph, op: Op) -> bool:
 
 def _weights_are_int4(graph: Graph, op: Op) -> bool:
     return graph.input(op, 1).dtype == "int4"
-
-
-def _was_unsigned(graph: Graph, op: Op) -> bool:
-    return resize.is_unsigned(op)
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
@@ -248,7 +240,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=mve.multiplies,
         scratch=mve.scratch,
         distance=mve.distances,
-        stream=mve.words,
+        stream=dense.of_filters(mve.stream),
         features=pixels,
     ),
     Variant(
@@ -259,7 +251,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=_fours,
         scratch=dense.scratch,
         distance=distance.by_two_pixels,
-        stream=dense_w4.words,
+        stream=dense.of_rows(dense_w4.stream),
         features=pairs,
         timed_as="tw_conv_2d_s8_dsp",
     ),
@@ -273,7 +265,7 @@ VARIANTS: tuple[Variant, ...] = (
         distance=winograd.distances,
         flash=winograd.flash,
         flash_heavy=True,
-        stream=winograd.words,
+        stream=dense.of_filters(winograd.stream),
         features=tiles,
     ),
     Variant(
@@ -284,7 +276,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=_is_lean,
         distance=distance.by_pixel_of_fours,
         flash=dense.lean_flash,
-        stream=dense.words,
+        stream=dense.of_rows(dense.stream),
         features=cycle_features.windows,
         lean=True,
     ),
@@ -299,7 +291,7 @@ VARIANTS: tuple[Variant, ...] = (
             scratch=dense.copying_scratch,
             distance=distance.by_two_pixels,
             flash=dense.flash,
-            stream=dense.words,
+            stream=dense.of_rows(dense.stream),
             features=pairs,
             timed_as=f"tw_conv_2d_s8_{isa}",
             copying=True,
@@ -316,7 +308,7 @@ VARIANTS: tuple[Variant, ...] = (
             scratch=dense.scratch,
             distance=distance.by_two_pixels,
             flash=dense.flash,
-            stream=dense.words,
+            stream=dense.of_rows(dense.stream),
             features=pairs,
         )
         for isa in DSP_FORMS
@@ -369,7 +361,7 @@ VARIANTS: tuple[Variant, ...] = (
             applies=partial(taps_dsp.applies, size=size),
             distance=taps_dsp.distances,
             flash=taps_dsp.flash,
-            stream=taps_dsp.words,
+            stream=dense.of_filters(taps_dsp.stream),
             features=cycle_features.outputs,
             loop_bytes=taps_dsp.LOOP_BYTES[size],
             lean=True,
@@ -386,7 +378,7 @@ VARIANTS: tuple[Variant, ...] = (
         applies=taps_dsp.is_for_a_pixel,
         distance=taps_dsp.distances,
         flash=taps_dsp.flash,
-        stream=taps_dsp.words,
+        stream=dense.of_filters(taps_dsp.stream),
         features=cycle_features.pixel,
     ),
     Variant(
@@ -460,7 +452,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_fully_connected",
         isa="mve",
         applies=mve.rescales_once,
-        distance=distance.by_row_of_fours,
+        distance=partial(distance.by_row_for_some, at_once=4),
     ),
     Variant(
         "tw_fully_connected_s8_w4_dsp",
@@ -468,8 +460,8 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_fully_connected_dsp",
         isa="dsp",
         applies=_eight_fours,
-        distance=distance.by_row_of_eights,
-        stream=dense_w4.words_of_eights,
+        distance=partial(distance.by_row_for_some, at_once=8),
+        stream=dense.of_filters(dense_w4.eight_at_a_time),
         timed_as="tw_fully_connected_s8_dsp",
     ),
     *(
@@ -479,9 +471,9 @@ VARIANTS: tuple[Variant, ...] = (
             "tw_fully_connected_dsp",
             isa=isa,
             applies=_eights,
-            distance=distance.by_row_of_eights,
+            distance=partial(distance.by_row_for_some, at_once=8),
             flash=dense.flash_of_eights,
-            stream=dense.words_of_eights,
+            stream=dense.of_filters(dense.eight_at_a_time),
         )
         for isa in DSP_FORMS
     ),
@@ -501,7 +493,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_resize_bilinear_s8_float",
         ("resize_bilinear",),
         "tw_resize_bilinear_float",
-        applies=_was_unsigned,
+        applies=lambda graph, op: resize.is_unsigned(op),
         distance=distance.resized,
         computes_in_float=True,
     ),
@@ -609,7 +601,7 @@ VARIANTS: tuple[Variant, ...] = (
         "tw_strides",
         ANY,
         has_part=False,
-        applies=_moves,
+        applies=lambda graph, op: copies.moved(graph, op) is not None,
         distance=distance.gathered,
     ),
     Variant("tw_move", VIEWS, "tw_move", ANY, has_part=False, distance=distance.moved),  # also above its input

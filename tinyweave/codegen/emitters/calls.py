@@ -10,7 +10,7 @@ from ...ops import (
     SPECS,
 )
 from ...ops.spec import activation_range, hwc
-from ..layer import Layer
+from ..layer import Code, Layer
 
 Members = Mapping[str, object]
 
@@ -36,7 +36,17 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), sha
     if layer.maps is not None:
         return row_call(layer, params or layer.name, inputs, shapes)
     sources = [layer.address(layer.input(index)) for index in inputs]
-    return call(layer.kernel, f"&{params or layer.name}", *sources, layer.address(layer.output), *layer.scratch)
+    return call(layer.row.name, f"&{params or layer.name}", *sources, layer.address(layer.output), *layer.scratch)
+
+
+def plain_code(layer: Layer, *members: Members, inputs: Sequence[int] = (0,), note: str = "") -> Code:
+    """Return a parameter struct with these members, and the call of the layer's kernel on whole tensors."""
+    return Code(layer.struct(*members), plain_call(layer, inputs=inputs), note)
+
+
+def image_code(layer: Layer, *members: Members, note: str = "") -> Code:
+    """The same of a kernel that takes one image."""
+    return Code(layer.struct(*members), image_calls(layer), note)
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
@@ -51,8 +61,8 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
         sources.append(constant or layer.maps[tensor.name])
     if layer.row.sums(layer.graph, layer.op):
         to, sums = f"{layer.maps[layer.output.name]}.data", f"(int32_t *)({layer.sums})"
-        return call(f"{layer.kernel}_rows", f"&{params}", *sources, to, layer.range, sums)
-    return call(f"{layer.kernel}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range, *layer.scratch)
+        return call(f"{layer.row.name}_rows", f"&{params}", *sources, to, layer.range, sums)
+    return call(f"{layer.row.name}_part", f"&{params}", *sources, layer.maps[layer.output.name], layer.range, *layer.scratch)
 
 
 def image_calls(layer: Layer) -> str:
@@ -62,9 +72,9 @@ def image_calls(layer: Layer) -> str:
     source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
     inner, outer = layer.address(source), layer.address(target)
     if images == 1:
-        return call(layer.kernel, f"&{layer.name}", inner, outer, *layer.scratch)
+        return call(layer.row.name, f"&{layer.name}", inner, outer, *layer.scratch)
     steps = (f" + i * {tensor.bytes // images}" for tensor in (source, target))
-    return loop(images, call(layer.kernel, f"&{layer.name}", inner + next(steps), outer + next(steps), *layer.scratch))
+    return loop(images, call(layer.row.name, f"&{layer.name}", inner + next(steps), outer + next(steps), *layer.scratch))
 
 
 def loop(count: int, body: str) -> str:

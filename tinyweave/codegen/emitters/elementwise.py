@@ -26,9 +26,10 @@ from .calls import (
     Members,
     activation_note,
     clamp,
-    image_calls,
+    image_code,
     operand_members,
     plain_call,
+    plain_code,
     type_limits,
     types_note,
     window_note,
@@ -37,14 +38,13 @@ from .calls import (
 
 def emit_pool(layer: Layer) -> Code:
     attrs = layer.op.attrs
-    params = layer.struct(
+    return image_code(
+        layer,
         {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
         {"away_from": pool.away_from(layer.op)} if pool.away_from(layer.op) else {},
         clamp(layer, attrs["activation"]),
-    )
-    return Code(
-        params, image_calls(layer), window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"])
+        note=window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]),
     )
 
 
@@ -56,56 +56,44 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 def emit_add(layer: Layer) -> Code:
     """add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
-    params = layer.struct(
+    return plain_code(
+        layer,
         *binary_members(layer),
         {"left_shift": elementwise.add_left_shift(layer.graph, layer.op)},
         {"a_multiplier": first.multiplier, "a_shift": first.shift},
         {"b_multiplier": second.multiplier, "b_shift": second.shift},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
-    )
-    return Code(params, plain_call(layer, inputs=(0, 1)), activation_note(layer.op.attrs.get("activation", "none")).strip())
-
-
-def emit_add_dsp(layer: Layer) -> Code:
-    _, scaled, output = halved_first(layer)
-    return add_of_halved(
-        layer,
-        {"multiplier": scaled.multiplier, "exponent": -scaled.shift},
-        {"out_multiplier": output.multiplier, "out_power": 1 << (32 + output.shift)},
-        {"sign": -int(dense.needs_sign(layer.graph, layer.op))},
+        inputs=(0, 1),
+        note=activation_note(layer.op.attrs.get("activation", "none")).strip(),
     )
 
 
-def emit_add_mve(layer: Layer) -> Code:
-    _, scaled, output = halved_first(layer)
-    return add_of_halved(
-        layer,
-        {"multiplier": scaled.multiplier, "shift": scaled.shift},
-        {"out_multiplier": output.multiplier, "out_shift": output.shift},
-    )
-
-
-def halved_first(layer: Layer) -> tuple[int, elementwise.Rescale, elementwise.Rescale]:
-    """Return the operand that is only halved, and how the other one and the output are rescaled."""
+def emit_add_halved(layer: Layer) -> Code:
+    """add and sub with DSP or MVE: the operand that is only halved is the first, the other one is rescaled."""
     plain = elementwise.halved(layer.graph, layer.op)
     assert plain is not None
     *operands, output = elementwise.add_rescales(layer.graph, layer.op)
-    return plain, operands[1 - plain], output
-
-
-def add_of_halved(layer: Layer, *rescales: Members) -> Code:
-    """Return the parameters and the call, the operand that is halved first."""
-    (plain, _, _), activation = halved_first(layer), layer.op.attrs["activation"]
+    scaled, activation = operands[1 - plain], layer.op.attrs["activation"]
     n, h, w, c = geometry.extents(layer.output.shape)
     zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
-    limits = {"out_zero": layer.output.zero_point, **clamp(layer, activation)}
-    params = layer.struct({"shape": (n * h, w, c)}, {**zeros, **limits}, *rescales)
-    return Code(params, plain_call(layer, inputs=(plain, 1 - plain)), activation_note(activation).strip())
+    own: tuple[Members, ...] = ({"shift": scaled.shift}, {"out_shift": output.shift})
+    if layer.row.isa == "dsp":
+        sign = -int(dense.needs_sign(layer.graph, layer.op))
+        own = ({"exponent": -scaled.shift}, {"out_power": 1 << (32 + output.shift)}, {"sign": sign})
+    return plain_code(
+        layer,
+        {"shape": (n * h, w, c)},
+        {**zeros, "out_zero": layer.output.zero_point, **clamp(layer, activation)},
+        {"multiplier": scaled.multiplier, **own[0]},
+        {"out_multiplier": output.multiplier, **own[1]},
+        *own[2:],
+        inputs=(plain, 1 - plain),
+        note=activation_note(activation).strip(),
+    )
 
 
 def emit_mul(layer: Layer) -> Code:
-    note = activation_note(layer.op.attrs["activation"]).strip()
-    return Code(layer.struct(*mul_members(layer)), plain_call(layer, inputs=(0, 1)), note)
+    return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=activation_note(layer.op.attrs["activation"]).strip())
 
 
 def emit_mul_dsp(layer: Layer) -> Code:
@@ -136,12 +124,12 @@ def emit_prelu(layer: Layer) -> Code:
 
 
 def emit_leaky_relu(layer: Layer) -> Code:
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"shape": hwc(layer.input().shape)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
         *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)),
     )
-    return Code(params, plain_call(layer))
 
 
 def emit_extremum(layer: Layer) -> Code:
@@ -170,19 +158,19 @@ def emit_requantization(layer: Layer) -> Code:
     else:
         rescale = elementwise.relu_rescale(layer.graph, layer.op)
         multiplier, shift, limits = rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind)
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"shape": hwc(layer.input().shape)},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **limits},
         {"multiplier": multiplier, "shift": shift},
+        note=types_note(layer) if layer.op.kind == "quantize" else "",
     )
-    return Code(params, plain_call(layer), types_note(layer) if layer.op.kind == "quantize" else "")
 
 
 def emit_lookup(layer: Layer) -> Code:
     (values,) = SPECS[layer.op.kind].reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
     table = layer.table("table", values, "int8_t")
-    params = layer.struct({"shape": hwc(layer.input().shape)}, {"table": table})
-    return Code(params, plain_call(layer))
+    return plain_code(layer, {"shape": hwc(layer.input().shape)}, {"table": table})
 
 
 def emit_quantization(layer: Layer) -> Code:
@@ -196,36 +184,34 @@ def emit_requantization_any(layer: Layer) -> Code:
     source, target = layer.input(), layer.output
     multiplier, shift = quantization.requant(layer.graph, layer.op)
     scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"scale": {**scale, **type_limits(layer), "multiplier": multiplier, "shift": shift}},
         {"in_bytes": itemsize(source.dtype), "out_bytes": itemsize(target.dtype)},
+        note=types_note(layer),
     )
-    return Code(params, plain_call(layer), types_note(layer))
 
 
 def emit_mean(layer: Layer) -> Code:
     multiplier, shift = reduce.requant(layer.graph, layer.op)
     groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
     assert groups is not None
-    params = layer.struct(
+    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
+    return plain_code(
+        layer,
         groups._asdict(),
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
         {"multiplier": multiplier, "shift": shift},
+        note=f"over axes {axes}",
     )
-    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
-    return Code(params, plain_call(layer), f"over axes {axes}")
 
 
 def emit_softmax(layer: Layer) -> Code:
-    parameters = softmax.parameters(layer.graph, layer.op)
-    params = layer.struct({"shape": hwc(layer.input().shape)}, parameters._asdict())
-    return Code(params, plain_call(layer))
+    return plain_code(layer, {"shape": hwc(layer.input().shape)}, softmax.parameters(layer.graph, layer.op)._asdict())
 
 
 def emit_log_softmax(layer: Layer) -> Code:
-    parameters = log_softmax.parameters(layer.graph, layer.op)
-    params = layer.struct({"shape": hwc(layer.input().shape)}, parameters._asdict())
-    return Code(params, plain_call(layer))
+    return plain_code(layer, {"shape": hwc(layer.input().shape)}, log_softmax.parameters(layer.graph, layer.op)._asdict())
 
 
 CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "S64", "float32": "F32", "bool": "BOOL"}
@@ -234,5 +220,4 @@ CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "
 def emit_cast(layer: Layer) -> Code:
     source, target = layer.input(), layer.output
     types = {"from": f"TW_{CASTS[source.dtype]}", "to": f"TW_{CASTS[target.dtype]}"}
-    params = layer.struct({"count": source.elements}, types)
-    return Code(params, plain_call(layer), f"{source.dtype} to {target.dtype}")
+    return plain_code(layer, {"count": source.elements}, types, note=f"{source.dtype} to {target.dtype}")

@@ -15,7 +15,7 @@ from ...ops import (
 )
 from .. import c
 from ..layer import Code, Layer
-from .calls import Members, call, image_calls, image_shapes, loop, plain_call
+from .calls import Members, call, image_calls, image_code, image_shapes, loop, plain_call, plain_code
 
 
 def emit_resize_nearest(layer: Layer) -> Code:
@@ -27,21 +27,23 @@ def emit_resize_nearest(layer: Layer) -> Code:
 
 def emit_resize_bilinear(layer: Layer) -> Code:
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
-    params = layer.struct(image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})
-    return Code(params, image_calls(layer))
+    return image_code(layer, image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})
 
 
 def emit_resize_bilinear_float(layer: Layer) -> Code:
     (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
-    params = layer.struct(image_shapes(layer), {"scale_h": h_scale, "scale_w": w_scale, "first": first})
-    return Code(params, image_calls(layer), "as uint8")
+    return image_code(layer, image_shapes(layer), {"scale_h": h_scale, "scale_w": w_scale, "first": first}, note="as uint8")
 
 
 def emit_pad(layer: Layer) -> Code:
     block = copies.padded(layer.graph, layer.op)
     assert block is not None
-    params = layer.struct(block_members(block, layer), {"value": data_movement.pad_value(layer.graph, layer.op)})
-    return Code(params, plain_call(layer), "by " + ", ".join(f"{a}+{b}" for a, b in layout.paddings(layer.graph, layer.op)))
+    return plain_code(
+        layer,
+        block_members(block, layer),
+        {"value": data_movement.pad_value(layer.graph, layer.op)},
+        note="by " + ", ".join(f"{a}+{b}" for a, b in layout.paddings(layer.graph, layer.op)),
+    )
 
 
 def block_members(block: copies.Box, layer: Layer) -> Members:
@@ -86,12 +88,13 @@ def emit_gather_nd(layer: Layer) -> Code:
     data, indices = layer.input(), layer.input(1)
     depth = indices.shape[-1]
     steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"count": indices.elements // depth, "depth": depth},
         {"extent": data.shape[:depth], "step": steps},
         {"run": steps[-1]},
+        inputs=(0, 1),
     )
-    return Code(params, plain_call(layer, inputs=(0, 1)))
 
 
 def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
@@ -99,13 +102,13 @@ def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str =
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
     outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
     if len(entries) == 1:
-        return Code(layer.struct(*entries[0]), call(layer.kernel, f"&{name}", source, outputs[0]), note)
+        return Code(layer.struct(*entries[0]), call(layer.row.name, f"&{name}", source, outputs[0]), note)
     params = c.structs(layer.row.params, name, [{k: v for line in entry for k, v in line.items()} for entry in entries])
     if len(outputs) == len(entries):
-        calls = [call(layer.kernel, f"&{name}[{index}]", source, target) for index, target in enumerate(outputs)]
+        calls = [call(layer.row.name, f"&{name}[{index}]", source, target) for index, target in enumerate(outputs)]
         return Code(params, "\n".join(calls), note)
     step = layer.output.bytes // len(entries)
-    return Code(params, loop(len(entries), call(layer.kernel, f"&{name}[i]", source, f"{outputs[0]} + i * {step}")), note)
+    return Code(params, loop(len(entries), call(layer.row.name, f"&{name}[i]", source, f"{outputs[0]} + i * {step}")), note)
 
 
 def emit_memcpy(layer: Layer) -> Code:
@@ -116,4 +119,4 @@ def emit_memcpy(layer: Layer) -> Code:
 def emit_move(layer: Layer) -> Code:
     """Return a reshape or the like, where its output has a place of its own."""
     source, target = layer.address(layer.input()), layer.address(layer.output)
-    return Code("", call(layer.kernel, source, target, str(layer.output.bytes)), "to another place")
+    return Code("", call(layer.row.name, source, target, str(layer.output.bytes)), "to another place")

@@ -23,7 +23,7 @@ from ...ops import (
 from ...ops.fixed_point import reduced_multiplier
 from ...ops.spec import hwc
 from ..layer import CTYPES, Code, Layer
-from .calls import Members, activation_note, clamp, image_calls, plain_call, window_note
+from .calls import Members, activation_note, clamp, image_calls, image_code, plain_call, plain_code, window_note
 
 
 def emit_conv(layer: Layer) -> Code:
@@ -37,15 +37,13 @@ def emit_conv(layer: Layer) -> Code:
 
 def emit_streamed_conv(layer: Layer) -> Code:
     """Return a call of a kernel that takes tw_conv_dsp, or a struct with no more members than that."""
-    params = layer.struct(*streamed_members(layer, depthwise.whole(layer.graph, layer.op)))
-    return Code(params, image_calls(layer), streamed_note(layer))
+    return image_code(layer, *streamed_members(layer, depthwise.whole(layer.graph, layer.op)), note=streamed_note(layer))
 
 
 def emit_conv_mve(layer: Layer) -> Code:
     graph, op = layer.graph, layer.op
     own = {"windows": mve.windows_at_once(*conv.kernel_size(graph, op), layer.input().shape[3])}
-    params = layer.struct(*streamed_members(layer, depthwise.whole(graph, op)), own)
-    return Code(params, image_calls(layer), streamed_note(layer))
+    return image_code(layer, *streamed_members(layer, depthwise.whole(graph, op)), own, note=streamed_note(layer))
 
 
 def emit_depthwise_dsp(layer: Layer) -> Code:
@@ -54,8 +52,7 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
     plane = depthwise.plane(graph, op)
     line = depthwise.function(*plane.kernel, plane.stride[1]) + of_isa(layer)
     at_a_time = {"block": depthwise.columns_at_a_time(graph, op), "rows": depthwise.rows_at_a_time(graph, op)}
-    params = layer.struct(*base_members(layer, plane), {"line": line, **at_a_time})
-    return Code(params, image_calls(layer), streamed_note(layer))
+    return image_code(layer, *base_members(layer, plane), {"line": line, **at_a_time}, note=streamed_note(layer))
 
 
 def of_isa(layer: Layer) -> str:
@@ -70,8 +67,9 @@ def emit_lean(layer: Layer) -> Code:
     count = (taps if is_depthwise else dense).padding(graph, op)
     table = layer.table("padding", np.full(count, zero, np.int8), "int8_t") if count else "NULL"
     own: Members = {"taps": taps.function(graph, op) + of_isa(layer)} if is_depthwise else {}
-    params = layer.struct(*base_members(layer, depthwise.whole(graph, op)), {**own, "padding": table})
-    return Code(params, image_calls(layer), streamed_note(layer))
+    return image_code(
+        layer, *base_members(layer, depthwise.whole(graph, op)), {**own, "padding": table}, note=streamed_note(layer)
+    )
 
 
 def base_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
@@ -154,8 +152,12 @@ def emit_fully_connected_dsp(layer: Layer) -> Code:
     members, stream = fully_connected_members(layer, layer.input().zero_point, {}), layer.row.stream
     assert stream is not None
     table = layer.table("weights", stream(layer.graph, layer.op), "uint32_t")
-    params = layer.struct(*({f"dense.{key}": v for key, v in line.items()} for line in members), {"stream": table})
-    return Code(params, plain_call(layer), activation_note(layer.op.attrs["activation"]).strip())
+    return plain_code(
+        layer,
+        *({f"dense.{key}": v for key, v in line.items()} for line in members),
+        {"stream": table},
+        note=activation_note(layer.op.attrs["activation"]).strip(),
+    )
 
 
 def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tuple[Members, ...]:
@@ -178,7 +180,8 @@ def emit_batch_matmul(layer: Layer) -> Code:
     (rows, depth), columns = a[-2:], b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
     rescale = batch_matmul.rescale(layer.graph, layer.op)
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"rows": rows, "cols": columns, "depth": depth},
         {
             "batch": batch,
@@ -189,8 +192,8 @@ def emit_batch_matmul(layer: Layer) -> Code:
         dict(zip(("b_col", "b_step"), (depth, 1) if attrs["adj_y"] else (1, columns), strict=True)),
         {"a_zero": layer.input().zero_point, "b_zero": layer.input(1).zero_point, "out_zero": layer.output.zero_point},
         {"multiplier": rescale.multiplier, "shift": rescale.shift},
+        inputs=(0, 1),
     )
-    return Code(params, plain_call(layer, inputs=(0, 1)))
 
 
 def emit_lstm(layer: Layer) -> Code:
@@ -207,7 +210,8 @@ def emit_lstm(layer: Layer) -> Code:
     def scales(pairs: Sequence[tuple[int, int]]) -> Members:
         return dict(zip(("multiplier", "shift"), zip(*pairs, strict=True), strict=True))
 
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"batch": extents[batch], "time": extents[time], "depth": depth, "cells": cells},
         {"batch_step": steps[batch], "time_step": steps[time]},
         {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
@@ -218,8 +222,9 @@ def emit_lstm(layer: Layer) -> Code:
         {"weights": layer.table("weights", together(lstm.WEIGHTS), "int8_t")},
         {"recurrent_weights": layer.table("recurrent_weights", together(lstm.RECURRENT), "int8_t")},
         {"bias": layer.table("bias", together(lstm.BIAS))},
+        inputs=(0, lstm.HIDDEN, lstm.CELL),
+        note=f"{extents[time]} steps",
     )
-    return Code(params, plain_call(layer, inputs=(0, lstm.HIDDEN, lstm.CELL)), f"{extents[time]} steps")
 
 
 def emit_svdf(layer: Layer) -> Code:
@@ -228,7 +233,8 @@ def emit_svdf(layer: Layer) -> Code:
     weights, state = layer.input(svdf.WEIGHTS), layer.input(svdf.STATE)
     assert weights.data is not None and time.data is not None
     batch, units = layer.output.shape
-    params = layer.struct(
+    return plain_code(
+        layer,
         {"batch": batch, "depth": weights.shape[1], "units": units, "rank": op.attrs["rank"]},
         {"steps": time.shape[1], "state_bytes": itemsize(state.dtype)},
         {"in_zero": layer.input().zero_point, "state_zero": state.zero_point, "out_zero": layer.output.zero_point},
@@ -237,5 +243,6 @@ def emit_svdf(layer: Layer) -> Code:
         {"weights": layer.table("weights", weights.data, "int8_t")},
         {"time_weights": layer.table("time_weights", time.data, f"{time.dtype}_t")},
         {"bias": "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data)},
+        inputs=(0, svdf.STATE),
+        note=f"{time.shape[1]} steps kept",
     )
-    return Code(params, plain_call(layer, inputs=(0, svdf.STATE)), f"{time.shape[1]} steps kept")

@@ -6,6 +6,7 @@ may use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from ...ops import conv, fully_connected
 from ...ops.spec import activation_range
 
 Numbers = NDArray[np.int64]
+Words = NDArray[np.uint32]
 ONCE_MOST_SHIFT = -2  # of a sum that is rescaled with a single rounding: the product's low word is rounded away
 EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
 LEAN_DEPTH = 4  # channels of a pixel, or a multiple, for the kernel without scratch
@@ -91,19 +93,12 @@ def is_exact(given: Filters) -> bool:
     return sums_exactly(given) and rescales_exactly(given)
 
 
-def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
+def eight_at_a_time(given: Filters) -> Words:
     """The words of tw_fully_connected_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
     given = given.padded(-(-len(given.bias) // 8) * 8)
     count, taps = given.weights.shape
     groups, quads = count // 8, -(-taps // 4)
-    words = _both(given.weights, quads).reshape(groups, 4, 2 * quads).transpose(0, 2, 1)
-    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), words))
-    return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
-
-
-def words_of_eights(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of a dense layer."""
-    return eight_at_a_time(filters(graph, op))
+    return joined(groups, _begins(given.bias), _both(given.weights, quads).reshape(groups, 4, 2 * quads).transpose(0, 2, 1))
 
 
 def flash_of_eights(graph: Graph, op: Op) -> int:
@@ -153,17 +148,22 @@ def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
     return 16 * (rows * (run // 4) + left) + 4 * (row + 2 * left)
 
 
+def of_filters(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
+    """Make the stream of an op of that of its filters."""
+    return lambda graph, op: stream(filters(graph, op))
+
+
+def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
+    """The same of a convolution that takes its filters row by row."""
+    return lambda graph, op: stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
+
+
 def by_rows(given: Filters, rows: int) -> Filters:
     """With the weights in the order of tw_conv_pairs.h: of each row of the kernel the fours, then what is left over."""
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
     return given._replace(weights=np.concatenate(list(parts), axis=1))
-
-
-def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of an op."""
-    return stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
 
 
 def flash(graph: Graph, op: Op) -> int:
@@ -182,14 +182,22 @@ def lean_flash(graph: Graph, op: Op) -> int:
     return flash(graph, op) + padding(graph, op)
 
 
-def stream(given: Filters) -> NDArray[np.uint32]:
+def stream(given: Filters) -> Words:
     """The words of tw_pair_s8.h; what is missing of the last four filters, or of four weights, is 0."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)
     words = _both(given.weights, quads).reshape(groups, 2, 2 * quads).transpose(0, 2, 1)
-    multiplier = given.multiplier.copy()
-    multiplier[0::2] *= 2  # sum + sum * (2 * multiplier - 2^32) / 2^32
-    rescales = np.stack((multiplier, np.where(multiplier != 0, given.powers(), 0)), axis=1)
-    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), words, rescales))
-    return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
+    return joined(groups, _begins(given.bias), words, rescales(given, 2))
+
+
+def rescales(given: Filters, period: int) -> Numbers:
+    """[filter][multiplier, power]; the multiplier doubled of each first of `period` filters, both 0 where there is none."""
+    # sum + sum * (2 * multiplier - 2^32) / 2^32
+    doubled = given.multiplier * np.where(np.arange(len(given.bias)) % period, 1, 2)
+    return np.stack((doubled, np.where(given.multiplier != 0, given.powers(), 0)), axis=1)
+
+
+def joined(groups: int, *parts: Numbers) -> Words:
+    """The words of all groups, each part of which follows the one before, modulo 2^32."""
+    return (np.concatenate([part.reshape(groups, -1) for part in parts], axis=1) & WORD).astype(np.uint32)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...ops.conv import kernel_size
-from .dense import WORD, Filters, Numbers, by_rows, filters, rescales_exactly
+from .dense import Filters, Numbers, Words, filters, joined, rescales, rescales_exactly
 
 MOST = 1 << np.array([31, 27, 23, 19])  # the sum of each of four filters must be less, so that its multiple is an int32
 AT_ONCE = 4
@@ -31,13 +29,10 @@ def is_exact(given: Filters) -> bool:
     return sums_exactly(given) and rescales_exactly(given)
 
 
-def stream(given: Filters) -> NDArray[np.uint32]:
+def stream(given: Filters) -> Words:
     """The words of tw_pair_w4.h; what is missing of the last four filters, or of four weights, is 0."""
     given = given.padded(-(-len(given.bias) // AT_ONCE) * AT_ONCE)
-    multiplier = given.multiplier.copy()
-    multiplier[0::AT_ONCE] *= 2  # sum + sum * (2 * multiplier - 2^32) / 2^32
-    rescales = np.stack((multiplier, np.where(multiplier != 0, given.powers(), 0)), axis=1)
-    return _joined(given, AT_ONCE, rescales)
+    return _joined(given, AT_ONCE, rescales(given, AT_ONCE))
 
 
 def of_int4(given: Filters) -> Filters:
@@ -56,32 +51,21 @@ def scratch_of(inputs: int, filters: int) -> int:
     return 4 * inputs + 2 * (-(-filters // 4) * 4)
 
 
-def eight_at_a_time(given: Filters) -> NDArray[np.uint32]:
+def eight_at_a_time(given: Filters) -> Words:
     """The words of tw_fully_connected_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
     return _joined(given.padded(-(-len(given.bias) // 8) * 8), 8)
 
 
-def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of a convolution with int4 weights."""
-    return stream(by_rows(filters(graph, op), kernel_size(graph, op)[0]))
-
-
-def words_of_int4(graph: Graph, op: Op) -> NDArray[np.uint32]:
+def words_of_int4(graph: Graph, op: Op) -> Words:
     """The stream of a convolution of int4 maps."""
     return stream(of_int4(filters(graph, op)))
 
 
-def words_of_eights(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of a dense layer with int4 weights."""
-    return eight_at_a_time(filters(graph, op))
-
-
-def _joined(given: Filters, at_once: int, *after: Numbers) -> NDArray[np.uint32]:
+def _joined(given: Filters, at_once: int, *after: Numbers) -> Words:
     """Where sums begin, words of weights, and what comes after them, of so many filters at once."""
     groups = len(given.bias) // at_once
     lanes = _words(given.weights).reshape(groups, at_once // AT_ONCE, -1).transpose(0, 2, 1)
-    parts = (part.reshape(groups, -1) for part in (_begins(given.bias), lanes, *after))
-    return (np.concatenate(list(parts), axis=1) & WORD).astype(np.uint32)
+    return joined(groups, _begins(given.bias), lanes, *after)
 
 
 def _words(weights: Numbers) -> Numbers:

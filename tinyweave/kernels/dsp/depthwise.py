@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size, weights_zero
+from ...ops.window import Windows
 from .. import overlap_distance as distance
 from . import dense
 
@@ -99,16 +99,11 @@ def columns_at_a_time(graph: Graph, op: Op) -> int:
     return min(found, COLUMN_BLOCK) if is_column(graph, op) else found
 
 
-def strip(out_rows: int, rows: int, stride: int) -> int:
-    """Output rows at a time, the same for all but the last: of those that need twice the lines of one as many as there are."""
-    most = rows // stride + 1
-    return -(-out_rows // -(-out_rows // most))
-
-
 def rows_at_a_time(graph: Graph, op: Op) -> int:
-    """The strip of an op."""
+    """Output rows at a time, the same for all but the last: of those that need twice the lines of one as many as there are."""
     shape = plane(graph, op)
-    return strip(shape.out[0], shape.kernel[0], shape.stride[0])
+    most = shape.kernel[0] // shape.stride[0] + 1
+    return -(-shape.out[0] // -(-shape.out[0] // most))
 
 
 def scratch(graph: Graph, op: Op) -> int:
@@ -132,7 +127,7 @@ def function(rows: int, width: int, stride: int) -> str:
     return f"{name}_rows_3" if (rows, odd) == (3, 3) else name
 
 
-def stream(given: dense.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
+def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
     """The words of tw_line.h."""
     count = len(given.bias)
     weights = 2 * given.weights.reshape(count, rows, -1)
@@ -141,11 +136,10 @@ def stream(given: dense.Filters, rows: int, stride: int) -> NDArray[np.uint32]:
     first, second = weights[..., :-1], weights[..., 1:]
     lanes = (first & 0xFFFF) | (second & 0xFFFF) << 16
     words = lanes[..., :-1] if stride == 1 else lanes[..., ::2]
-    parts = (2 * given.bias[:, None], words.reshape(count, -1), np.stack((given.multiplier, given.powers()), axis=1))
-    return (np.concatenate(parts, axis=1) & dense.WORD).astype(np.uint32)
+    return dense.joined(count, 2 * given.bias, words, np.stack((given.multiplier, given.powers()), axis=1))
 
 
-def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
+def words(graph: Graph, op: Op) -> dense.Words:
     """The stream of an op."""
     shape = plane(graph, op)
     return stream(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
@@ -158,16 +152,14 @@ def flash(graph: Graph, op: Op) -> int:
     return 4 * channels * (3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2))
 
 
-def distances(graph: Graph, op: Op) -> distance.Distances:
+@distance.of_windows
+def distances(graph: Graph, op: Op, windows: Windows) -> int:
     """Strip by strip, block by block, four channels are read before they are written; the last four begin at c - 4."""
-    x = graph.input(op)
-    if x.shape[0] != 1:
-        return {}
     (h, w), (out_h, out_w), _, stride, pad = plane(graph, op)
-    c, columns, rows = x.shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
+    c, columns, rows = graph.input(op).shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
     tops, begins = np.arange(0, out_h, rows), np.arange(0, out_w, columns)
     channel = np.minimum(np.arange(0, c, PLANES), c - PLANES)
     first = distance.first_inside(tops * stride[0] - pad[0], 1, h)[:, None] * w + np.maximum(begins * stride[1] - pad[1], 0)
     last = np.minimum(tops + rows, out_h)[:, None] * out_w - out_w + np.minimum(begins + columns, out_w) - 1
     read, written = (pixel[..., None] * c + channel for pixel in (first, last))
-    return {0: distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))}
+    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + PLANES))

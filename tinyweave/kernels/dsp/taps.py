@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...ir import Graph, Op
 from ...ops.conv import kernel_size, weights_zero
+from ...ops.window import Windows
 from .. import overlap_distance as distance
 from . import dense, depthwise
 
@@ -46,19 +47,13 @@ def begins(channels: int) -> NDArray[np.int64]:
     return np.minimum(np.arange(0, channels, CHANNELS), channels - CHANNELS)
 
 
-def stream(given: dense.Filters) -> NDArray[np.uint32]:
+def stream(given: dense.Filters) -> dense.Words:
     """The words of tw_taps.h, a row for each four channels."""
     of_fours = begins(len(given.bias))[:, None] + np.arange(CHANNELS)
     doubled = (2 * given.weights[of_fours]).transpose(0, 2, 1)
     lanes = (doubled[..., :2] & 0xFFFF) | (doubled[..., 2:] & 0xFFFF) << 16
     rescales = np.stack((given.multiplier, given.powers()), axis=1)[of_fours]
-    parts = (2 * given.bias[of_fours], lanes.reshape(len(of_fours), -1), rescales.reshape(len(of_fours), -1))
-    return (np.concatenate(parts, axis=1) & dense.WORD).astype(np.uint32)
-
-
-def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of an op."""
-    return stream(dense.filters(graph, op))
+    return dense.joined(len(of_fours), 2 * given.bias[of_fours], lanes, rescales)
 
 
 def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_inside: bool) -> int:
@@ -85,15 +80,14 @@ def flash(graph: Graph, op: Op) -> int:
     return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols) + padding(graph, op)
 
 
-def distances(graph: Graph, op: Op) -> distance.Distances:
+@distance.of_windows
+def distances(graph: Graph, op: Op, windows: Windows) -> int:
     """Of two outputs of a row, or of the one of a pixel, four channels are read before they are written."""
-    x = graph.input(op)
-    if x.shape[0] != 1:
-        return {}
     (h, w), (out_h, out_w), _, (down, across), (top, left) = depthwise.whole(graph, op)
-    c, channel = x.shape[3], begins(x.shape[3])
+    c = graph.input(op).shape[3]
+    channel = begins(c)
     cols = np.arange(0, out_w, OUTPUTS)
     first = distance.first_inside(np.arange(out_h) * down - top, 1, h)[:, None] * w + np.maximum(cols * across - left, 0)
     last = np.arange(out_h)[:, None] * out_w + np.minimum(cols + OUTPUTS, out_w) - 1
     read, written = (pixel[..., None] * c + channel for pixel in (first, last))
-    return {0: distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + CHANNELS))}
+    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel() + CHANNELS))

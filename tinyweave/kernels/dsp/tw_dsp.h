@@ -144,9 +144,35 @@ static inline int8_t tw_rescale_doubled(int32_t doubled, int32_t multiplier, int
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), power, zero));
 }
 
+/* Runs assembly that takes a pointer in r0 and needs all registers, more than compilers give; so it saves r4 .. r11 itself. */
+#define TW_RUN(code, pointer)                                                                   \
+    do {                                                                                        \
+        register const void *given __asm__("r0") = (pointer);                                   \
+        __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory"); \
+    } while (0)
+
 /* In assembly, between the two roundings: what `sign` of tw_rescale_doubled does where it is -1, and where it is 0. */
 #define TW_FIX(sum) "add " sum ", " sum ", " sum ", asr #31\n"
 #define TW_NO_FIX(sum)
+
+/* In assembly, the output of a sum that is rescaled to it but for the second rounding; to four more sums those of r4 .. r7. */
+#define TW_OUTPUT(sum, fix, power, zero) \
+    fix(sum) "smmlar " sum ", " sum ", " power ", " zero "\nssat " sum ", #8, " sum "\n"
+#define TW_FOUR_MORE "mov r8, r4\nmov r9, r5\nmov r10, r6\nmov r11, r7\n"
+
+/* Two int8 weights in a 16-bit lane, w0 + 256 * w1: adds the products of two inputs with two filters, of which the second sum
+ * becomes its own times 256 plus the first. */
+static inline void tw_add_two_s8(uint32_t x, uint32_t weights, int32_t *sums)
+{
+    sums[0] = tw_smlad(x, tw_sxtb16(weights), sums[0]);
+    sums[1] = tw_smlad(x, weights, sums[1]);
+}
+
+/* Sum i of some such pairs; if it is a second one, times 2^left. */
+TW_INLINE int32_t tw_sum_s8(const int32_t *sums, int32_t i, int32_t left)
+{
+    return i & 1 ? tw_signed((uint32_t)sums[i] - (uint32_t)sums[i - 1]) >> (8 - left) : sums[i];
+}
 
 /* Clamps `count` bytes. */
 void tw_clamp_bytes(int8_t *to, int32_t count, int32_t low, int32_t high);

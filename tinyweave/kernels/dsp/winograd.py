@@ -10,13 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...ops import SPECS, conv
-from ...ops.window import Window
+from ...ops import conv
+from ...ops.window import Window, Windows
 from .. import overlap_distance as distance
-from ..overlap_distance import Distances
 from . import dense
 
 KERNEL, TILE, WINDOW = 3, 2, 4
@@ -43,7 +41,7 @@ def is_exact(given: dense.Filters) -> bool:
     return bool(((low > -MOST) & (high < MOST)).all()) and dense.rescales_exactly(given)
 
 
-def stream(given: dense.Filters) -> NDArray[np.uint32]:
+def stream(given: dense.Filters) -> dense.Words:
     """The words of tw_winograd.h; what is missing of the last four filters is 0."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     groups = len(given.bias) // 4
@@ -54,13 +52,7 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
     words = lanes[..., 0] | lanes[..., 1] << 16
     # the sums have twice the factor that SMMULR's would, hence half of the power
     rescales = np.stack((given.multiplier, np.where(given.multiplier != 0, given.powers() // 2, 0)), axis=1)
-    parts = (part.reshape(groups, -1) for part in (TIMES * given.bias, words, rescales))
-    return (np.concatenate(list(parts), axis=1) & dense.WORD).astype(np.uint32)
-
-
-def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of an op."""
-    return stream(dense.filters(graph, op))
+    return dense.joined(groups, TIMES * given.bias, words, rescales)
 
 
 def flash(graph: Graph, op: Op) -> int:
@@ -80,10 +72,10 @@ def scratch_of(depth: int, units: int) -> int:
     return 2 * POSITIONS * 2 * depth + 2 * half + -(-units // 4) * 4 + 2 * depth
 
 
-def distances(graph: Graph, op: Op) -> Distances:
+@distance.of_windows
+def distances(graph: Graph, op: Op, windows: Windows) -> int:
     """The windows of two tiles are read before either is written; tiles follow each other row by row."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    return {} if windows is None else {0: _distance(x.shape[1:], out.shape[1:], (windows[0].pad, windows[1].pad))}
+    return _distance(graph.input(op).shape[1:], graph.output(op).shape[1:], (windows[0].pad, windows[1].pad))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -43,37 +43,17 @@ static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, c
     return 4 * fours;
 }
 
+#endif
+
 static void add_run(const tw_add_mve *p, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
 {
-    int32_t done = p->shift ? add_fours(p, plain, scaled, to, count, -1) : add_fours(p, plain, scaled, to, count, 0);
+    int32_t done = 0;
+#if TW_HAS_MVE
+    done = p->shift ? add_fours(p, plain, scaled, to, count, -1) : add_fours(p, plain, scaled, to, count, 0);
+#endif
     for (; done < count; ++done) {
         to[done] = add_one(p, plain[done], scaled[done]);
     }
 }
 
-#else
-
-static void add_run(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
-{
-    const tw_add_mve p = *params;
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = add_one(&p, plain[i], scaled[i]);
-    }
-}
-
-#endif
-
-void tw_add_s8_mve_part(const tw_add_mve *p, tw_view plain, tw_view scaled, tw_view out, tw_range range)
-{
-    const int32_t channels = p->shape.c, count = (range.col_end - range.col_begin) * channels;
-    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
-        add_run(p, (const int8_t *)tw_pixel(&plain, row, range.col_begin, channels),
-                (const int8_t *)tw_pixel(&scaled, row, range.col_begin, channels),
-                (int8_t *)tw_pixel(&out, row, range.col_begin, channels), count);
-    }
-}
-
-void tw_add_s8_mve(const tw_add_mve *p, const void *plain, const void *scaled, void *out)
-{
-    tw_add_s8_mve_part(p, tw_whole(plain, p->shape), tw_whole(scaled, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_ALIKE_FORMS(tw_add_s8_mve, tw_add_mve, add_run(p, from_a, from_b, to, count))

@@ -5,7 +5,7 @@
 #ifndef TW_ADD_S8_MVE_H
 #define TW_ADD_S8_MVE_H
 
-#include "tw.h"
+#include "tw_binary.h"
 
 typedef struct {
     tw_shape shape;

@@ -67,7 +67,7 @@ static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const
         if (waiting == 0) {
             to = (int8_t *)tw_pixel(out, y, range.col_begin, p->out.c);
         }
-        const tw_window window = tw_window_rows(p, in, y);
+        const tw_window window = tw_window_of(p, in, y, p->in.c);
         const int32_t last = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
         int32_t x = range.col_begin;
         while (x < range.col_end) {

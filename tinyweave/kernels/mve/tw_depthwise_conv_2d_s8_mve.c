@@ -95,7 +95,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
-        tw_window window = tw_window_rows(p, &in, y);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         const int reads_on = may_read_on(&in, p->in.h, y * p->stride.h - p->pad.h + (p->kernel.h - 1) * p->dilation.h);
         const int32_t inside = (reads_on ? needed - at_once : last) - reach; /* windows up to here are read where they are */
         layer.above = window.row_tap;

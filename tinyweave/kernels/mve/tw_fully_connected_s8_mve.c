@@ -5,15 +5,9 @@
 
 #define FILTERS 4
 
-/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer, and again with the last one.
- * */
-static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums);
-
-/* The outputs of four sums, of filter `unit` and those after it. */
-static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to);
-
 #if TW_HAS_MVE
 
+/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer and the last one again. */
 static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
 {
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
@@ -42,6 +36,7 @@ static void products(const int8_t *x, const int8_t *weights, int32_t depth, int3
     sums[3] = sum_3;
 }
 
+/* The outputs of four sums, of filter `unit` and those after it. */
 static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to)
 {
     uint32x4x2_t factor; /* low and high words */

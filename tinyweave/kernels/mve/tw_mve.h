@@ -7,6 +7,8 @@
 #ifndef TW_MVE_H
 #define TW_MVE_H
 
+#include <string.h>
+
 #include "tw.h"
 
 #if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
@@ -23,17 +25,13 @@
 /* To whole vectors. */
 static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 1) & -TW_MVE_LANES; }
 
-#if !TW_HAS_MVE
-
-/* A sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the multiplier is
- * 0. sign: -1, or 0 where a negative half need not go away from zero. */
+/* In plain C, a sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the
+ * multiplier is 0. sign: -1, or 0 where a negative half need not go away from zero. */
 static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t shift, int32_t sign)
 {
     const int32_t high = tw_high_mul(sum, multiplier), before = high + ((high >> 31) & sign);
     return shift < 0 ? ((before >> (-shift - 1)) + 1) >> 1 : before;
 }
-
-#endif
 
 /* Copies `count` bytes, and touches no others. */
 static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
@@ -48,9 +46,7 @@ static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
         "2:\n"
         : "+r"(to), "+r"(from) : "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = from[i];
-    }
+    memcpy(to, from, (size_t)count);
 #endif
 }
 
@@ -92,9 +88,7 @@ static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
         "2:\n"
         : "+r"(to) : "r"(value), "r"(count) : "lr", "d0", "d1", "cc", "memory");
 #else
-    for (int32_t i = 0; i < count; ++i) {
-        to[i] = (int8_t)value;
-    }
+    memset(to, value, (size_t)count);
 #endif
 }
 

@@ -73,24 +73,6 @@ typedef struct {
     "vldrb.8 q1, [r9], #16\n"  \
     PRODUCTS("q0", "q1")
 
-#define OF_MANY(chunks, fix)                            \
-    "2:\n"                                              \
-    "ldrd r1, r9, [sp]\n"                               \
-    BIASES                                              \
-    "3:\n"                                              \
-    chunks                                              \
-    "cmp r1, r11\n"                                     \
-    "bne 3b\n"                                          \
-    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2")  \
-    "bne 2b\n"
-
-#define OF_SIXTEEN(fix)           \
-    "2:\n"                        \
-    BIASES                        \
-    PRODUCTS("q6", "q7")          \
-    FINISH("", fix, "r9", "r11")  \
-    "bne 2b\n"
-
 #define ENTER                       \
     "push {r4-r11}\n"               \
     "ldm.w r0, {r1-r8}\n"           \
@@ -115,62 +97,67 @@ typedef struct {
     "add sp, sp, #32\n"             \
     "pop {r4-r11}\n"
 
-#define PAIRS_OF_MANY(chunks, fix)  \
-    ENTER                           \
-    "1:\n"                          \
-    OF_MANY(chunks, fix)            \
-    NEXT_PAIR                       \
-    "ldrd r0, r1, [sp]\n"           \
-    "add r0, r0, r2\n"              \
-    "add r1, r1, r2\n"              \
-    "add r11, r11, r2\n"            \
-    "strd r0, r1, [sp]\n"           \
-    "sub r4, r5, r6\n"              \
-    "str r4, [sp, #12]\n"           \
-    "b 1b\n"                        \
+#define PAIRS_OF_MANY(chunks, fix)                     \
+    ENTER                                              \
+    "1:\n"                                             \
+    "2:\n"                                             \
+    "ldrd r1, r9, [sp]\n"                              \
+    BIASES                                             \
+    "3:\n"                                             \
+    chunks                                             \
+    "cmp r1, r11\n"                                    \
+    "bne 3b\n"                                         \
+    FINISH("ldrd r0, r2, [sp, #8]\n", fix, "r0", "r2") \
+    "bne 2b\n"                                         \
+    NEXT_PAIR                                          \
+    "ldrd r0, r1, [sp]\n"                              \
+    "add r0, r0, r2\n"                                 \
+    "add r1, r1, r2\n"                                 \
+    "add r11, r11, r2\n"                               \
+    "strd r0, r1, [sp]\n"                              \
+    "sub r4, r5, r6\n"                                 \
+    "str r4, [sp, #12]\n"                              \
+    "b 1b\n"                                           \
     LEAVE
 
-#define PAIRS_OF_SIXTEEN(fix)       \
-    ENTER                           \
-    "ldrd r1, r2, [sp]\n"           \
-    "ldrd r9, r11, [sp, #8]\n"      \
-    "vldrb.8 q6, [r1]\n"            \
-    "vldrb.8 q7, [r2]\n"            \
-    "1:\n"                          \
-    OF_SIXTEEN(fix)                 \
-    NEXT_PAIR                       \
-    "sub r11, r5, r6\n"             \
-    "add r1, r1, r2\n"              \
-    "add r2, r1, r2, lsr #1\n"      \
-    "vldrb.8 q6, [r1]\n"            \
-    "vldrb.8 q7, [r2]\n"            \
-    "b 1b\n"                        \
+#define PAIRS_OF_SIXTEEN(fix)    \
+    ENTER                        \
+    "ldrd r1, r2, [sp]\n"        \
+    "ldrd r9, r11, [sp, #8]\n"   \
+    "vldrb.8 q6, [r1]\n"         \
+    "vldrb.8 q7, [r2]\n"         \
+    "1:\n"                       \
+    BIASES                       \
+    PRODUCTS("q6", "q7")         \
+    FINISH("", fix, "r9", "r11") \
+    "bne 1b\n"                   \
+    NEXT_PAIR                    \
+    "sub r11, r5, r6\n"          \
+    "add r1, r1, r2\n"           \
+    "add r2, r1, r2, lsr #1\n"   \
+    "vldrb.8 q6, [r1]\n"         \
+    "vldrb.8 q7, [r2]\n"         \
+    "b 1b\n"                     \
     LEAVE
 
 #define RUN(code)                                                                                               \
     __asm__ volatile(code : "+r"(frame) : : "r1", "r2", "r3", "r12", "lr", "d0", "d1", "d2", "d3", "d4", "d5",  \
                      "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d14", "d15", "cc", "memory")
 
+#define RUN_SIXTEEN(fix) RUN(PAIRS_OF_SIXTEEN(fix))
+#define RUN_TWOS(fix) RUN(PAIRS_OF_MANY(CHUNK CHUNK, fix))
+#define RUN_ONES(fix) RUN(PAIRS_OF_MANY(CHUNK, fix))
+
 static void products(const tw_mve_frame *pair, int32_t sign)
 {
     register const tw_mve_frame *frame __asm__("r0") = pair;
     const int32_t chunks = (int32_t)(pair->x_0_end - pair->x_0) / TW_MVE_LANES;
     if (chunks == 1) {
-        if (sign) {
-            RUN(PAIRS_OF_SIXTEEN(FIX));
-        } else {
-            RUN(PAIRS_OF_SIXTEEN(NO_FIX));
-        }
+        TW_BY_SIGN(sign, RUN_SIXTEEN, FIX, NO_FIX);
     } else if (chunks % 2 == 0) {
-        if (sign) {
-            RUN(PAIRS_OF_MANY(CHUNK CHUNK, FIX));
-        } else {
-            RUN(PAIRS_OF_MANY(CHUNK CHUNK, NO_FIX));
-        }
-    } else if (sign) {
-        RUN(PAIRS_OF_MANY(CHUNK, FIX));
+        TW_BY_SIGN(sign, RUN_TWOS, FIX, NO_FIX);
     } else {
-        RUN(PAIRS_OF_MANY(CHUNK, NO_FIX));
+        TW_BY_SIGN(sign, RUN_ONES, FIX, NO_FIX);
     }
 }
 
@@ -209,10 +196,8 @@ static void products(const tw_mve_frame *pair, int32_t sign)
             int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written, which may lie over them */
             four(pair, x_0, stream, sign, first);
             stream = four(pair, x_1, stream, sign, second);
-            for (int32_t k = 0; k < FILTERS; ++k) {
-                to_0[k] = first[k];
-                to_1[k] = second[k];
-            }
+            memcpy(to_0, first, FILTERS);
+            memcpy(to_1, second, FILTERS);
         }
         x_0 += pair->x_step;
         x_1 += pair->x_step;

@@ -115,11 +115,7 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
         const int8_t *w = stream, *first, *second;
         for (int32_t done = 0; done < channels; done += TW_MVE_LANES) {
             const int32_t *tap = taps->tap;
-            if (sign) {
-                RUN(FIX);
-            } else {
-                RUN(NO_FIX);
-            }
+            TW_BY_SIGN(sign, RUN, FIX, NO_FIX);
         }
         if (moved) {
             move_back(taps, x_step);

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...ops import SPECS
 from ...ops.conv import groups, kernel_size, weights_zero
+from ...ops.window import Windows
 from .. import overlap_distance as distance
 from ..dsp import dense
 
@@ -59,14 +59,12 @@ def windows_at_once(rows: int, cols: int, depth: int) -> int:
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
 
 
-def distances(graph: Graph, op: Op) -> distance.Distances:
+@distance.of_windows
+def distances(graph: Graph, op: Op, windows: Windows) -> int:
     """Some windows are gathered before any of their outputs is written. Those that are pixels are read again, two at a time,
     for every four outputs of both, in rows if the stride is not 1, but for the last ones whose vectors reach beyond them."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if x.shape[0] != 1 or windows is None:
-        return {}
+    x, out, first = graph.input(op), graph.output(op), distance.firsts_of(graph, op, windows)
     (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
-    first = distance.first_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"])
     inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
     are_pixels = rows == cols == 1 and all(window.pad == 0 for window in windows) and inside
     at_once, run = windows_at_once(rows, cols, depth), out.shape[2] if are_pixels and stride != (1, 1) else len(first)
@@ -78,7 +76,7 @@ def distances(graph: Graph, op: Op) -> distance.Distances:
         vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
         again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, distance.NEVER)
         read, ends = np.stack((read, again), axis=1).ravel(), np.stack((ends - units % FILTERS - FILTERS, ends), axis=1).ravel()
-    return {0: distance.trailing(read, ends)}
+    return distance.trailing(read, ends)
 
 
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
@@ -91,11 +89,6 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
     shift = np.where(given.multiplier != 0, given.shift, 0)
     words = [wrapped(part).view(np.uint32).reshape(fours, -1) for part in (given.bias, given.multiplier, shift)]
     return np.concatenate([words[0], chunks, *words[1:]], axis=1)
-
-
-def words(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of a convolution."""
-    return stream(dense.filters(graph, op))
 
 
 def takes_taps(graph: Graph, op: Op) -> bool:
@@ -144,20 +137,16 @@ def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
     return taps_stream(dense.filters(graph, op), op.attrs["stride"][1])
 
 
-def taps_distances(graph: Graph, op: Op) -> distance.Distances:
+@distance.of_windows
+def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
     """Sixteen channels of a pixel, or of some whole pixels, are read before they are written."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if x.shape[0] != 1 or windows is None:
-        return {}
-    c, (h, w) = x.shape[3], out.shape[1:3]
-    first = distance.first_pixels(x.shape[1:3], (h, w), windows, op.attrs["dilation"])
+    x, (h, w), first = graph.input(op), graph.output(op).shape[1:3], distance.firsts_of(graph, op, windows)
+    c = x.shape[3]
     at_once = pixels_at_once(c, op.attrs["stride"][1])
     if at_once == 1:
         begins = np.arange(0, c, LANES)
         read = np.minimum(first[:, None] * c + begins, distance.NEVER)
-        return {
-            0: distance.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())
-        }
+        return distance.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())
     # some pixels at once where all of their windows are inside
     extent, pad = windows[1].extent, windows[1].pad
     end = min(w, x.shape[2] - extent + pad + 1)
@@ -165,7 +154,7 @@ def taps_distances(graph: Graph, op: Op) -> distance.Distances:
     cols = [*range(min(pad, w)), *together, *range(max(pad, pad + len(together) * at_once), w)]
     begins = (np.arange(0, h * w, w)[:, None] + cols).ravel()
     read = np.minimum(np.minimum.reduceat(first, begins) * c, distance.NEVER)
-    return {0: distance.trailing(read, np.append(begins[1:], h * w) * c)}
+    return distance.trailing(read, np.append(begins[1:], h * w) * c)
 
 
 def rescales_once(graph: Graph, op: Op) -> bool:

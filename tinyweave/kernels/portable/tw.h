@@ -40,19 +40,15 @@ typedef struct {
 /* Where a view of `data` begins. One type of view serves for what is read and what is written; kernels only read their inputs. */
 static inline void *tw_viewed(const void *data) { return (void *)(uintptr_t)data; }
 
-/* The view of a whole feature map of one-byte elements at `data`. */
-static inline tw_view tw_whole(const void *data, tw_shape shape)
-{
-    tw_view view = {tw_viewed(data), shape.w * shape.c, shape.h, 0, 0};
-    return view;
-}
-
-/* The same of elements of `bytes` bytes. */
+/* The view of a whole feature map at `data`, of elements of `bytes` bytes. */
 static inline tw_view tw_whole_of(const void *data, tw_shape shape, int32_t bytes)
 {
     tw_view view = {tw_viewed(data), shape.w * shape.c * bytes, shape.h, 0, 0};
     return view;
 }
+
+/* The same of one-byte elements. */
+static inline tw_view tw_whole(const void *data, tw_shape shape) { return tw_whole_of(data, shape, 1); }
 
 /* Four axes as a feature map: the rows of all n one after the other. */
 static inline tw_shape tw_fold(tw_extents extents)
@@ -207,6 +203,16 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
         }                                                                                                                \
     } while (0)
 
+/* RUN with what makes negative halves go away from zero where `sign` asks for that, else with what does not. */
+#define TW_BY_SIGN(sign, RUN, fix, no_fix) \
+    do {                                   \
+        if (sign) {                        \
+            RUN(fix);                      \
+        } else {                           \
+            RUN(no_fix);                   \
+        }                                  \
+    } while (0)
+
 /* Defines the form of a kernel for whole maps by its _part form: p are the parameters, in and out the maps, whose views and the
  * output's shape are given; the second one for a kernel with scratch. */
 #define TW_WHOLE_FORM(kernel, params, in_view, out_view, shape) \
@@ -219,5 +225,18 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
     {                                                                      \
         kernel##_part(p, in_view, out_view, tw_all(shape), scratch);       \
     }
+
+/* The same and the _part form, which runs PART: p are the parameters, in and out views of the maps, range is the output's. */
+#define TW_FORMS(kernel, params, in_view, out_view, shape, PART)                 \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range) \
+    {                                                                            \
+        PART;                                                                    \
+    }                                                                            \
+    TW_WHOLE_FORM(kernel, params, in_view, out_view, shape)
+
+/* Both forms of a kernel on one operand of the output's shape, that of the parameters p: the VALUE for from[i]. */
+#define TW_ELEMENTWISE_FORMS(kernel, params, from_type, to_type, VALUE)                                                 \
+    TW_FORMS(kernel, params, tw_whole_of(in, p->shape, sizeof(from_type)), tw_whole_of(out, p->shape, sizeof(to_type)), \
+             p->shape, TW_EACH_ELEMENT(p, in, from_type, out, to_type, range, VALUE))
 
 #endif

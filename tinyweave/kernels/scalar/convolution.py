@@ -6,11 +6,10 @@ In: a convolution. Out: as tw_conv_scalar.h has it. Weights, biases and multipli
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...ops import SPECS
 from ...ops.conv import groups, kernel_size, requant, weights_zero
+from ...ops.window import Windows
 from .. import overlap_distance as distance
 
 FILTERS = 4  # at a time
@@ -42,12 +41,11 @@ def is_depthwise(graph: Graph, op: Op) -> bool:
     return alike and fits and graph.output(op).shape[2] > SIDE and _is_plain(graph, op)
 
 
-def by_pixels(graph: Graph, op: Op) -> distance.Distances:
+@distance.of_windows
+def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
     """The windows of two pixels of a row, where they lie between the map's edges, else of one, are read for every four outputs,
     then for the last four."""
-    x, out, windows = graph.input(op), graph.output(op), SPECS[op.kind].windows(graph, op)
-    if windows is None:
-        return {}
+    x, out = graph.input(op), graph.output(op)
     (size, units), (rows, cols) = (x.shape[2], out.shape[3]), out.shape[1:3]
     begins, at = [0], 0
     while at < cols:
@@ -55,28 +53,20 @@ def by_pixels(graph: Graph, op: Op) -> distance.Distances:
         both = left >= 0 and left + windows[1].stride + windows[1].extent <= size and at + 1 < cols
         at += 2 if both else 1
         begins.append(at)
-    first = _first(graph, op).reshape(rows, cols)
+    first = distance.firsts_of(graph, op, windows).reshape(rows, cols)
     read = np.minimum.reduceat(first, begins[:-1], axis=1) * x.shape[3]
     ends = np.minimum(np.arange(FILTERS, units + FILTERS, FILTERS), units)
     written = (np.arange(rows)[:, None] * cols + begins[1:] - 1)[..., None] * units + ends
-    return {0: distance.trailing(read.repeat(len(ends)), np.maximum.accumulate(written.ravel()))}
+    return distance.trailing(read.repeat(len(ends)), np.maximum.accumulate(written.ravel()))
 
 
-def by_runs(graph: Graph, op: Op) -> distance.Distances:
+@distance.of_windows
+def by_runs(graph: Graph, op: Op, windows: Windows) -> int:
     """Of RUN outputs of a row a channel is read before it is written."""
-    x, out = graph.input(op), graph.output(op)
-    if x.shape[0] != 1:
-        return {}
-    depth, (rows, cols) = x.shape[3], out.shape[1:3]
+    depth, (rows, cols) = graph.input(op).shape[3], graph.output(op).shape[1:3]
     begins, channel = np.arange(0, cols, RUN), np.arange(depth)
-    read = np.minimum.reduceat(_first(graph, op).reshape(rows, cols), begins, axis=1)[..., None] * depth + channel
+    first = distance.firsts_of(graph, op, windows).reshape(rows, cols)
+    read = np.minimum.reduceat(first, begins, axis=1)[..., None] * depth + channel
     last = np.arange(rows)[:, None] * cols + np.minimum(begins + RUN, cols) - 1
     written = last[..., None] * depth + channel + 1
-    return {0: distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel()))}
-
-
-def _first(graph: Graph, op: Op) -> NDArray[np.int64]:
-    """[pixels of the output]: the number of the first input pixel that its window reads."""
-    windows = SPECS[op.kind].windows(graph, op)
-    assert windows is not None
-    return distance.first_pixels(graph.input(op).shape[1:3], graph.output(op).shape[1:3], windows, op.attrs["dilation"])
+    return distance.trailing(read.ravel(), np.maximum.accumulate(written.ravel()))

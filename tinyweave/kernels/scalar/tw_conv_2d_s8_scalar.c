@@ -70,17 +70,14 @@ static NO_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8
         const int32_t channel = tw_min(next, units - 4);
         const int32_t *const multiplier = p->multiplier + channel, *const bias = p->bias ? p->bias + channel : 0;
         const int8_t *const shift = p->shift + channel;
-        uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0, b1, b2, b3;
+        uint32_t a0 = 0, a1 = 0, a2 = 0, a3 = 0;
         if (bias) {
             a0 = (uint32_t)bias[0];
             a1 = (uint32_t)bias[1];
             a2 = (uint32_t)bias[2];
             a3 = (uint32_t)bias[3];
         }
-        b0 = a0;
-        b1 = a1;
-        b2 = a2;
-        b3 = a3;
+        uint32_t b0 = a0, b1 = a1, b2 = a2, b3 = a3;
         const int8_t *taps = at->taps + channel * filter;
         int32_t offset = at->offset;
         for (int32_t row = 0; row < at->rows; ++row) {
@@ -126,7 +123,7 @@ void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
     const tw_span within = tw_within(p, range);
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->out.c);
-        tw_window window = tw_window_rows(p, &in, y);
+        tw_window window = tw_window_of(p, &in, y, p->in.c);
         windows at;
         at.data = (const int8_t *)in.data;
         at.next = p->stride.w * p->in.c;

@@ -1,6 +1,6 @@
 /* tw_conv_2d_s8_lean_dsp.c - int8 convolution with the Arm DSP extension and without working memory: a pixel times four filters at
  * a time, the window read where it lies. */
-#include "tw_conv_2d_s8_lean_dsp.h"
+#include "tw_conv_dsp.h"
 
 #include <stddef.h>
 
@@ -40,7 +40,7 @@ typedef struct {
     "smlad r6, " x ", r12, r6\n"
 #define FOUR "ldr r2, [r0], #4\nsxtb16 r3, r2, ror #8\nsxtb16 r2, r2\n" HALF("r2") HALF("r3")
 
-#define BYTE(sum, fix) fix(sum) "smmlar " sum ", " sum ", r3, r12\nssat " sum ", #8, " sum "\nstrb " sum ", [r0], #1\n"
+#define BYTE(sum, fix) TW_OUTPUT(sum, fix, "r3", "r12") "strb " sum ", [r0], #1\n"
 #define FIRST(sum, fix) "ldm r1!, {r2, r3}\nsmmlar " sum ", " sum ", r2, " sum "\n" BYTE(sum, fix)
 #define SECOND(sum, fix) "ldm r1!, {r2, r3}\nasr " sum ", " sum ", #7\nsmmulr " sum ", " sum ", r2\n" BYTE(sum, fix)
 
@@ -78,17 +78,13 @@ typedef struct {
     "mov r0, r1\n"                                                       \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN(fix) __asm__ volatile(OUTPUTS(fix) : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
 
 /* All groups of four filters; returns where the stream goes on. */
 static const uint32_t *fours(pixel_outputs *outputs)
 {
     register const void *given __asm__("r0") = outputs;
-    if (outputs->sign) {
-        RUN(OUTPUTS(TW_FIX));
-    } else {
-        RUN(OUTPUTS(TW_NO_FIX));
-    }
+    TW_BY_SIGN(outputs->sign, RUN, TW_FIX, TW_NO_FIX);
     return (const uint32_t *)given;
 }
 
@@ -99,24 +95,20 @@ static const uint32_t *fours(pixel_outputs *outputs)
     const uint32_t *stream = outputs->stream;
     while (outputs->to != outputs->to_end) {
         int32_t sums[4];
-        for (int32_t i = 0; i < 4; ++i) {
-            sums[i] = tw_signed(*stream++);
-        }
+        TW_COPY(sums, stream, sizeof sums);
+        stream += 4;
         for (const window_part *part = outputs->parts; part->from; ++part) {
             for (const int8_t *from = part->from; from != part->end; from += 4, stream += FOUR_WORDS) {
-                const uint32_t x[2] = {tw_sxtb16(tw_word(from)), tw_sxtb16_odd(tw_word(from))};
-                for (int32_t i = 0; i < 4; ++i) {
-                    for (int32_t half = 0; half < 2; ++half) {
-                        const uint32_t both = stream[2 * half + i / 2];
-                        sums[i] = tw_smlad(x[half], i & 1 ? both : tw_sxtb16(both), sums[i]);
-                    }
+                const uint32_t word = tw_word(from), even = tw_sxtb16(word), odd = tw_sxtb16_odd(word);
+                for (int32_t i = 0; i < 2; ++i) {
+                    tw_add_two_s8(even, stream[i], sums + 2 * i);
+                    tw_add_two_s8(odd, stream[2 + i], sums + 2 * i);
                 }
             }
         }
         for (int32_t i = 0; i < 4; ++i, stream += 2) {
-            const int32_t first = sums[i & ~1], multiplier = tw_signed(stream[0]);
-            const int32_t second = tw_signed((uint32_t)sums[i] - (uint32_t)first) >> 7;
-            const int32_t high = i & 1 ? tw_smmulr(second, multiplier) : tw_smmlar(first, multiplier, first);
+            const int32_t multiplier = tw_signed(stream[0]), sum = tw_sum_s8(sums, i, 1);
+            const int32_t high = i & 1 ? tw_smmulr(sum, multiplier) : tw_smmlar(sum, multiplier, sum);
             const int32_t rounded = high + ((high >> 31) & outputs->sign);
             *outputs->to++ = (int8_t)tw_ssat8(tw_smmlar(rounded, tw_signed(stream[1]), outputs->zero));
         }

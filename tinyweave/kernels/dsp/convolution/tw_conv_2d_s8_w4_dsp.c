@@ -4,9 +4,4 @@
 #include "tw_conv_pairs.h"
 #include "tw_pair_w4.h"
 
-void tw_conv_2d_s8_w4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch)
-{
-    tw_conv_pairs(p, in, out, range, scratch, tw_pair_products_w4);
-}
-
-TW_WHOLE_FORM_SCRATCH(tw_conv_2d_s8_w4_dsp, tw_conv_dsp, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)
+TW_CONV_PAIRS_FORMS(tw_conv_2d_s8_w4_dsp, tw_pair_products_w4)

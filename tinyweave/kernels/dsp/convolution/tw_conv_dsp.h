@@ -17,8 +17,13 @@ typedef struct {
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* The same, where Flash waits: copies the stream to scratch first, in front of what that needs otherwise. */
+/* The same, with its stream and its scratch, in the order that suits a Cortex-M7. */
+void tw_conv_2d_s8_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
+void tw_conv_2d_s8_m7_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+
+/* The same, where Flash waits: copy the stream to scratch first, in front of what that needs otherwise. */
 void tw_conv_2d_s8_copying_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
+void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 
 /* Convolution of int8 maps with int4 weights, with the Arm DSP extension: dense, not dilated.
  * stream: as tw_pair_w4.h says, of inputs in the order of tw_conv_pairs.h, which also says how much scratch. */
@@ -41,5 +46,17 @@ void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_ra
  * windows of two tiles, which follow each other row by row, before it writes either. */
 void tw_conv_2d_s8_winograd_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+
+#define TW_CONV_LEAN_MOST_ROWS 7
+
+typedef struct {
+    tw_conv_dsp base;       /* the stream as tw_pair_s8.h says, of inputs row by row */
+    const int8_t *padding;  /* kernel.w * in.c bytes of the input's zero point; NULL where no window meets padding */
+} tw_conv_lean_dsp;
+
+/* int8 convolution with the Arm DSP extension and without working memory: dense, not dilated, of pixels of whole words, at most
+ * TW_CONV_LEAN_MOST_ROWS rows of the kernel. The window of a pixel is read for every four of its outputs, then for the rest. */
+void tw_conv_2d_s8_lean_dsp(const tw_conv_lean_dsp *p, const void *in, void *out);
+void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *p, tw_view in, tw_view out, tw_range range);
 
 #endif

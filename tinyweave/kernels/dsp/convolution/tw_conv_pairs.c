@@ -26,7 +26,7 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
-        const tw_window window = tw_window_rows(p, &in, y);
+        const tw_window window = tw_window_of(p, &in, y, p->in.c);
         int32_t left = range.col_begin * stride - p->pad.w, x = range.col_begin;
         const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
         int32_t offset = window.row_offset + left * p->in.c;

@@ -12,6 +12,14 @@
  * two pixels before it writes either. */
 void tw_conv_pairs(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch, tw_pair_products *products);
 
+/* Defines both forms of such a kernel. */
+#define TW_CONV_PAIRS_FORMS(kernel, products)                                                        \
+    void kernel##_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch) \
+    {                                                                                                \
+        tw_conv_pairs(p, in, out, range, scratch, products);                                         \
+    }                                                                                                \
+    TW_WHOLE_FORM_SCRATCH(kernel, tw_conv_dsp, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)
+
 /* The whole output; copies the stream to scratch first, where the rest of it lies behind. */
 void tw_conv_pairs_copying(const tw_conv_dsp *p, const void *in, void *out, void *scratch, tw_pair_products *products);
 

@@ -38,11 +38,14 @@ static inline void tw_pair_inputs(tw_pair *pair, const uint32_t *x, int32_t quad
 /* The outputs of all groups of four filters; returns where the stream goes on. */
 typedef const uint32_t *tw_pair_fours(const tw_pair *pair, const uint32_t *stream, int32_t sign);
 
-/* Those of the `rest` filters of the last group, too. */
-static inline void tw_pair_and_rest(const tw_pair *pair, const uint32_t *stream, int32_t sign, int32_t rest,
-                                    tw_pair_fours *products)
+/* A tw_pair_products by means of what computes groups of four filters. */
+static inline void tw_pair_all(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products)
 {
-    const int32_t fours = (int32_t)(pair->to_0_end - pair->to_0) - rest;
+    const int32_t count = (int32_t)(pair->to_0_end - pair->to_0), rest = count & 3, fours = count - rest;
+    if (rest == 0) {
+        products(pair, stream, sign);
+        return;
+    }
     tw_pair part = *pair;
     if (fours > 0) {
         part.to_0_end -= rest;
@@ -56,17 +59,6 @@ static inline void tw_pair_and_rest(const tw_pair *pair, const uint32_t *stream,
     for (int32_t i = 0; i < rest; ++i) {
         pair->to_1[fours + i] = part.to_1[i];
         pair->to_0[fours + i] = last_0[i];
-    }
-}
-
-/* A tw_pair_products by means of what computes groups of four filters. */
-static inline void tw_pair_all(const tw_pair *pair, const uint32_t *stream, int32_t sign, tw_pair_fours *products)
-{
-    const int32_t rest = (int32_t)(pair->to_0_end - pair->to_0) & 3;
-    if (rest) {
-        tw_pair_and_rest(pair, stream, sign, rest, products);
-    } else {
-        products(pair, stream, sign);
     }
 }
 

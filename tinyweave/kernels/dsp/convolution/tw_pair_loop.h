@@ -2,14 +2,15 @@
  *
  * STEP_WORDS: words of the stream for half of a quad of inputs.
  *
- * In assembly, for two pixels and for one. STEP_2, STEP_1: half of a quad; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad;
- * BEGIN_2, BEGIN_1: from the four words of the stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1: from sums to a multiple
- * of those of each filter; MULTIPLY_0 .. MULTIPLY_3: from such a multiple to its product with the multiplier in r2.
- * In C. begin: where sums begin; add: half of a quad; high_of: a product.
+ * In assembly, for two pixels and for one. STEP(load, of_second): half of a quad, load: of the inputs; for one pixel without
+ * what of_second is given; QUAD_BYTES_2, QUAD_BYTES_1: the code of a quad; BEGIN_2, BEGIN_1: from the four words of the
+ * stream in r4 .. r7 to where sums begin; SPLIT_2, SPLIT_1: from sums to a multiple of those of each filter; MULTIPLY_0 ..
+ * MULTIPLY_3: from such a multiple to its product with the multiplier in r2. In C. begin: where sums begin; add: half of a
+ * quad; high_of: a product.
  *
- * The assembly needs all of r0 .. r12 and lr, more than a compiler gives that keeps a frame pointer; so it saves r4 .. r11 itself.
- * It holds r0: inputs; r1: stream; r4 .. r7: sums of pixel 0, r8 .. r11: of pixel 1. On the stack lies a tw_pair, `skip` turned
- * into an address. Of all instructions of a quad the size is given, since the loop is entered in its midst.
+ * The assembly needs all of r0 .. r12 and lr, more than a compiler gives that keeps a frame pointer; so it saves r4 .. r11
+ * itself. It holds r0: inputs; r1: stream; r4 .. r7: sums of pixel 0, r8 .. r11: of pixel 1. On the stack lies a tw_pair,
+ * `skip` turned into an address. Of all instructions of a quad the size is given, since the loop is entered in its midst.
  */
 #ifndef TW_PAIR_LOOP_H
 #define TW_PAIR_LOOP_H
@@ -21,12 +22,12 @@
 
 #if TW_HAS_DSP
 
-#define RESCALE(sum, to, multiply, fix)        \
-    multiply(sum)                              \
-    fix(sum)                                   \
-    "smmlar " sum ", " sum ", r3, r12\n"       \
-    "ssat " sum ", #8, " sum "\n"              \
-    "strb " sum ", [" to "], #1\n"
+#define KEPT(code) code
+#define LEFT_OUT(code)
+#define STEP_2 STEP("ldm r0!, {r2, r3}\n", KEPT)
+#define STEP_1 STEP("ldr r2, [r0], #8\n", LEFT_OUT)
+
+#define RESCALE(sum, to, multiply, fix) multiply(sum) TW_OUTPUT(sum, fix, "r3", "r12") "strb " sum ", [" to "], #1\n"
 #define FINISH_2(sum_0, sum_1, multiply, fix) \
     "ldm r1!, {r2, r3}\n" RESCALE(sum_1, "lr", multiply, fix) RESCALE(sum_0, "r0", multiply, fix)
 #define FINISH_1(sum_0, sum_1, multiply, fix) "ldm r1!, {r2, r3}\n" RESCALE(sum_0, "r0", multiply, fix)
@@ -66,7 +67,10 @@
     "add sp, sp, #36\n"                              \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(frame), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN(pixels, fix) \
+    __asm__ volatile(PRODUCTS(pixels, fix) : "+r"(frame), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN_2(fix) RUN(2, fix)
+#define RUN_1(fix) RUN(1, fix)
 
 /* All groups of four filters; returns where the stream goes on. */
 static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
@@ -74,15 +78,9 @@ static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int
     register const tw_pair *frame __asm__("r0") = pair;
     register const uint32_t *words __asm__("r1") = stream;
     if (pair->to_0 == pair->to_1) {
-        if (sign) {
-            RUN(PRODUCTS(1, TW_FIX));
-        } else {
-            RUN(PRODUCTS(1, TW_NO_FIX));
-        }
-    } else if (sign) {
-        RUN(PRODUCTS(2, TW_FIX));
+        TW_BY_SIGN(sign, RUN_1, TW_FIX, TW_NO_FIX);
     } else {
-        RUN(PRODUCTS(2, TW_NO_FIX));
+        TW_BY_SIGN(sign, RUN_2, TW_FIX, TW_NO_FIX);
     }
     return words;
 }

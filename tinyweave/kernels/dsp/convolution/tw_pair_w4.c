@@ -8,56 +8,40 @@
 #if TW_HAS_DSP
 
 /* r2, r3: inputs of both pixels; r12: weights of all filters, lr: of some. Sums d, b, a, c. */
-#define STEP_2                          \
-    "ldm r0!, {r2, r3}\n"               \
-    "ldr r12, [r1], #4\n"               \
-    "smlad r7, r2, r12, r7\n"           \
-    "uxtb16 lr, r12\n"                  \
-    "smlad r11, r3, r12, r11\n"         \
-    "smlad r5, r2, lr, r5\n"            \
-    "smlad r9, r3, lr, r9\n"            \
-    "and lr, r12, #0x000F000F\n"        \
-    "and r12, r12, #0x0F000F00\n"       \
-    "smlad r4, r2, lr, r4\n"            \
-    "smlad r8, r3, lr, r8\n"            \
-    "smlad r6, r2, r12, r6\n"           \
-    "smlad r10, r3, r12, r10\n"
-#define STEP_1                          \
-    "ldr r2, [r0], #8\n"                \
-    "ldr r12, [r1], #4\n"               \
-    "smlad r7, r2, r12, r7\n"           \
-    "uxtb16 lr, r12\n"                  \
-    "smlad r5, r2, lr, r5\n"            \
-    "and lr, r12, #0x000F000F\n"        \
-    "and r12, r12, #0x0F000F00\n"       \
-    "smlad r4, r2, lr, r4\n"            \
-    "smlad r6, r2, r12, r6\n"
+#define STEP(load, of_second)              \
+    load                                   \
+    "ldr r12, [r1], #4\n"                  \
+    "smlad r7, r2, r12, r7\n"              \
+    "uxtb16 lr, r12\n"                     \
+    of_second("smlad r11, r3, r12, r11\n") \
+    "smlad r5, r2, lr, r5\n"               \
+    of_second("smlad r9, r3, lr, r9\n")    \
+    "and lr, r12, #0x000F000F\n"           \
+    "and r12, r12, #0x0F000F00\n"          \
+    "smlad r4, r2, lr, r4\n"               \
+    of_second("smlad r8, r3, lr, r8\n")    \
+    "smlad r6, r2, r12, r6\n"              \
+    of_second("smlad r10, r3, r12, r10\n")
 #define QUAD_BYTES_2 "100"
 #define QUAD_BYTES_1 "72"
 
 /* -8 times the sum of the inputs of pixel 0 in r2, of pixel 1 in r3. */
-#define BEGIN_2                         \
-    "ldrd r2, r3, [sp, #28]\n"          \
-    "add r8, r4, r3\n"                  \
-    "add r4, r4, r2\n"                  \
-    "add r10, r6, r3, lsl #8\n"         \
-    "add r6, r6, r2, lsl #8\n"          \
-    "add r12, r2, r2, lsl #4\n"         \
-    "add lr, r3, r3, lsl #4\n"          \
-    "add r9, r5, lr\n"                  \
-    "add r5, r5, r12\n"                 \
-    "add r12, r12, r2, lsl #8\n"        \
-    "add lr, lr, r3, lsl #8\n"          \
-    "add r11, r7, lr\n"                 \
+#define BEGIN(load, of_second)             \
+    load                                   \
+    of_second("add r8, r4, r3\n")          \
+    "add r4, r4, r2\n"                     \
+    of_second("add r10, r6, r3, lsl #8\n") \
+    "add r6, r6, r2, lsl #8\n"             \
+    "add r12, r2, r2, lsl #4\n"            \
+    of_second("add lr, r3, r3, lsl #4\n")  \
+    of_second("add r9, r5, lr\n")          \
+    "add r5, r5, r12\n"                    \
+    "add r12, r12, r2, lsl #8\n"           \
+    of_second("add lr, lr, r3, lsl #8\n")  \
+    of_second("add r11, r7, lr\n")         \
     "add r7, r7, r12\n"
-#define BEGIN_1                         \
-    "ldr r2, [sp, #28]\n"               \
-    "add r4, r4, r2\n"                  \
-    "add r6, r6, r2, lsl #8\n"          \
-    "add r12, r2, r2, lsl #4\n"         \
-    "add r5, r5, r12\n"                 \
-    "add r12, r12, r2, lsl #8\n"        \
-    "add r7, r7, r12\n"
+#define BEGIN_2 BEGIN("ldrd r2, r3, [sp, #28]\n", KEPT)
+#define BEGIN_1 BEGIN("ldr r2, [sp, #28]\n", LEFT_OUT)
 #define SPLIT_1                         \
     "sub r7, r7, r5\n"                  \
     "sub r5, r5, r4\n"                  \

@@ -87,61 +87,55 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "stm r2!, {r4-r11}\n"          \
     "str r2, [sp, #44]\n"
 
-#define PRODUCTS                   \
-    "push {r4-r11}\n"              \
-    "ldm r0, {r0, r2, r4}\n"       \
-    "rsb r3, r2, #0\n"             \
+#define PRODUCTS                        \
+    "push {r4-r11}\n"                   \
+    "ldm r0, {r0, r2, r4}\n"            \
+    "rsb r3, r2, #0\n"                  \
     "and r3, r3, #" WORDS_LESS_ONE "\n" \
-    "mov r5, #" WORD_BYTES "\n"    \
-    "mul r3, r3, r5\n"             \
-    "lsl r2, r2, #7\n"             \
-    "sub r2, r2, #8\n"             \
-    "add r0, r0, r2\n"             \
-    "add r5, r4, #256\n"           \
-    "push {r2-r5}\n"               \
-    "sub sp, sp, #36\n"            \
-    "ldm r1!, {r4-r7}\n"           \
-    "mov r8, r4\n"                 \
-    "mov r9, r5\n"                 \
-    "mov r10, r6\n"                \
-    "mov r11, r7\n"                \
-    "1:\n"                         \
-    POSITION                       \
-    "stm sp, {r4-r11}\n"           \
-    POSITION                       \
-    "ldm sp, {r2, r3, r12, lr}\n"  \
-    "rsb r2, r4, r2, lsl #1\n"     \
-    "rsb r3, r5, r3, lsl #1\n"     \
-    "rsb r12, r6, r12, lsl #1\n"   \
-    "rsb lr, r7, lr, lsl #1\n"     \
-    "stm sp, {r2, r3, r12, lr}\n"  \
-    "ldrd r2, r3, [sp, #16]\n"     \
-    "ldrd r12, lr, [sp, #24]\n"    \
-    "rsb r2, r8, r2, lsl #1\n"     \
-    "rsb r3, r9, r3, lsl #1\n"     \
-    "rsb r12, r10, r12, lsl #1\n"  \
-    "rsb lr, r11, lr, lsl #1\n"    \
-    "strd r2, r3, [sp, #16]\n"     \
-    "strd r12, lr, [sp, #24]\n"    \
-    POSITION                       \
-    STORE_SUMS                     \
-    "ldm sp, {r4-r11}\n"           \
-    POSITION                       \
-    STORE_SUMS                     \
-    "ldr r3, [sp, #48]\n"          \
-    "cmp r2, r3\n"                 \
-    "beq 3f\n"                     \
-    "movs r4, #0\n"                \
-    "movs r5, #0\n"                \
-    "movs r6, #0\n"                \
-    "movs r7, #0\n"                \
-    "mov r8, r4\n"                 \
-    "mov r9, r4\n"                 \
-    "mov r10, r4\n"                \
-    "mov r11, r4\n"                \
-    "b.w 1b\n"                     \
-    "3:\n"                         \
-    "add sp, sp, #52\n"            \
+    "mov r5, #" WORD_BYTES "\n"         \
+    "mul r3, r3, r5\n"                  \
+    "lsl r2, r2, #7\n"                  \
+    "sub r2, r2, #8\n"                  \
+    "add r0, r0, r2\n"                  \
+    "add r5, r4, #256\n"                \
+    "push {r2-r5}\n"                    \
+    "sub sp, sp, #36\n"                 \
+    "ldm r1!, {r4-r7}\n"                \
+    TW_FOUR_MORE                        \
+    "1:\n"                              \
+    POSITION                            \
+    "stm sp, {r4-r11}\n"                \
+    POSITION                            \
+    "ldm sp, {r2, r3, r12, lr}\n"       \
+    "rsb r2, r4, r2, lsl #1\n"          \
+    "rsb r3, r5, r3, lsl #1\n"          \
+    "rsb r12, r6, r12, lsl #1\n"        \
+    "rsb lr, r7, lr, lsl #1\n"          \
+    "stm sp, {r2, r3, r12, lr}\n"       \
+    "ldrd r2, r3, [sp, #16]\n"          \
+    "ldrd r12, lr, [sp, #24]\n"         \
+    "rsb r2, r8, r2, lsl #1\n"          \
+    "rsb r3, r9, r3, lsl #1\n"          \
+    "rsb r12, r10, r12, lsl #1\n"       \
+    "rsb lr, r11, lr, lsl #1\n"         \
+    "strd r2, r3, [sp, #16]\n"          \
+    "strd r12, lr, [sp, #24]\n"         \
+    POSITION                            \
+    STORE_SUMS                          \
+    "ldm sp, {r4-r11}\n"                \
+    POSITION                            \
+    STORE_SUMS                          \
+    "ldr r3, [sp, #48]\n"               \
+    "cmp r2, r3\n"                      \
+    "beq 3f\n"                          \
+    "movs r4, #0\n"                     \
+    "movs r5, #0\n"                     \
+    "movs r6, #0\n"                     \
+    "movs r7, #0\n"                     \
+    TW_FOUR_MORE                        \
+    "b.w 1b\n"                          \
+    "3:\n"                              \
+    "add sp, sp, #52\n"                 \
     "pop {r4-r11}\n"
 
 /* The sums of four filters; returns where the stream goes on. */
@@ -171,9 +165,8 @@ static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream
 {
     const uint32_t *x = tiles->x;
     int32_t *to = tiles->sums, sums[2][4], a[2][4];
-    for (int32_t i = 0; i < 8; ++i) {
-        sums[i / 4][i % 4] = tw_signed(stream[i % 4]);
-    }
+    TW_COPY(sums[0], stream, sizeof sums[0]);
+    TW_COPY(sums[1], stream, sizeof sums[1]);
     stream += 4;
     for (int32_t row = 0; row < 4; ++row, x += 8, to += 16) {
         stream = position(sums, x, tiles->words, stream);
@@ -186,9 +179,7 @@ static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream
         TW_COPY(to, sums, sizeof sums);
         stream = position(a, x + 6, tiles->words, stream);
         TW_COPY(to + 8, a, sizeof a);
-        for (int32_t i = 0; i < 8; ++i) {
-            sums[i / 4][i % 4] = 0;
-        }
+        memset(sums, 0, sizeof sums);
     }
     return stream;
 }

@@ -1,5 +1,5 @@
 /* tw_depthwise_pixel_s8_dsp.c - int8 depthwise convolution of a column to one pixel, with the Arm DSP extension. */
-#include "tw_depthwise_pixel_s8_dsp.h"
+#include "tw_depthwise_lean_dsp.h"
 
 #include "tw_dsp.h"
 

@@ -31,35 +31,29 @@ int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t
 #if TW_HAS_DSP
 
 /* Four columns of four channels as two words of each of four lines; moves on in both. */
-#define PUT_TWO(to, from, step)                                                                                  \
-    do {                                                                                                         \
-        uint32_t a, b, c, d;                                                                                     \
-        __asm__ volatile(                                                                                        \
-            "ldr %[b], [%[in], %[by]]\n"                                                                     \
-            "ldr %[a], [%[in]]\n"                                                                              \
-            "add %[in], %[in], %[by], lsl #1\n"                                                            \
-            "ldr %[d], [%[in], %[by]]\n"                                                                     \
-            "ldr %[c], [%[in]]\n"                                                                              \
-            "add %[in], %[in], %[by], lsl #1\n"                                                            \
-            "pkhtb r12, %[b], %[a], asr #16\n"                                                                   \
-            "pkhtb lr, %[d], %[c], asr #16\n"                                                                    \
-            "pkhbt %[a], %[a], %[b], lsl #16\n"                                                                  \
-            "pkhbt %[c], %[c], %[d], lsl #16\n"                                                                  \
-            "sxtb16 %[b], r12\n"                                                                                 \
-            "sxtb16 %[d], lr\n"                                                                                  \
-            "strd %[b], %[d], [%[word], #128]\n"                                                                   \
-            "sxtb16 %[b], r12, ror #8\n"                                                                         \
-            "sxtb16 %[d], lr, ror #8\n"                                                                          \
-            "strd %[b], %[d], [%[word], #192]\n"                                                                   \
-            "sxtb16 %[b], %[a], ror #8\n"                                                                        \
-            "sxtb16 %[d], %[c], ror #8\n"                                                                        \
-            "strd %[b], %[d], [%[word], #64]\n"                                                                    \
-            "sxtb16 %[b], %[a]\n"                                                                                \
-            "sxtb16 %[d], %[c]\n"                                                                                \
-            "strd %[b], %[d], [%[word]], #8\n"                                                                     \
-            : [word] "+r"(to), [in] "+r"(from), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d)           \
-            : [by] "r"(step)                                                                                   \
-            : "r12", "lr", "memory");                                                                            \
+#define STORE_TWO(first, second, rotated, at) \
+    "sxtb16 %[b], " first rotated "\nsxtb16 %[d], " second rotated "\nstrd %[b], %[d], [%[word]" at "\n"
+#define PUT_TWO(to, from, step)                                                                        \
+    do {                                                                                               \
+        uint32_t a, b, c, d;                                                                           \
+        __asm__ volatile(                                                                              \
+            "ldr %[b], [%[in], %[by]]\n"                                                               \
+            "ldr %[a], [%[in]]\n"                                                                      \
+            "add %[in], %[in], %[by], lsl #1\n"                                                        \
+            "ldr %[d], [%[in], %[by]]\n"                                                               \
+            "ldr %[c], [%[in]]\n"                                                                      \
+            "add %[in], %[in], %[by], lsl #1\n"                                                        \
+            "pkhtb r12, %[b], %[a], asr #16\n"                                                         \
+            "pkhtb lr, %[d], %[c], asr #16\n"                                                          \
+            "pkhbt %[a], %[a], %[b], lsl #16\n"                                                        \
+            "pkhbt %[c], %[c], %[d], lsl #16\n"                                                        \
+            STORE_TWO("r12", "lr", "", ", #128]")                                                      \
+            STORE_TWO("r12", "lr", ", ror #8", ", #192]")                                              \
+            STORE_TWO("%[a]", "%[c]", ", ror #8", ", #64]")                                            \
+            STORE_TWO("%[a]", "%[c]", "", "], #8")                                                     \
+            : [word] "+r"(to), [in] "+r"(from), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d) \
+            : [by] "r"(step)                                                                           \
+            : "r12", "lr", "memory");                                                                  \
     } while (0)
 
 #else
@@ -191,11 +185,7 @@ typedef struct {
     const uint32_t *x;
 } tw_fours;
 
-#define FINISH_FOUR(sum, fix)          \
-    "smmulr " sum ", " sum ", r2\n"    \
-    fix(sum)                           \
-    "smmlar " sum ", " sum ", r3, r4\n"\
-    "ssat " sum ", #8, " sum "\n"
+#define FINISH_FOUR(sum, fix) "smmulr " sum ", " sum ", r2\n" TW_OUTPUT(sum, fix, "r3", "r4")
 #define FOURS(row, fix)                \
     "push {r4-r11}\n"                  \
     "ldm r0!, {r1-r5}\n"               \
@@ -334,7 +324,7 @@ static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
 #define RUN_ROWS(line, frame, advance, code)                                                                     \
     EACH_ROW(line, (frame).words, (frame).x = first; (frame).to = out;                                           \
              (frame).whole = first + (line)->count / 4 * (advance);                                              \
-             (frame).end = first + ((line)->count + 3) / 4 * (advance); RUN(code, frame);)
+             (frame).end = first + ((line)->count + 3) / 4 * (advance); TW_RUN(code, &(frame));)
 #define FOURS_OF(name, row, advance, instructions)                               \
     void name(const tw_line *line)                                               \
     {                                                                            \
@@ -391,38 +381,35 @@ TWOS_OF(tw_line_3_2_rows_3, PAIR_2, "smlad", 8)
 
 #else
 
-/* A row of outputs of one channel; weight k of a row of the kernel is the low half of word k, or half k % 2 of word k / 2. */
-static void plain_row(const tw_line *line, const uint32_t *words, const uint32_t *x, int8_t *to, int32_t stride)
+/* A row of outputs of one channel with stride 2. */
+static void plain_row(const tw_line *line, const uint32_t *words, const uint32_t *x, int8_t *to)
 {
-    const int32_t width = stride == 1 ? line->pairs + 1 : 2 * line->pairs;
     const uint32_t *const end = words + 1 + line->taps * line->pairs;
     for (int32_t i = 0; i < line->count; ++i) {
         int32_t sum = tw_signed(words[0]);
-        const uint32_t *from = x;
+        const uint32_t *from = x + i;
         for (const uint32_t *w = words + 1; w != end; w += line->pairs, from += TW_LINE_ROW_WORDS) {
-            for (int32_t k = 0; k < width; ++k) {
-                const int32_t at = i * stride + k;
-                const int32_t weight = stride == 2 ? tw_lane(w[k / 2], k & 1) : tw_lane(w[tw_min(k, width - 2)], k == width - 1);
-                sum = tw_signed((uint32_t)sum + (uint32_t)(weight * tw_lane(from[at / 2], at & 1)));
+            for (int32_t k = 0; k < line->pairs; ++k) {
+                sum = tw_smlad(from[k], w[k], sum);
             }
         }
         to[i * line->step] = tw_rescale_doubled(sum, tw_signed(end[0]), tw_signed(end[1]), line->zero, line->sign);
     }
 }
 
-static void plain(const tw_line *line, int32_t stride)
+static void plain(const tw_line *line)
 {
     const uint32_t *words = line->words;
-    EACH_ROW(line, words, plain_row(line, words, first, out, stride);)
+    EACH_ROW(line, words, plain_row(line, words, first, out);)
 }
 
-void tw_line_3_1(const tw_line *line) { plain(line, 1); }
-void tw_line_5_1(const tw_line *line) { plain(line, 1); }
-void tw_line_7_1(const tw_line *line) { plain(line, 1); }
-void tw_line_3_2(const tw_line *line) { plain(line, 2); }
-void tw_line_5_2(const tw_line *line) { plain(line, 2); }
-void tw_line_7_2(const tw_line *line) { plain(line, 2); }
-void tw_line_3_1_rows_3(const tw_line *line) { plain(line, 1); }
-void tw_line_3_2_rows_3(const tw_line *line) { plain(line, 2); }
+void tw_line_3_1(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_5_1(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_7_1(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_3_2(const tw_line *line) { plain(line); }
+void tw_line_5_2(const tw_line *line) { plain(line); }
+void tw_line_7_2(const tw_line *line) { plain(line); }
+void tw_line_3_1_rows_3(const tw_line *line) { tw_line_any_1(line); }
+void tw_line_3_2_rows_3(const tw_line *line) { plain(line); }
 
 #endif

@@ -31,5 +31,6 @@ typedef struct {
 /* One for each size of a kernel, as high as it is wide, and stride along a row. */
 typedef void tw_taps_outputs(const tw_taps *taps);
 tw_taps_outputs tw_taps_3_1, tw_taps_3_2, tw_taps_5_1, tw_taps_5_2, tw_taps_7_1, tw_taps_7_2;
+tw_taps_outputs tw_taps_3_1_m7, tw_taps_3_2_m7, tw_taps_5_1_m7, tw_taps_5_2_m7, tw_taps_7_1_m7, tw_taps_7_2_m7;
 
 #endif

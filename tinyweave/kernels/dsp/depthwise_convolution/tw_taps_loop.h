@@ -21,7 +21,6 @@
 #define STREAM "20"
 #define PAIRS "24"
 #define ZERO "28"
-#define SIGN "32"
 #define AT(taps, member) "[sp, #4*" taps "+" member "]"
 
 /* From the address of a row's first tap, in r3, those of so many, which are then put where r1 points; r5: bytes of a pixel. */
@@ -125,12 +124,7 @@
     "smmlar " b ", " b ", r3, r12\n"    \
     "ssat " a ", #8, " a "\n"           \
     "ssat " b ", #8, " b "\n"
-#define BYTES_ONE(a, b, fix)            \
-    "ldrd r2, r3, [r1], #8\n"           \
-    "smmulr " a ", " a ", r2\n"         \
-    fix(a)                              \
-    "smmlar " a ", " a ", r3, r12\n"    \
-    "ssat " a ", #8, " a "\n"
+#define BYTES_ONE(a, b, fix) "ldrd r2, r3, [r1], #8\nsmmulr " a ", " a ", r2\n" TW_OUTPUT(a, fix, "r3", "r12")
 #define FOUR(bytes, fix) \
     bytes("r4", "r8", fix) bytes("r5", "r9", fix) bytes("r6", "r10", fix) bytes("r7", "r11", fix)
 #define FOUR_ONE(fix) FOUR(BYTES_ONE, fix)
@@ -141,7 +135,7 @@
 #define PUT_ONE PUT_FIRST
 #define PUT_TWO PUT_FIRST "strb r9, [r3, #1]\nstrb r10, [r3, #2]\nstrb r11, [r3, #3]\nstrb r8, [r3], #4\n"
 #define COPY_ONE
-#define COPY_TWO "mov r8, r4\nmov r9, r5\nmov r10, r6\nmov r11, r7\n"
+#define COPY_TWO TW_FOUR_MORE
 
 /* count: ONE or TWO outputs; taps: how many addresses there are; products: the rows of the kernel. */
 #define OUTPUTS(rows, columns, taps, count, products)                                 \
@@ -193,26 +187,22 @@
     "add sp, sp, #4*" taps "+" SAVED "\n"                                             \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(given) : : "r1", "r2", "r3", "r12", "lr", "cc", "memory")
-
 /* One output, of a kernel that is `size` high and wide; firsts: the number of the first address of each row. */
-#define TW_TAPS_ALONE(name, size, taps, firsts, row)                           \
-    static void name(const tw_taps *outputs)                                   \
-    {                                                                          \
-        register const tw_taps *given __asm__("r0") = outputs;                 \
-        RUN(OUTPUTS(#size, size, taps, ONE, EACH("first", firsts, row)));      \
+#define TW_TAPS_ALONE(name, size, taps, firsts, row)                                  \
+    static void name(const tw_taps *outputs)                                          \
+    {                                                                                 \
+        TW_RUN(OUTPUTS(#size, size, taps, ONE, EACH("first", firsts, row)), outputs); \
     }
 
 /* A tw_taps_outputs: two outputs, `stride` apart, whose taps lie in `columns` columns, or what `alone` does. */
-#define TW_TAPS_OUTPUTS(name, alone, size, stride, columns, taps, firsts, row) \
-    void name(const tw_taps *outputs)                                          \
-    {                                                                          \
-        if (outputs->to_0 == outputs->to_1) {                                  \
-            alone(outputs);                                                    \
-            return;                                                            \
-        }                                                                      \
-        register const tw_taps *given __asm__("r0") = outputs;                 \
-        RUN(OUTPUTS(#size, columns, taps, TWO, EACH("first", firsts, row)));   \
+#define TW_TAPS_OUTPUTS(name, alone, size, stride, columns, taps, firsts, row)           \
+    void name(const tw_taps *outputs)                                                    \
+    {                                                                                    \
+        if (outputs->to_0 == outputs->to_1) {                                            \
+            alone(outputs);                                                              \
+            return;                                                                      \
+        }                                                                                \
+        TW_RUN(OUTPUTS(#size, columns, taps, TWO, EACH("first", firsts, row)), outputs); \
     }
 
 #else
@@ -221,9 +211,8 @@
 static void four(const tw_taps *taps, int32_t size, int32_t col, int32_t channel, const uint32_t *stream, int8_t *to)
 {
     int32_t sums[4];
-    for (int32_t i = 0; i < 4; ++i) {
-        sums[i] = tw_signed(*stream++);
-    }
+    TW_COPY(sums, stream, sizeof sums);
+    stream += 4;
     for (int32_t row = 0; row < size; ++row) {
         const int8_t *const from = taps->rows[row];
         for (int32_t k = col; k < col + size; ++k, stream += 2) {
@@ -335,12 +324,8 @@ TW_INLINE void outputs_in(const tw_depthwise_lean_dsp *params, tw_view in, tw_vi
 }
 
 /* The forms of a kernel that is `size` high and wide. */
-#define TW_TAPS_KERNEL(name, size)                                                                 \
-    void name##_part(const tw_depthwise_lean_dsp *p, tw_view in, tw_view out, tw_range range)      \
-    {                                                                                              \
-        outputs_in(p, in, out, range, size);                                                       \
-    }                                                                                              \
-    TW_WHOLE_FORM(name, tw_depthwise_lean_dsp,                                                     \
-                  tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out)
+#define TW_TAPS_KERNEL(name, size)                                                                                          \
+    TW_FORMS(name, tw_depthwise_lean_dsp, tw_whole(in, p->base.conv.in), tw_whole(out, p->base.conv.out), p->base.conv.out, \
+             outputs_in(p, in, out, range, size))
 
 #endif

@@ -40,18 +40,5 @@ static void add_run(const tw_add_dsp *p, const int8_t *plain, const int8_t *scal
     }
 }
 
-void tw_add_s8_dsp_part(const tw_add_dsp *p, tw_view plain, tw_view scaled, tw_view out, tw_range range)
-{
-    const int32_t channels = p->shape.c, count = (range.col_end - range.col_begin) * channels;
-    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
-        int8_t *to = (int8_t *)tw_pixel(&out, row, range.col_begin, channels);
-        add_run(p, (const int8_t *)tw_pixel(&plain, row, range.col_begin, channels),
-                (const int8_t *)tw_pixel(&scaled, row, range.col_begin, channels), to, count);
-        tw_clamp_all(to, count, p->out_min, p->out_max);
-    }
-}
-
-void tw_add_s8_dsp(const tw_add_dsp *p, const void *plain, const void *scaled, void *out)
-{
-    tw_add_s8_dsp_part(p, tw_whole(plain, p->shape), tw_whole(scaled, p->shape), tw_whole(out, p->shape), tw_all(p->shape));
-}
+TW_ALIKE_FORMS(tw_add_s8_dsp, tw_add_dsp,
+               add_run(p, from_a, from_b, to, count); tw_clamp_all(to, count, p->out_min, p->out_max))

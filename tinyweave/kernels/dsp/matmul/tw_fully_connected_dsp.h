@@ -20,6 +20,10 @@ typedef struct {
 void tw_fully_connected_s8_dsp(const tw_fully_connected_dsp *p, const void *in, void *out);
 void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
 
+/* The same, with its stream, in the order that suits a Cortex-M7. */
+void tw_fully_connected_s8_m7(const tw_fully_connected_dsp *p, const void *in, void *out);
+void tw_fully_connected_s8_m7_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range);
+
 /* Dense layer of int8 rows with int4 weights, with the Arm DSP extension. Eight filters at a time. The stream holds, per eight
  * filters: eight words where sums begin; per four inputs k .. k + 3 the lanes (k, k + 2) of filters 0 to 3, of filters 4 to 7,
  * then the lanes (k + 1, k + 3) of both. Lanes and begins are those of tw_lanes_w4.h; filters that are missing are 0. Rescales

@@ -1,24 +1,21 @@
-/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight filters
- * at a time; to be included once they are.
+/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight
+ * filters at a time; to be included once they are.
  *
- * STEP_WORDS: words of the stream for two inputs. In assembly, STEP(x): the products of the two inputs in register x, r2 or r3, with
- * eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; SKIPPED_QUAD: the size of a QUAD's code, which is left out of the first round; or else, where
- * PRODUCTS is defined, all of that as PRODUCTS, which is entered as its own below is. In C, add: the products of two inputs.
- * Always, shared_of: what all sums of an input share; begin_of: where eight sums begin; sum_of: one of four neighbouring sums.
+ * LANE_WEIGHTS: weights in a lane of the stream, 2 of int8 or 4 of int4. In assembly, STEP(x): the products of the two
+ * inputs in register x, r2 or r3, with eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; SKIPPED_QUAD:
+ * the size of the code of a QUAD, which is left out of the first round; or else, where PRODUCTS is defined, all of that as
+ * PRODUCTS, which is entered as its own below is.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
 #define TW_FULLY_CONNECTED_DSP_LOOP_H
 
-#ifdef STEP_WORDS
+#ifdef LANE_WEIGHTS
 
 #include "tw_dsp.h"
 #include "tw_fully_connected_dsp.h"
+#include "tw_lanes_w4.h"
 
 #define QUADS_UNROLLED 4 /* so that with the rest they fit the 1 KB of code that small caches hold */
-
-/* sums = begin + the products of `quads` times four inputs with eight filters; returns where the stream goes on. */
-static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin,
-                                       int32_t *sums);
 
 #if TW_HAS_DSP
 
@@ -50,6 +47,7 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #endif
 
+/* sums = begin + the products of `quads` times four inputs with eight filters; returns where the stream goes on. */
 static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
@@ -64,19 +62,57 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #else
 
+/* Adds the products of two inputs; returns where the stream goes on. */
+static inline const uint32_t *add(uint32_t x, const uint32_t *stream, int32_t *sums)
+{
+    for (int32_t filter = 0; filter < TW_FILTERS; filter += LANE_WEIGHTS, ++stream) {
+        if (LANE_WEIGHTS == 2) {
+            tw_add_two_s8(x, *stream, sums + filter);
+        } else {
+            tw_add_w4(x, *stream, sums + filter);
+        }
+    }
+    return stream;
+}
+
 static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
 {
     memmove(sums, begin, TW_FILTERS * sizeof *sums);
     for (int32_t i = 0; i < quads; ++i) {
         const uint32_t word = tw_word(x + 4 * i);
-        add(tw_sxtb16(word), stream, sums);
-        add(tw_sxtb16_odd(word), stream + STEP_WORDS, sums);
-        stream += 2 * STEP_WORDS;
+        stream = add(tw_sxtb16_odd(word), add(tw_sxtb16(word), stream, sums), sums);
     }
     return stream;
 }
 
 #endif
+
+/* What all sums of an input share: of int4 weights -8 times the sum of the inputs. */
+static inline int32_t shared_of(const int8_t *from, int32_t depth)
+{
+    int32_t sum = 0;
+    for (int32_t i = 0; LANE_WEIGHTS == 4 && i < depth; ++i) {
+        sum -= 8 * from[i];
+    }
+    return sum;
+}
+
+/* Where eight sums begin. */
+static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
+{
+    if (LANE_WEIGHTS == 2) {
+        return stream;
+    }
+    tw_begin_w4(stream, shared, sums);
+    tw_begin_w4(stream + 4, shared, sums + 4);
+    return sums;
+}
+
+/* One of four neighbouring sums. */
+static inline int32_t sum_of(const int32_t *sums, int32_t i)
+{
+    return LANE_WEIGHTS == 2 ? tw_sum_s8(sums, i, 0) : tw_sum_w4(sums, i, 0);
+}
 
 /* tw_requantize_once for shifts of at most -2, where all of the product's low word is rounded away. */
 typedef struct { uint32_t high, low; int32_t half, exponent; } tw_factor;
@@ -164,6 +200,11 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
         }
     }
 }
+
+/* Defines both forms of such a kernel. */
+#define TW_FULLY_CONNECTED_DSP_FORMS(kernel)                                                                       \
+    TW_FORMS(kernel, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out, \
+             all_products(p, in, out, range))
 
 #endif
 #endif

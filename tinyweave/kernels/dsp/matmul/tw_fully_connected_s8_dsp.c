@@ -1,10 +1,6 @@
 /* tw_fully_connected_s8_dsp.c - int8 dense layer with the Arm DSP extension. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_dsp.h"
-
-#if TW_HAS_DSP
-
 /* r2, r3: widened inputs; r12, lr: weights. */
 #define PAIR(x, low_0, high_0, low_1, high_1)           \
     "ldm.w r1!, {r12, lr}\n"                            \
@@ -17,17 +13,7 @@
 #define STEP(x) PAIR(x, "r4", "r5", "r6", "r7") PAIR(x, "r8", "r9", "r10", "r11")
 #define SKIPPED_QUAD 124
 
-#endif
-
-#include "tw_fully_connected_s8_sums.h"
-
-#define STEP_WORDS 4 /* of the stream, for two inputs */
+#define LANE_WEIGHTS 2
 #include "tw_fully_connected_dsp_loop.h"
 
-void tw_fully_connected_s8_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)
-{
-    all_products(p, in, out, range);
-}
-
-TW_WHOLE_FORM(tw_fully_connected_s8_dsp, tw_fully_connected_dsp,
-              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)
+TW_FULLY_CONNECTED_DSP_FORMS(tw_fully_connected_s8_dsp)

@@ -1,12 +1,6 @@
 /* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension. */
 #include "tw_fully_connected_dsp.h"
 
-#include "tw_lanes_w4.h"
-
-#define STEP_WORDS 2 /* of the stream, for two inputs */
-
-#if TW_HAS_DSP
-
 /* r2, r3: widened inputs; r12: weights of four filters, lr: of some. Sums d, b, a, c of tw_lanes_w4.h. */
 #define FOUR(x, a, b, c, d)                 \
     "ldr r12, [r1], #4\n"                   \
@@ -20,42 +14,7 @@
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
 #define SKIPPED_QUAD 140
 
-#else
-
-static inline void add(uint32_t x, const uint32_t *stream, int32_t *sums)
-{
-    for (int32_t filter = 0; filter < TW_FILTERS; filter += 4) {
-        tw_add_w4(x, *stream++, sums + filter);
-    }
-}
-
-#endif
-
-/* -8 times the sum of the inputs. */
-static inline int32_t shared_of(const int8_t *from, int32_t depth)
-{
-    int32_t sum = 0;
-    for (int32_t i = 0; i < depth; ++i) {
-        sum -= 8 * from[i];
-    }
-    return sum;
-}
-
-static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
-{
-    tw_begin_w4(stream, shared, sums);
-    tw_begin_w4(stream + 4, shared, sums + 4);
-    return sums;
-}
-
-static inline int32_t sum_of(const int32_t *sums, int32_t i) { return tw_sum_w4(sums, i, 0); }
-
+#define LANE_WEIGHTS 4
 #include "tw_fully_connected_dsp_loop.h"
 
-void tw_fully_connected_s8_w4_dsp_part(const tw_fully_connected_dsp *p, tw_view in, tw_view out, tw_range range)
-{
-    all_products(p, in, out, range);
-}
-
-TW_WHOLE_FORM(tw_fully_connected_s8_w4_dsp, tw_fully_connected_dsp,
-              tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out)
+TW_FULLY_CONNECTED_DSP_FORMS(tw_fully_connected_s8_w4_dsp)

@@ -1,5 +1,5 @@
 /* tw_conv_2d_s8_copying_m7.c - int8 convolution in the order that suits a Cortex-M7, that reads its stream from Flash only once. */
-#include "tw_conv_2d_s8_m7.h"
+#include "tw_conv_dsp.h"
 
 #include "tw_conv_pairs.h"
 #include "tw_pair_s8_m7.h"

@@ -159,18 +159,14 @@
     "add sp, sp, #36\n"                                                                        \
     "pop {r4-r11}\n"
 
-#define RUN(code) __asm__ volatile(code : "+r"(frame), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory")
+#define RUN(fix) __asm__ volatile(PRODUCTS(fix) : "+r"(frame), "+r"(words) : : "r2", "r3", "r12", "lr", "cc", "memory")
 
 /* A tw_pair_fours. */
 static const uint32_t *products(const tw_pair *pair, const uint32_t *stream, int32_t sign)
 {
     register const tw_pair *frame __asm__("r0") = pair;
     register const uint32_t *words __asm__("r1") = stream;
-    if (sign) {
-        RUN(PRODUCTS(TW_FIX));
-    } else {
-        RUN(PRODUCTS(TW_NO_FIX));
-    }
+    TW_BY_SIGN(sign, RUN, TW_FIX, TW_NO_FIX);
     return words;
 }
 

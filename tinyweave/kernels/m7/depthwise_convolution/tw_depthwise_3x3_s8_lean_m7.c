@@ -1,6 +1,6 @@
 /* tw_depthwise_3x3_s8_lean_m7.c - int8 depthwise convolution 3x3 without working memory, in the order that suits a
  * Cortex-M7. */
-#include "tw_depthwise_lean_m7.h"
+#include "tw_depthwise_lean_dsp.h"
 
 #include "tw_taps_m7.h"
 #include "tw_taps_loop.h"

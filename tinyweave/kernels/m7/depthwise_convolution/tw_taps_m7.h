@@ -33,15 +33,10 @@
     "smlatt r11, r3, lr, r11\n"       \
     "ldr lr, [r1" second "\n"
 #define ON "], #4"                    /* the next word, and on */
-#define SECOND_ALONE                  \
-    "smlabb r8, r2, r12, r8\n"        \
-    "smlatt r10, r2, r12, r10\n"      \
-    "smlabb r9, r3, lr, r9\n"         \
-    "smlatt r11, r3, lr, r11\n"
 
 /* Stride 1: a tap is the second output's with the weights of the tap before. `both`: the taps behind the first one of both. */
 #define ROW_1(both, last) \
-    TAP_0 FIRST_AND("1") EACH("column", both, SECOND_AND(ON, ON) FIRST_AND("\\column+1")) SECOND_ALONE
+    TAP_0 FIRST_AND("1") EACH("column", both, SECOND_AND(ON, ON) FIRST_AND("\\column+1")) SECOND_SUMS
 
 /* Stride 2: with the weights of the tap two before, which are loaded once more. */
 #define ROW_2(both, last_but_one, last)                                                         \
@@ -49,7 +44,7 @@
     "ldr r12, [r1], #4\nldr lr, [r1], #4\n" FIRST_AND("2")                                      \
     "ldr r12, [r1, #-16]\nldr lr, [r1, #-12]\n"                                                 \
     EACH("column", both, SECOND_AND(ON, ON) FIRST_AND("\\column+1") "ldr r12, [r1, #-16]\nldr lr, [r1, #-12]\n") \
-    SECOND_AND(", #-8]", ", #-4]") ADDRESS_OF(last) INPUTS WIDENED SECOND_ALONE
+    SECOND_AND(", #-8]", ", #-4]") ADDRESS_OF(last) INPUTS WIDENED SECOND_SUMS
 
 /* Sums of both outputs become bytes, the next channel's products before this one's bytes. r2, r3: multiplier and power. */
 #define PRODUCT_OF(a, b, fix)         \

@@ -8,9 +8,4 @@ static inline int32_t element(const tw_leaky_relu *p, int32_t x)
     return tw_clamp(scaled, -32768 - p->out_zero, 32767 - p->out_zero) + p->out_zero;
 }
 
-void tw_leaky_relu_s16_part(const tw_leaky_relu *p, tw_view in, tw_view out, tw_range range)
-{
-    TW_EACH_ELEMENT(p, in, int16_t, out, int16_t, range, element(p, from[i]));
-}
-
-TW_WHOLE_FORM(tw_leaky_relu_s16, tw_leaky_relu, tw_whole_of(in, p->shape, 2), tw_whole_of(out, p->shape, 2), p->shape)
+TW_ELEMENTWISE_FORMS(tw_leaky_relu_s16, tw_leaky_relu, int16_t, int16_t, element(p, from[i]))

@@ -5,7 +5,16 @@
 #ifndef TW_SOFTMAX_H
 #define TW_SOFTMAX_H
 
-#include "tw_exp.h"
+#include "tw.h"
+
+/* x * 2^exponent, saturated; 0 <= exponent <= 5. */
+int32_t tw_saturating_shift_left(int32_t x, int32_t exponent);
+
+/* exp(x) in Q31 for x <= 0 in Q5.26. */
+int32_t tw_exp_of_negative(int32_t x);
+
+/* 1 / (1 + a) in Q31 for 0 <= a < 1 in Q31. */
+int32_t tw_one_over_one_plus(int32_t a);
 
 typedef struct {
     tw_shape shape;                  /* of input and output; c < 4096 */
@@ -51,6 +60,22 @@ static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_p
     const int32_t share = tw_high_mul(pixel->scale, tw_exp_of_difference(p, x - pixel->highest));
     return tw_min(tw_rounding_shift(share, right), (1 << bits) - 1);
 }
+
+/* Defines both forms of an int8 kernel by what it makes of a pixel: pixel(p, from, to). */
+#define TW_SOFTMAX_FORMS(kernel, params, pixel)                                                 \
+    void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                \
+    {                                                                                           \
+        for (int32_t y = range.row_begin; y < range.row_end; ++y) {                             \
+            const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c); \
+            int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);              \
+            for (int32_t x = range.col_begin; x < range.col_end; ++x) {                         \
+                pixel(p, from, to);                                                             \
+                from += p->shape.c;                                                             \
+                to += p->shape.c;                                                               \
+            }                                                                                   \
+        }                                                                                       \
+    }                                                                                           \
+    TW_WHOLE_FORM(kernel, params, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)
 
 /* The kernels. A _part form computes a range of the output, from and to parts of maps. */
 

@@ -9,17 +9,4 @@ static void softmax(const tw_softmax *p, const int8_t *from, int8_t *to)
     }
 }
 
-void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range range)
-{
-    for (int32_t y = range.row_begin; y < range.row_end; ++y) {
-        const int8_t *from = (const int8_t *)tw_pixel(&in, y, range.col_begin, p->shape.c);
-        int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, p->shape.c);
-        for (int32_t x = range.col_begin; x < range.col_end; ++x) {
-            softmax(p, from, to);
-            from += p->shape.c;
-            to += p->shape.c;
-        }
-    }
-}
-
-TW_WHOLE_FORM(tw_softmax_s8, tw_softmax, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)
+TW_SOFTMAX_FORMS(tw_softmax_s8, tw_softmax, softmax)

@@ -43,12 +43,6 @@ static inline tw_window tw_window_of(const tw_conv *p, const tw_view *in, int32_
     return window;
 }
 
-/* The same of an int8 map. */
-static inline tw_window tw_window_rows(const tw_conv *p, const tw_view *in, int32_t y)
-{
-    return tw_window_of(p, in, y, p->in.c);
-}
-
 /* Moves a window to output column `x`. */
 static inline void tw_window_cols(const tw_conv *p, tw_window *window, int32_t x)
 {

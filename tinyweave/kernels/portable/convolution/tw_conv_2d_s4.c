@@ -4,9 +4,5 @@
 #include "tw_conv_2d.h"
 #include "tw_dot_s4.h"
 
-void tw_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
-{
-    tw_conv_2d_over(p, in, out, range, 4, 4, 0, tw_dot_s4, tw_conv_finish_s4);
-}
-
-TW_WHOLE_FORM(tw_conv_2d_s4, tw_conv, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)
+TW_FORMS(tw_conv_2d_s4, tw_conv, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out,
+         tw_conv_2d_over(p, in, out, range, 4, 4, 0, tw_dot_s4, tw_conv_finish_s4))

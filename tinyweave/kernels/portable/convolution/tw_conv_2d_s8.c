@@ -4,9 +4,5 @@
 #include "tw_conv_2d.h"
 #include "tw_dot.h"
 
-void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
-{
-    tw_conv_2d_over(p, in, out, range, 8, 8, 0, tw_dot_s8, tw_conv_finish_s8);
-}
-
-TW_WHOLE_FORM(tw_conv_2d_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out)
+TW_FORMS(tw_conv_2d_s8, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
+         tw_conv_2d_over(p, in, out, range, 8, 8, 0, tw_dot_s8, tw_conv_finish_s8))

@@ -4,9 +4,5 @@
 #include "tw_conv_2d.h"
 #include "tw_dot.h"
 
-void tw_conv_2d_s8_offset_part(const tw_conv_offset *p, tw_view in, tw_view out, tw_range range)
-{
-    tw_conv_2d_over(&p->conv, in, out, range, 8, 8, p->weights_zero, tw_dot_s8, tw_conv_finish_s8);
-}
-
-TW_WHOLE_FORM(tw_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out)
+TW_FORMS(tw_conv_2d_s8_offset, tw_conv_offset, tw_whole(in, p->conv.in), tw_whole(out, p->conv.out), p->conv.out,
+         tw_conv_2d_over(&p->conv, in, out, range, 8, 8, p->weights_zero, tw_dot_s8, tw_conv_finish_s8))

@@ -1,8 +1,8 @@
-/* tw_conv_s16.h - what convolutions of int16 maps share. */
+/* tw_conv_s16.h - what convolutions of int16 maps share. They take whole maps only. */
 #ifndef TW_CONV_S16_H
 #define TW_CONV_S16_H
 
-#include "tw_s16.h"
+#include "tw.h"
 
 typedef struct {
     tw_shape in, out;
@@ -15,6 +15,14 @@ typedef struct {
     const int16_t *multiplier;  /* [out.c], Q15 */
     const int8_t *shift;        /* [out.c], positive goes left */
 } tw_conv_s16;
+
+/* x * multiplier * 2^(shift - 15), rounded half up (TFLite's MultiplyByQuantizedMultiplier of 64-bit sums, which has a
+ * multiplier of 16 bits); |x| < 2^47, -31 <= shift <= 14. */
+static inline int32_t tw_requantize_wide(int64_t x, int32_t multiplier, int32_t shift)
+{
+    const int32_t right = 15 - shift;
+    return (int32_t)((x * multiplier + ((int64_t)1 << (right - 1))) >> right);
+}
 
 static inline int64_t tw_dot_s16(const int16_t *x, const int8_t *weights, int32_t count)
 {

@@ -3,9 +3,5 @@
 
 #include "tw_depthwise_conv_2d.h"
 
-void tw_depthwise_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range range)
-{
-    tw_depthwise_over(p, in, out, range, 4, 4, tw_conv_finish_s4);
-}
-
-TW_WHOLE_FORM(tw_depthwise_conv_2d_s4, tw_conv, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)
+TW_FORMS(tw_depthwise_conv_2d_s4, tw_conv, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out,
+         tw_depthwise_over(p, in, out, range, 4, 4, tw_conv_finish_s4))

@@ -13,9 +13,4 @@ static void add_run(const tw_add *params, const int8_t *a, int32_t a_step, const
     }
 }
 
-void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range)
-{
-    TW_EACH_RUN(p, a, b, out, range, add_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
-}
-
-TW_WHOLE_BROADCAST(tw_add_s8, tw_add, tw_whole, p)
+TW_BINARY_FORMS(tw_add_s8, tw_add, add_run)

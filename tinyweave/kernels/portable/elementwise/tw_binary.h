@@ -107,6 +107,32 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
                       tw_all(tw_fold((shapes)->out)));                                                         \
     }
 
+/* Defines both forms of an int8 kernel by what it makes of a run: run(p, a, its step, b, its step, to, count). */
+#define TW_BINARY_FORMS(kernel, params, run)                                                                                 \
+    void kernel##_part(const params *p, tw_view a, tw_view b, tw_view out, tw_range range)                                   \
+    {                                                                                                                        \
+        TW_EACH_RUN(p, a, b, out, range, run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c)); \
+    }                                                                                                                        \
+    TW_WHOLE_BROADCAST(kernel, params, tw_whole, p)
+
+/* Defines both forms of an int8 kernel on two maps of the output's shape, that of the parameters p. Runs RUN for each row:
+ * `count` elements from from_a and from_b, and the output at `to`. */
+#define TW_ALIKE_FORMS(kernel, params, RUN)                                                                        \
+    void kernel##_part(const params *p, tw_view a, tw_view b, tw_view out, tw_range range)                         \
+    {                                                                                                              \
+        const int32_t channels = p->shape.c, count = (range.col_end - range.col_begin) * channels;                 \
+        for (int32_t row = range.row_begin; row < range.row_end; ++row) {                                          \
+            int8_t *to = (int8_t *)tw_pixel(&out, row, range.col_begin, channels);                                 \
+            const int8_t *from_a = (const int8_t *)tw_pixel(&a, row, range.col_begin, channels);                   \
+            const int8_t *from_b = (const int8_t *)tw_pixel(&b, row, range.col_begin, channels);                   \
+            RUN;                                                                                                   \
+        }                                                                                                          \
+    }                                                                                                              \
+    void kernel(const params *p, const void *a, const void *b, void *out)                                          \
+    {                                                                                                              \
+        kernel##_part(p, tw_whole(a, p->shape), tw_whole(b, p->shape), tw_whole(out, p->shape), tw_all(p->shape)); \
+    }
+
 /* The kernels. A _part form computes a range of tw_fold(out), from and to parts of maps. */
 
 /* int8 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */

@@ -16,9 +16,4 @@ static void mul_run(const tw_mul *params, const int8_t *a, int32_t a_step, const
     }
 }
 
-void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range)
-{
-    TW_EACH_RUN(p, a, b, out, range, mul_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
-}
-
-TW_WHOLE_BROADCAST(tw_mul_s8, tw_mul, tw_whole, p)
+TW_BINARY_FORMS(tw_mul_s8, tw_mul, mul_run)

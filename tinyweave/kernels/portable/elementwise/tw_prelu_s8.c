@@ -17,9 +17,4 @@ static void prelu_run(const tw_prelu *params, const int8_t *a, int32_t a_step, c
     }
 }
 
-void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_range range)
-{
-    TW_EACH_RUN(p, a, b, out, range, prelu_run(p, from_a, a_steps.channel, from_b, b_steps.channel, to, together * p->out.c));
-}
-
-TW_WHOLE_BROADCAST(tw_prelu_s8, tw_prelu, tw_whole, p)
+TW_BINARY_FORMS(tw_prelu_s8, tw_prelu, prelu_run)

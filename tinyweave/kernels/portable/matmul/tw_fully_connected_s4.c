@@ -11,9 +11,5 @@ static inline void finish(const tw_fully_connected *p, int32_t channel, const in
     }
 }
 
-void tw_fully_connected_s4_part(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range)
-{
-    tw_fully_connected_over(p, in, out, range, 4, 4, 0, tw_dot_s4, finish);
-}
-
-TW_WHOLE_FORM(tw_fully_connected_s4, tw_fully_connected, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out)
+TW_FORMS(tw_fully_connected_s4, tw_fully_connected, tw_whole_s4(in, p->in), tw_whole_s4(out, p->out), p->out,
+         tw_fully_connected_over(p, in, out, range, 4, 4, 0, tw_dot_s4, finish))

@@ -19,11 +19,10 @@ void tw_move(const void *in, void *out, int32_t bytes)
         for (; left > piece; left -= piece, to += piece, from += piece) {
             memcpy(to, from, (size_t)piece);
         }
-        memcpy(to, from, (size_t)left);
     } else {
         for (; left > piece; left -= piece) {
             memcpy(to + left - piece, from + left - piece, (size_t)piece);
         }
-        memcpy(to, from, (size_t)left);
     }
+    memcpy(to, from, (size_t)left);
 }

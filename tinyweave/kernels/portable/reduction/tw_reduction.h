@@ -22,6 +22,19 @@ static inline int32_t tw_arg_max_of(const int8_t *x, int32_t depth, int32_t step
     return best;
 }
 
+/* Defines a kernel with outputs of a type. */
+#define TW_ARG_MAX_FORM(kernel, type)                                         \
+    void kernel(const tw_arg_max *p, const void *in, void *out)               \
+    {                                                                         \
+        const int8_t *from = (const int8_t *)in;                              \
+        type *to = (type *)out;                                               \
+        for (int32_t i = 0; i < p->outer; ++i, from += p->depth * p->inner) { \
+            for (int32_t k = 0; k < p->inner; ++k) {                          \
+                *to++ = tw_arg_max_of(from + k, p->depth, p->inner);          \
+            }                                                                 \
+        }                                                                     \
+    }
+
 /* Where along an axis the largest int8 element lies, as int32. Needs no scratch. */
 void tw_arg_max_s8_s32(const tw_arg_max *p, const void *in, void *out);
 

@@ -1,5 +1,5 @@
-/* tw_exp.c - exponentials and reciprocals in fixed point, with gemmlowp's arithmetic, so that the bytes are TFLite's. */
-#include "tw_exp.h"
+/* tw_softmax.c - exponentials and reciprocals in fixed point, with gemmlowp's arithmetic, so that the bytes are TFLite's. */
+#include "tw_softmax.h"
 
 /* x * 2^exponent, saturated; 0 <= exponent <= 5. */
 int32_t tw_saturating_shift_left(int32_t x, int32_t exponent)
