@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .features import HERE, LogMel
+from .c_tables import texts
+from .features import LogMel
 
 SILENCE = -128  # the scores before the first step
 
@@ -43,13 +44,9 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
 
 def c_files() -> dict[str, str]:
     """Return the C of the ring and of the smoothing, by file name; the ring also needs the files of `LogMel.c_files`."""
-    return _texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
+    return texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
 
 
 def wav_files() -> dict[str, str]:
     """Return the C that reads the head of a wav file, by file name."""
-    return _texts("wav.c", "wav.h")
-
-
-def _texts(*names: str) -> dict[str, str]:
-    return {name: (HERE / name).read_text() for name in names}
+    return texts("wav.c", "wav.h")
