@@ -255,13 +255,13 @@ def test_search_and_train_from_the_command_line(
 ) -> None:
     from tinyweave.cli import main
 
-    measured, seconds = searching._measured, list[Seconds]()
+    measured, seconds = searching.measure, list[Seconds]()
 
     def slow(*about: object, **more: object) -> Seconds:
         seconds.append(measured(*about, **more))
         return Seconds(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as RUNGS has them, on any machine
 
-    monkeypatch.setattr(searching, "_measured", slow)
+    monkeypatch.setattr(searching, "measure", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
     monkeypatch.setattr(searching, "POOL", 1)
     wave_files(tmp_path / "data")
@@ -336,7 +336,7 @@ def test_spaces_of_images(tmp_path: Path) -> None:
 def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'tinyweave[images]'")
     monkeypatch.setattr(halving, "RUNGS", ((2, 20),))
-    monkeypatch.setattr(searching, "_measured", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
+    monkeypatch.setattr(searching, "measure", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "POOL", 1)
     values, labels = stripes(200, 0)
     for number, (value, label) in enumerate(zip(values, labels, strict=True)):

@@ -9,8 +9,8 @@ and excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import chain
 from math import prod
@@ -26,7 +26,8 @@ LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
 MOST_WORK = 100  # times the multiply-accumulates
 ACTIVATIONS = ("relu6", "hard_swish")
-LATER = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # which older files have no word for
+LATER: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # which older files have no word for
+MISSING = {"anchors": 0, **LATER}  # from files that are older still
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
@@ -190,12 +191,9 @@ def verify(arch: Arch) -> Arch:
     for field, count in (("image", 3), ("stem_kernel", 2), ("stem_stride", 2)):
         _numbers(field, getattr(arch, field), count)
     for index, side in enumerate(arch.stem_kernel):
-        if side % 2 == 0:
-            raise CompileError(f"architecture: stem_kernel[{index}] is {side}", "kernels are odd")
-    _number("stem", arch.stem)
-    _number("last", arch.last, lower_bound=0)
-    _number("classes", arch.classes, lower_bound=0)
-    _number("anchors", arch.anchors, lower_bound=0)
+        _kernel(f"stem_kernel[{index}]", side)
+    for field, least in (("stem", 1), ("last", 0), ("classes", 0), ("anchors", 0)):
+        _number(field, getattr(arch, field), lower_bound=least)
     _activation("activation", arch.activation)
     _plan(arch.plan)
     if arch.anchors and not arch.classes:
@@ -210,10 +208,8 @@ def verify(arch: Arch) -> Arch:
             counts = f"{len(group.kernels)} kernels and {len(group.expansions)} expansions"
             raise CompileError(f"architecture: {where} has {counts}", "give one of each per block, for a block or more")
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
-            _number(f"{where}.kernels[{index}]", kernel)
+            _kernel(f"{where}.kernels[{index}]", kernel)
             _number(f"{where}.expansions[{index}]", expansion)
-            if kernel % 2 == 0:
-                raise CompileError(f"architecture: {where}.kernels[{index}] is {kernel}", "kernels are odd")
         _number(f"{where}.squeeze", group.squeeze, lower_bound=0)
         _activation(f"{where}.activation", group.activation)
         if group.stride > 1 and group.kernels[0] == 1:
@@ -225,6 +221,12 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
     if type(value) is not int or not lower_bound <= value <= upper_bound:  # True is an int too
         shown = f"{value}"[:40] if isinstance(value, int | float) else type(value).__name__
         raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {lower_bound} to {upper_bound}")
+
+
+def _kernel(name: str, value: int) -> None:
+    _number(name, value)
+    if value % 2 == 0:
+        raise CompileError(f"architecture: {name} is {value}", "kernels are odd")
 
 
 def _activation(name: str, value: object) -> None:
@@ -265,33 +267,27 @@ def from_json(text: str) -> Arch:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CompileError(f"architecture: not JSON: {error}", "give what tinyweave.nas.arch.to_json wrote") from error
-    if isinstance(record, dict):
-        record = {"anchors": 0, "activation": ACTIVATIONS[0], "plan": None, **record}
-    _fields("the whole", record, Arch)
+    whole = _fields("the whole", record, Arch.__annotations__)
     groups = []
-    for number, group in enumerate(_list("groups", record["groups"])):
-        if isinstance(group, dict):
-            group = {"squeeze": 0, "activation": ACTIVATIONS[0], **group}
-        _fields(f"groups[{number}]", group, Group)
-        lists = {key: tuple(_list(f"groups[{number}].{key}", group[key])) for key in ("kernels", "expansions")}
-        groups.append(Group(**{**group, **lists}))
-    sizes = {key: tuple(_list(key, record[key])) for key in ("image", "stem_kernel", "stem_stride")}
-    plan = record["plan"]
-    if plan is not None:
-        if not isinstance(plan, dict) or set(plan) != set(PlanGene._fields):
-            raise CompileError(f"architecture: plan has not the fields {', '.join(PlanGene._fields)}", WHAT_TO_DO)
-        plan = PlanGene(**plan)
-    return verify(Arch(**{**record, **sizes, "groups": tuple(groups), "plan": plan}))
+    for number, group in enumerate(_tuple("groups", whole["groups"])):
+        where = f"groups[{number}]"
+        fields = _fields(where, group, Group.__annotations__)
+        lists = {key: _tuple(f"{where}.{key}", fields[key]) for key in ("kernels", "expansions")}
+        groups.append(Group(**{**fields, **lists}))
+    sizes = {key: _tuple(key, whole[key]) for key in ("image", "stem_kernel", "stem_stride")}
+    plan = None if whole["plan"] is None else PlanGene(**_fields("plan", whole["plan"], PlanGene._fields))
+    return verify(Arch(**{**whole, **sizes, "groups": tuple(groups), "plan": plan}))
 
 
-def _fields(where: str, record: object, kind: type[Arch | Group]) -> None:
-    """Whether a record has the fields of a dataclass and no others."""
-    wanted = [field.name for field in fields(kind)]
-    if not isinstance(record, dict) or set(record) != set(wanted):
+def _fields(where: str, record: object, wanted: Collection[str]) -> dict[str, Any]:
+    """Return a record that has the wanted fields, or those that older files have, and no others."""
+    known = {name: MISSING[name] for name in wanted if name in MISSING}
+    if not isinstance(record, dict) or set(known | record) != set(wanted):
         raise CompileError(f"architecture: {where} has not the fields {', '.join(wanted)}", WHAT_TO_DO)
+    return known | record
 
 
-def _list(where: str, value: object) -> list[Any]:
+def _tuple(where: str, value: object) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise CompileError(f"architecture: {where} is no list", WHAT_TO_DO)
-    return value
+    return tuple(value)

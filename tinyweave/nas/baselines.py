@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from math import prod
 from typing import Literal
 
 from ..ops.window import Size
@@ -44,16 +45,10 @@ def kept_strides(strides: Sequence[int], side: int, kept: Kept = "early") -> tup
     made = list(strides)
     order = [index for index, stride in enumerate(strides) if stride > 1]
     for index in reversed(order) if kept == "early" else order:
-        if _left(made, side) >= min(LEAST, side):
+        if -(-side // prod(made)) >= min(LEAST, side):
             break
         made[index] = 1
     return tuple(made)
-
-
-def _left(strides: Sequence[int], side: int) -> int:
-    for stride in strides:
-        side = -(-side // stride)
-    return side
 
 
 def best_scaled(

@@ -7,8 +7,7 @@ when it ends, so that a run that is interrupted goes on from there, to the same 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -109,9 +108,8 @@ def batch_of(data: Dataset) -> int:
 def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:
     """Return the seconds of an epoch of a network, and of a training beside its epochs, where all workers are busy."""
     progress("measuring how fast it trains", 0, 1)
-    call = _timed, archs.to_json(arch), str(folder.resolve())
     for steps in (1, STEPS):  # the first calls import, and fill caches
-        taken = [job.result() for job in [workers.submit(*call, steps) for _ in range(workers.count)]]
+        taken = workers.each(_timed, [(archs.to_json(arch), str(folder.resolve()), steps)] * workers.count)
     epoch, training = (sum(each) / len(each) for each in zip(*taken, strict=True))
     return epoch, training
 
@@ -155,70 +153,44 @@ def halve(
     """
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)
-    alive, total = list(range(min(len(candidates), rungs[0].candidates))), total_epochs(rungs)
-
-    place = folder.resolve()
+    place, alive = folder.resolve(), list(range(min(len(candidates), rungs[0].candidates)))
 
     def start(number: int, candidate: int) -> str | None:
         if number:
             return str(place / done[number - 1, candidate]["weights"])
         return str(starts[candidate].resolve()) if starts else None
 
+    def tell(number: int) -> None:
+        best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
+        said = "" if best is None else f", best {100 * best:.1f} %"
+        progress(f"rung {number + 1} of {len(rungs)}{said}", sum(rungs[rung].epochs for rung, _ in done), total_epochs(rungs))
+
     for number, rung in enumerate(rungs):
         fitting = list(islice(filter(fits, alive), rung.candidates)) if fits and number == 1 else []
         alive = fitting or alive[: rung.candidates]
         missing = [candidate for candidate in alive if (number, candidate) not in done]
-        jobs = {
-            workers.submit(
+        weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
+        calls = [
+            partial(
                 train_one,
                 archs.to_json(candidates[candidate]),
                 str(place / DATA),
                 rung.epochs,
                 seed + candidate,
                 start=start(number, candidate),
-                end=str(place / WEIGHTS / f"{number}-{candidate}.pt"),
-            ): candidate
-            for candidate in missing
-        }
-        _collect(jobs, number, done, folder, partial(_tell, rungs, done, number, total, progress))
+                end=str(place / file),
+            )
+            for candidate, file in zip(missing, weights, strict=True)
+        ]
+        tell(number)
+        for index, accuracy in workers.as_they_end(calls):
+            record = {"rung": number, "candidate": missing[index], "accuracy": accuracy, "weights": weights[index]}
+            with (folder / RESULTS).open("a") as results:
+                results.write("\n" + json.dumps(record))  # a new line first: the last one may be cut off
+            done[number, missing[index]] = record
+            tell(number)
         alive.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
     return [done[key] for key in sorted(done)]
-
-
-def _collect(
-    jobs: Mapping[Future[float], int],
-    number: int,
-    done: dict[tuple[int, int], dict[str, Any]],
-    folder: Path,
-    tell: Callable[[], None],
-) -> None:
-    """Record trainings as they end."""
-    tell()
-    waiting = set(jobs)
-    while waiting:
-        try:
-            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for job in ended:
-                candidate = jobs[job]
-                weights = f"{WEIGHTS}/{number}-{candidate}.pt"
-                record = {"rung": number, "candidate": candidate, "accuracy": job.result(), "weights": weights}
-                with (folder / RESULTS).open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-                done[number, candidate] = record
-                tell()
-        except BaseException:
-            for job in waiting:
-                job.cancel()
-            raise
-
-
-def _tell(
-    rungs: Sequence[Rung], done: Mapping[tuple[int, int], Mapping[str, Any]], number: int, total: int, progress: Progress
-) -> None:
-    trained = sum(rungs[rung].epochs for rung, _ in done)
-    best = max((record["accuracy"] for key, record in done.items() if key[0] == number), default=None)
-    said = "" if best is None else f", best {100 * best:.1f} %"
-    progress(f"rung {number + 1} of {len(rungs)}{said}", trained, total)
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:

@@ -10,11 +10,10 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from functools import lru_cache, partial
+from itertools import accumulate, islice
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +59,7 @@ class OneShot:
     rungs: tuple[Rung, ...]
 
     def record(self) -> dict[str, Any]:
-        return asdict(self) | {"rungs": [[rung.candidates, rung.epochs] for rung in self.rungs]}
+        return asdict(self) | {"rungs": [astuple(rung) for rung in self.rungs]}
 
 
 def from_record(record: dict[str, Any]) -> OneShot:
@@ -149,15 +148,28 @@ def train_supernet(
     supernet = Supernet(space, len(data.classes), seed=seed)
     with threads(count):
         first = module_of(supernet.largest, seed)
-        title = "training the largest network"
-        about: dict[str, Any] = {"log": _below("largest", log), "progress": _named(title, progress)}
-        fit(first, *values, recipe, seed, checkpoint=states[0], **about)
-        supernet.load(first)  # type: ignore[arg-type]
+        fit(
+            first,
+            *values,
+            recipe,
+            seed,
+            checkpoint=states[0],
+            log=_below("largest", log),
+            progress=_named("training the largest network", progress),
+        )
+        supernet.load(first)
         supernet.sort()
     with threads(count if team is None else share):
-        title, recipe = "training the supernet", replace(recipe, epochs=numbers.epochs)
-        about = {"log": _below("supernet", log), "progress": _named(title, progress)}
-        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], team=team, **about)
+        fit_supernet(
+            supernet,
+            *values,
+            replace(recipe, epochs=numbers.epochs),
+            seed,
+            checkpoint=states[1],
+            team=team,
+            log=_below("supernet", log),
+            progress=_named("training the supernet", progress),
+        )
     save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
     for state in states:
         state.unlink(missing_ok=True)
@@ -245,30 +257,32 @@ def fine_tuned(
     fits: asked before a network is fine-tuned. The records are those of `halving.halve`; rung 0 is what networks reach with the
     supernet's weights, which have no file.
     """
+    place = str(folder.resolve())
     measured = evolve(
         space,
         target,
         classes,
         numbers.evolution,
-        _by(workers, space, folder),
+        lambda each: workers.as_they_end([partial(accuracy_of, archs.to_json(arch), space, place) for arch in each]),
         file=folder / MEMORY,
         seed=seed,
         price=lambda each: _priced_in(workers, target, each),
         progress=progress,
     )
-    for number, best in enumerate(_bests(folder / MEMORY), 1):
-        log("evolution/best accuracy", best, number)
+    reached = (value for (_, kind), value in Ledger(folder / MEMORY).known.items() if kind == "accuracy")
+    for number, best_so_far in enumerate(accumulate(reached, max), 1):
+        log("evolution/best accuracy", best_so_far, number)
     count, against = numbers.rungs[0].candidates, numbers.evolution.against
     best = best_of(measured, count, against)
     order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
-    finalists = list(islice((each for each in _different(order) if fits(each.arch)), count)) or best
+    first = {unplanned(each.arch): each for each in reversed(order)}  # others differ from it in their plan alone
+    finalists = list(islice((each for each in order if each is first[unplanned(each.arch)] and fits(each.arch)), count)) or best
     chosen = {each.arch for each in finalists}
     ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
     (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
     starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
-    for each, start in zip(finalists, starts, strict=True):
-        if not start.is_file():
-            workers.submit(accuracy_of, archs.to_json(each.arch), space, str(folder.resolve()), str(start.resolve())).result()
+    missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
+    workers.each(accuracy_of, [(archs.to_json(arch), space, place, start) for arch, start in missing])
     told = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
     trained = halving.halve(
         [each.arch for each in finalists],
@@ -281,39 +295,6 @@ def fine_tuned(
     )
     told += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], told
-
-
-def _bests(file: Path) -> Iterator[float]:
-    """Yield after each network that was measured the best accuracy so far."""
-    best = 0.0
-    for (_, kind), value in Ledger(file).known.items():
-        if kind == "accuracy":
-            best = max(best, value)
-            yield best
-
-
-def _different(order: Sequence[Evaluated]) -> Iterator[Evaluated]:
-    """Yield networks without those that differ from an earlier one in their plan alone: training them is the same."""
-    seen = set[Arch]()
-    for each in order:
-        if (network := unplanned(each.arch)) not in seen:
-            seen.add(network)
-            yield each
-
-
-def _by(workers: Workers, space: SearchSpace, folder: Path) -> Callable[..., Iterator[tuple[int, float]]]:
-    def measure(networks: Sequence[Arch]) -> Iterator[tuple[int, float]]:
-        place = str(folder.resolve())
-        jobs = {workers.submit(accuracy_of, archs.to_json(arch), space, place): number for number, arch in enumerate(networks)}
-        try:
-            for job in as_completed(jobs):
-                yield jobs[job], job.result()
-        except BaseException:
-            for job in jobs:
-                job.cancel()
-            raise
-
-    return measure
 
 
 def _priced_in(workers: Workers, target: Target, networks: Sequence[Arch]) -> list[Costs | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..ir import CompileError
 from ..progress import Progress, silent
@@ -57,21 +56,33 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
             size, channels = _checked(prepared)
             if len(prepared.classes) > 1:
                 raise CompileError("visual wake words are of one class", "give --classes one, as person")
-            looked = {"wanted": prepared.classes[0] if prepared.classes else WANTED}
-            data = read_visual_wake_words(folder, size, channels, **looked, progress=progress)
+            (wanted,) = prepared.classes or (WANTED,)
+            data = read_visual_wake_words(folder, size, channels, wanted=wanted, progress=progress)
             return data, _space(size, channels, prepared.space)
         case "keywords":
-            heard = prepared.seconds, prepared.bands
-            about: dict[str, Any] = {"coefficients": prepared.coefficients, "by_speaker": prepared.by_speaker}
-            data = read_sounds(folder, *heard, **about, progress=progress)
+            data = read_sounds(
+                folder,
+                prepared.seconds,
+                prepared.bands,
+                coefficients=prepared.coefficients,
+                by_speaker=prepared.by_speaker,
+                progress=progress,
+            )
             return data, keywords((data.values.shape[1], data.values.shape[2]))
         case "sensors":
             data = read_sensors(folder, prepared.window, progress=progress)
             return data, sensors(data.values.shape[2], data.values.shape[3])
         case "detection":
             size, channels = _checked(prepared)
-            given: dict[str, Any] = {"classes": prepared.classes, "anchors": prepared.anchors, "stride": prepared.stride}
-            data = read_detection(folder, size, channels, **given, progress=progress)
+            data = read_detection(
+                folder,
+                size,
+                channels,
+                classes=prepared.classes,
+                anchors=prepared.anchors,
+                stride=prepared.stride,
+                progress=progress,
+            )
             return data, detectors(size, channels, len(data.preparation["anchors"]))
     raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
 

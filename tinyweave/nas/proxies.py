@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,23 +51,19 @@ def _trainless(name: str, *, with_classes: bool = False) -> Callable[[Arch, Batc
     """Return a function of `learning.zero_cost` as one of a network."""
 
     def of(arch: Arch, batch: Batch | None) -> float:
+        import torch
+
         from .learning import zero_cost
         from .learning.module import module_of
+        from .learning.train import as_tensor
 
         if batch is None:
             raise CompileError(f"the proxy {name} looks at samples", "give a Batch of some")
-        given = _tensors(batch)
-        return float(getattr(zero_cost, name)(module_of(arch), *given[: 1 + with_classes]))
+        samples = as_tensor(batch.values).float() * SCALE
+        classes = [torch.from_numpy(np.ascontiguousarray(batch.labels))] if with_classes else []
+        return float(getattr(zero_cost, name)(module_of(arch), samples, *classes))
 
     return of
-
-
-def _tensors(batch: Batch) -> tuple[Any, Any]:
-    import torch
-
-    from .learning.train import as_tensor
-
-    return as_tensor(batch.values).float() * SCALE, torch.from_numpy(np.ascontiguousarray(batch.labels))
 
 
 ZERO_COST = "arXiv 2101.08134, section 3.1"

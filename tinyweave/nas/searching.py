@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ from ..results import Deployment
 from ..tasks.dataset import Dataset, sized
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
-from .budget import DEPLOYING, Seconds, chosen_rungs, measure
+from .budget import DEPLOYING, chosen_rungs, measure
 from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
 from .evolution import Ledger, check_predicted, unplanned
 from .halving import Rung
@@ -127,88 +127,90 @@ def search(
             one_shot.help_train(data, team)
             raise SystemExit(0)
         workers = stack.enter_context(pool(processes, ray=ray))
-        about: dict[str, Any] = {"strategy": strategy, "minutes": minutes, "seed": seed, "against": against, "archs": archs}
-        about |= {"rungs": rungs, "numbers": numbers, "team": team, "threads": processes, "progress": progress}
-        about |= {"proxies": proxies, "predicted": predicted, "logs": folder / LOGS if tensorboard else None}
-        return _search(data, space, target, folder, workers, **about)
+        begin, classes = time.perf_counter(), len(data.classes)
+        strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
+        strategy = _strategy(strategy, minutes, against, folder, team)
+        budget: Any = minutes if rungs is None else [astuple(rung) for rung in rungs]
+        asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
+        asked |= {"strategy": strategy, "against": list(against)}
+        asked |= {"predicted": predicted} if predicted != 1 else {}
+        asked |= {"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}
+        run = _read_run(folder, asked)
+        if run is None:
+            halving.save_data(data, folder / halving.DATA)
+            target = measured(target, space, classes)
+            run = asked | {"networks": networks_in(space), "beside": target.beside._asdict()}
+            if strategy == "supernet":
+                run |= _numbers(
+                    data,
+                    space,
+                    target,
+                    folder,
+                    workers,
+                    numbers=numbers,
+                    minutes=minutes,
+                    threads=processes,
+                    size=team.size if team else 1,
+                    begin=begin,
+                    progress=progress,
+                )
+                run["numbers"]["evolution"] |= {"against": list(against)} | ({} if numbers else {"predicted": predicted})
+            else:
+                rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
+                find = partial(drawn, space, target, classes, seed=seed, known={}, rank=rank, progress=progress)
+                if rungs is None:
 
+                    def found(count: int) -> list[Arch]:
+                        return [arch for arch, _ in find(count)]
 
-def _search(
-    data: Dataset,
-    space: SearchSpace,
-    target: Target,
-    folder: Path,
-    workers: Workers,
-    *,
-    strategy: str,
-    minutes: float | None,
-    seed: int,
-    threads: int,
-    team: Team | None,
-    rungs: Sequence[Rung] | None,
-    numbers: OneShot | None,
-    against: Sequence[str],
-    proxies: Sequence[str],
-    predicted: int,
-    archs: Sequence[Arch],
-    logs: Path | None,
-    progress: Progress,
-) -> SearchResult:
-    begin = time.perf_counter()
-    strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
-    strategy = _strategy(strategy, minutes, against, folder, team)
-    budget: Any = minutes if rungs is None else list(map(_pair, rungs))
-    asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
-    asked |= {"strategy": strategy, "against": list(against)}
-    asked |= {"predicted": predicted} if predicted != 1 else {}
-    asked |= {"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}
-    run = _read_run(folder, asked)
-    if run is None:
-        halving.save_data(data, folder / halving.DATA)
-        target = measured(target, space, len(data.classes))
-        run = asked | {"networks": networks_in(space), "beside": target.beside._asdict()}
+                    seconds = measure(
+                        begin,
+                        time.perf_counter,
+                        find=found,
+                        train=lambda arch: halving.seconds_of_training(arch, folder / halving.DATA, workers, progress),
+                        build=_built(target, folder),
+                        finish=lambda arch: rehearsed(arch, data),
+                    )
+                    rungs = chosen_rungs(60 * (MINUTES if minutes is None else minutes), seconds, workers.count, found)
+                candidates = [(arch, costs(arch, target)) for arch in archs] or find(rungs[0].candidates)
+                told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
+                run |= {"rungs": [astuple(rung) for rung in rungs], "candidates": told}
+            write_file(folder / RUN, json.dumps(run, indent=2))
+        target = replace(target, beside=Beside(**run["beside"]))
+        built = _built(target, folder)
         if strategy == "supernet":
-            size = team.size if team else 1
-            given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "begin": begin, "progress": progress}
-            run |= _numbers(data, space, target, folder, workers, numbers=numbers, **given)
-            run["numbers"]["evolution"] |= {"against": list(against)} | ({} if numbers else {"predicted": predicted})
+            numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
+            log = stack.enter_context(logged(folder / LOGS if tensorboard else None))
+            one_shot.train_supernet(
+                data, narrow, numbers, folder, seed=seed, count=processes, team=team, log=log, progress=progress
+            )
+            candidates, trained = one_shot.fine_tuned(
+                narrow,
+                target,
+                classes,
+                numbers,
+                folder,
+                workers=workers,
+                fits=lambda arch: built(arch).fit,
+                seed=seed,
+                log=log,
+                progress=progress,
+            )
         else:
-            known, classes = dict[Arch, Costs | None](), len(data.classes)
-            rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
-            find = partial(drawn, space, target, classes, seed=seed, known=known, rank=rank, progress=progress)
-            if rungs is None:
-
-                def found(count: int) -> list[Arch]:
-                    return [arch for arch, _ in find(count)]
-
-                seconds = _measured(data, target, folder, workers, find=found, begin=begin, progress=progress)
-                rungs = chosen_rungs(60 * (MINUTES if minutes is None else minutes), seconds, workers.count, found)
-            candidates = [(arch, costs(arch, target)) for arch in archs] or find(rungs[0].candidates)
-            told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
-            run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
-        write_file(folder / RUN, json.dumps(run, indent=2))
-    target = replace(target, beside=Beside(**run["beside"]))
-    built = _built(target, folder)
-    work: dict[str, Any] = {"seed": seed, "progress": progress}
-    if strategy == "supernet":
-        numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
-        with logged(logs) as log:
-            one_shot.train_supernet(data, narrow, numbers, folder, count=threads, team=team, log=log, **work)
-            about: dict[str, Any] = {"workers": workers, "fits": lambda arch: built(arch).fit, "log": log, **work}
-            candidates, trained = one_shot.fine_tuned(narrow, target, len(data.classes), numbers, folder, **about)
-    else:
-        rungs = [Rung(*pair) for pair in run["rungs"]]
-        candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-        fits = None if archs else lambda number: built(candidates[number][0]).fit
-        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, workers, fits=fits, **work)
-    for best in best_first(trained):
-        arch, _ = candidates[best["candidate"]]
-        progress("making the best one int8", 0, 1)
-        cost = built(arch)
-        own = sized(data, arch.image[:2])
-        small, accuracy, interval = quantised(arch, folder / best["weights"], own)
-        deployment = deployed(small, target.planned_as(arch.plan), own, folder, progress)
-        result = SearchResult(
+            rungs = [Rung(*pair) for pair in run["rungs"]]
+            candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+            fits = None if archs else lambda number: built(candidates[number][0]).fit
+            architectures = [arch for arch, _ in candidates]
+            trained = halving.halve(architectures, rungs, folder, workers, fits=fits, seed=seed, progress=progress)
+        for best in best_first(trained):
+            arch, _ = candidates[best["candidate"]]
+            progress("making the best one int8", 0, 1)
+            own = sized(data, arch.image[:2])
+            cost, (small, accuracy, interval) = built(arch), quantised(arch, folder / best["weights"], own)
+            deployment = deployed(small, target.planned_as(arch.plan), own, folder, progress)
+            if deployment.fits:  # as measured: code and stack are estimates until a network is built
+                break
+        return SearchResult(
             arch,
             cost,
             accuracy | {"validation": best["accuracy"]},
@@ -219,9 +221,6 @@ def _search(
             tuple(trained),
             folder,
         )
-        if result.fits:  # as measured: code and stack are estimates until a network is built
-            break
-    return result
 
 
 def _built(target: Target, folder: Path) -> Callable[[Arch], Costs]:
@@ -378,27 +377,6 @@ def _numbers(
     return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
 
 
-def _measured(
-    data: Dataset,
-    target: Target,
-    folder: Path,
-    workers: Workers,
-    *,
-    find: Callable[[int], Sequence[Arch]],
-    begin: float,
-    progress: Progress,
-) -> Seconds:
-    """Return what the work of a search takes here."""
-    return measure(
-        begin,
-        time.perf_counter,
-        find=find,
-        train=lambda arch: halving.seconds_of_training(arch, folder / halving.DATA, workers, progress),
-        build=_built(target, folder),
-        finish=lambda arch: rehearsed(arch, data),
-    )
-
-
 def _asked(
     data: Dataset, space: SearchSpace, target: Target, *, seed: int, budget: Any, archs: Sequence[Arch]
 ) -> dict[str, Any]:
@@ -431,7 +409,3 @@ def _read_run(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     if other:
         raise CompileError(f"'{folder}' holds a search with another {other}", "give another folder, or the same command")
     return dict(run)
-
-
-def _pair(rung: Rung) -> list[int]:
-    return [rung.candidates, rung.epochs]

@@ -11,6 +11,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -131,13 +132,9 @@ def stage_one(
     """Return a Setting for each image and width of a space, from `count` networks of each."""
     jobs = [(space, size, width, limits, classes, count, seed) for size, width in product(space.sizes, space.widths)]
     found = list[Setting]()
-    if processes == 1:
-        for job in jobs:
-            found.append(_setting(job))
-            progress("drawing networks", len(found), len(jobs))
-        return found
-    with ProcessPoolExecutor(processes) as pool:
-        for setting in pool.map(_setting, jobs, chunksize=1):
+    with ExitStack() as stack:
+        calls = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
+        for setting in calls(_setting, jobs):
             found.append(setting)
             progress("drawing networks", len(found), len(jobs))
     return found
