@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -177,7 +178,8 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
             flag = CROWD if entry.get("iscrowd") else COUNTED
             box = LabelledBox(labels[_key(entry["category_id"])], top, left, top + height, left + width, flag)
             boxes.setdefault(entry["image_id"], []).append(box)
-        part = next((PART_NAMES[name] for name in PART_NAMES if name in file.stem), None)
+        words = re.findall("[a-z]+", file.stem.lower())  # latest.json and retrieval.json name no part
+        part = next((PART_NAMES[word] for word in words if word in PART_NAMES), None)
         return [_of_coco(folder, file, image, tuple(boxes.get(key, ())), part) for key, image in images.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         said = f"{type(error).__name__} {error}".replace("\n", " ")[:80]

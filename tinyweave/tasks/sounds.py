@@ -38,7 +38,7 @@ def read_sounds(
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
     features = features_of(rate, bands, coefficients)
-    if not seconds <= MAX_SECONDS:
+    if not abs(seconds) <= MAX_SECONDS:
         raise CompileError(f"recordings of {seconds:g} s are not supported", f"give at most {MAX_SECONDS} s")
     wanted = round(seconds * rate)
     if features.frames(wanted) < 1:
