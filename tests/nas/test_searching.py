@@ -105,6 +105,34 @@ def test_a_folder_holds_one_search(found: SearchResult, tmp_path: Path) -> None:
         search(waves(), SPACE, TARGET, tmp_path, rungs=TWO)
 
 
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
+def test_minutes_that_are_none(tmp_path: Path, minutes: float) -> None:
+    with pytest.raises(CompileError, match=r"^--minutes .* is no time; give minutes above 0, for example 20$"):
+        search(waves(), SPACE, TARGET, tmp_path / "none", minutes=minutes)
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_another_search_left_is_not_taken_for_this_one_s(found: SearchResult, tmp_path: Path) -> None:
+    """Networks were built for another device, and trained with another seed; a search that took them over said wrong figures."""
+    shutil.copy(found.folder / "built.jsonl", tmp_path)
+    assert searching._read_run(tmp_path, {}) is None and not (tmp_path / "built.jsonl").exists()
+    shutil.copytree(found.folder, tmp_path / "found")
+    (tmp_path / "found" / "search.json").unlink()
+    with pytest.raises(CompileError, match=r"holds results.jsonl of a search, but no search.json; give another folder, or take"):
+        search(waves(), SPACE, TARGET, tmp_path / "found", rungs=TWO, seed=1)
+
+
+def test_boxes_are_no_classes(tmp_path: Path) -> None:
+    """A supernet and two proxies need one class per sample; a GPU, or three hours, do not choose a supernet for boxes."""
+    boxes = replace(waves(), kind="detection", labels=np.zeros((len(waves().values), 1, 6), np.float32))
+    with pytest.raises(CompileError, match="a supernet tells classes apart and finds no boxes; leave out --strategy, or take"):
+        search(boxes, SPACE, TARGET, tmp_path, strategy="supernet")
+    with pytest.raises(CompileError, match="halving has one objective, accuracy; leave out --against"):
+        search(boxes, SPACE, TARGET, tmp_path, against=("ram",), minutes=600)
+    with pytest.raises(CompileError, match="--proxies zico looks at classes, of which boxes are not; give macs, parameters, ram, "):
+        search(boxes, SPACE, TARGET, tmp_path, proxies=("macs", "zico"))
+
+
 @pytest.mark.parametrize(
     ("limits", "message"), [({"ram": "500"}, "B of RAM"), ({"flash": "4k"}, "B of Flash"), ({"latency_ms": 0.01}, "ms")]
 )

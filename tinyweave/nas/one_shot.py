@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 SUPERNET, MEMORY = "supernet.pt", "evolution.jsonl"
+STATES = "largest.epoch", "supernet.epoch"  # of both trainings of a supernet, while they last
 RATE = 0.05  # for 256 samples at once
 PAPER = {"images": 150, "sounds": 100}  # epochs of the largest network, twice as many of all
 OTHERS = 100  # the same, of samples of other kinds
@@ -144,7 +145,7 @@ def train_supernet(
     if is_done:
         return path
     recipe = Recipe(numbers.warm_up, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
-    states = folder / "largest.epoch", folder / "supernet.epoch"
+    states = [folder / name for name in STATES]
     supernet = Supernet(space, len(data.classes), seed=seed)
     with threads(count):
         first = module_of(supernet.largest, seed)

@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, t
 IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
+TRAINED = (halving.RESULTS, halving.WEIGHTS, one_shot.MEMORY, one_shot.SUPERNET, *one_shot.STATES)  # of a search with a RUN
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 5
 
@@ -115,8 +117,10 @@ def search(
     """
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
-    check_proxies(proxies)
+    check_proxies(proxies, data.kind)
     check_predicted(predicted)
+    if minutes is not None and not 0 < minutes < inf:
+        raise CompileError(f"--minutes {minutes:g} is no time", f"give minutes above 0, for example {MINUTES}")
     if tensorboard:
         check_tensorboard()
     from .learning.team import is_launched, joined
@@ -129,6 +133,9 @@ def search(
         workers = stack.enter_context(pool(processes, ray=ray))
         begin, classes = time.perf_counter(), len(data.classes)
         strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
+        if data.kind == "detection" and strategy == "supernet":
+            raise CompileError("a supernet tells classes apart and finds no boxes", "leave out --strategy, or take halving")
+        strategy = "halving" if data.kind == "detection" and strategy == "auto" else strategy
         strategy = _strategy(strategy, minutes, against, folder, team)
         budget: Any = minutes if rungs is None else [astuple(rung) for rung in rungs]
         asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
@@ -397,9 +404,12 @@ def _asked(
 
 
 def _read_run(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the folder holds of this search; None where nothing. CompileError where it holds another one."""
+    """Return what the folder holds of this search; None where nothing. CompileError where it holds another one, or its rest."""
     path = folder / RUN
     if not path.is_file():
+        if rest := [name for name in TRAINED if (folder / name).exists()]:
+            raise CompileError(f"'{folder}' holds {rest[0]} of a search, but no {RUN}", "give another folder, or take it away")
+        (folder / BUILT).unlink(missing_ok=True)  # of a search that came no further, perhaps for another device
         return None
     try:
         run = json.loads(path.read_text())
