@@ -136,8 +136,7 @@ def _tuned(
     (wanted,) = outputs(real, inputs, real.outputs)
     ranging = {name: array[:CALIBRATION] for name, array in inputs.items()}
     module = qat.Trainable(smaller, calibrate(smaller, ranging, "minmax", given=samples.own_steps()), {})
-    labels = None
-    if samples.labels is not None and has_classes(real):
-        labels = np.asarray(samples.labels, np.int64)[seen]
+    is_labelled = samples.labels is not None and has_classes(real)
+    labels = np.asarray(samples.labels, np.int64)[seen] if is_labelled else None
     qat.tune(module, inputs[real.inputs[0]], wanted, labels, epochs=epochs, rate=rate, progress=progress)
     return qat.trained(module)[1]

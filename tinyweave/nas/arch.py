@@ -189,17 +189,20 @@ def classifier(arch: Arch) -> int:
 def verify(arch: Arch) -> Arch:
     """Return the same architecture, or raise a CompileError that says what is wrong with it."""
     for field, count in (("image", 3), ("stem_kernel", 2), ("stem_stride", 2)):
-        _numbers(field, getattr(arch, field), count)
+        values = getattr(arch, field)
+        _check(isinstance(values, tuple) and len(values) == count, f"{field} is no list of {count}")
+        for index, value in enumerate(values):
+            _number(f"{field}[{index}]", value)
     for index, side in enumerate(arch.stem_kernel):
         _kernel(f"stem_kernel[{index}]", side)
     for field, least in (("stem", 1), ("last", 0), ("classes", 0), ("anchors", 0)):
         _number(field, getattr(arch, field), lower_bound=least)
     _activation("activation", arch.activation)
     _plan(arch.plan)
-    if arch.anchors and not arch.classes:
-        raise CompileError(f"architecture: {arch.anchors} anchors detect no class", "give classes, or no anchors")
-    if arch.anchors and arch.stem_stride[0] != arch.stem_stride[1]:
-        raise CompileError("architecture: a detector's stem_stride differs by side", "give it as many rows as columns")
+    if arch.anchors:
+        _check(arch.classes > 0, f"{arch.anchors} anchors detect no class", "give classes, or no anchors")
+        is_square = arch.stem_stride[0] == arch.stem_stride[1]
+        _check(is_square, "a detector's stem_stride differs by side", "give it as many rows as columns")
     for number, group in enumerate(arch.groups):
         where = f"groups[{number}]"
         _number(f"{where}.width", group.width)
@@ -225,8 +228,7 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
 
 def _kernel(name: str, value: int) -> None:
     _number(name, value)
-    if value % 2 == 0:
-        raise CompileError(f"architecture: {name} is {value}", "kernels are odd")
+    _check(value % 2 == 1, f"{name} is {value}", "kernels are odd")
 
 
 def _activation(name: str, value: object) -> None:
@@ -236,21 +238,17 @@ def _activation(name: str, value: object) -> None:
 
 
 def _plan(plan: PlanGene | None) -> None:
-    if plan is None:
-        return
-    if plan.schedule not in SCHEDULES:
-        raise CompileError("architecture: plan.schedule is unknown", f"it is one of {', '.join(SCHEDULES)}")
-    if type(plan.stream_inputs) is not bool:
-        raise CompileError("architecture: plan.stream_inputs is not true or false", WHAT_TO_DO)
-    if (more := plan.max_mac_overhead) is not None and not (type(more) in (int, float) and 1 <= more <= MOST_WORK):
-        raise CompileError("architecture: plan.max_mac_overhead is no factor", f"give 1 to {MOST_WORK}, or null")
+    if plan is not None:
+        _check(plan.schedule in SCHEDULES, "plan.schedule is unknown", f"it is one of {', '.join(SCHEDULES)}")
+        _check(type(plan.stream_inputs) is bool, "plan.stream_inputs is not true or false")
+        more = plan.max_mac_overhead
+        is_factor = more is None or (type(more) in (int, float) and 1 <= more <= MOST_WORK)
+        _check(is_factor, "plan.max_mac_overhead is no factor", f"give 1 to {MOST_WORK}, or null")
 
 
-def _numbers(name: str, values: object, count: int) -> None:
-    if not isinstance(values, tuple) or len(values) != count:
-        raise CompileError(f"architecture: {name} is no list of {count}", WHAT_TO_DO)
-    for index, value in enumerate(values):
-        _number(f"{name}[{index}]", value)
+def _check(is_right: bool, why: str, what_to_do: str = WHAT_TO_DO) -> None:
+    if not is_right:
+        raise CompileError(f"architecture: {why}", what_to_do)
 
 
 def to_json(arch: Arch) -> str:
@@ -279,15 +277,14 @@ def from_json(text: str) -> Arch:
     return verify(Arch(**{**whole, **sizes, "groups": tuple(groups), "plan": plan}))
 
 
-def _fields(where: str, record: object, wanted: Collection[str]) -> dict[str, Any]:
+def _fields(where: str, record: Any, wanted: Collection[str]) -> dict[str, Any]:
     """Return a record that has the wanted fields, or those that older files have, and no others."""
     known = {name: MISSING[name] for name in wanted if name in MISSING}
-    if not isinstance(record, dict) or set(known | record) != set(wanted):
-        raise CompileError(f"architecture: {where} has not the fields {', '.join(wanted)}", WHAT_TO_DO)
+    is_whole = isinstance(record, dict) and set(known | record) == set(wanted)
+    _check(is_whole, f"{where} has not the fields {', '.join(wanted)}")
     return known | record
 
 
-def _tuple(where: str, value: object) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise CompileError(f"architecture: {where} is no list", WHAT_TO_DO)
+def _tuple(where: str, value: Any) -> tuple[Any, ...]:
+    _check(isinstance(value, list), f"{where} is no list")
     return tuple(value)

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,11 +128,8 @@ def evolve(
     """
     check_feasible(space, target, classes)
     rng, memory, seen = random.Random(seed), Ledger(file), set[Arch]()
-    price = _remembered(price or (lambda archs: priced(target, archs)), memory)
-
-    def fitting(draw: Callable[[], Choice], count: int) -> list[tuple[Choice, Arch, Costs]]:
-        return _fitting(draw, count, space, classes, seen=seen, price=price, progress=progress)
-
+    price = _remembered(price or partial(priced, target), memory)
+    fitting = partial(_fitting, space=space, classes=classes, seen=seen, price=price, progress=progress)
     measured = list[Evaluated]()
 
     def evaluate(found: Sequence[tuple[Choice, Arch, Costs]], title: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,9 @@ class Rung:
 
 def rungs_for(epochs: float) -> tuple[Rung, ...]:
     """Return rungs that train for about so many epochs of one network in all; fewer epochs mean fewer of both."""
-    whole = sum(count * each for count, each in RUNGS)
-    factor = (epochs / whole) ** 0.5
+    factor = (epochs / sum(count * each for count, each in RUNGS)) ** 0.5
     scaled = [Rung(max(1, round(count * factor)), max(1, round(each * factor))) for count, each in RUNGS]
-    kept = [rung for number, rung in enumerate(scaled) if number == 0 or rung.candidates < scaled[number - 1].candidates]
-    return tuple(kept)
+    return (scaled[0], *(rung for before, rung in pairwise(scaled) if rung.candidates < before.candidates))
 
 
 def total_epochs(rungs: Sequence[Rung]) -> int:

@@ -138,10 +138,15 @@ def search(
         strategy = "halving" if data.kind == "detection" and strategy == "auto" else strategy
         strategy = _strategy(strategy, minutes, against, folder, team)
         budget: Any = minutes if rungs is None else [astuple(rung) for rung in rungs]
-        asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
-        asked |= {"strategy": strategy, "against": list(against)}
-        asked |= {"predicted": predicted} if predicted != 1 else {}
-        asked |= {"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}
+        asked = _asked(data, space, target) | {
+            "seed": seed,
+            "budget": numbers.record() if numbers else budget,
+            "archs": [json.loads(to_json(arch)) for arch in archs],
+            "strategy": strategy,
+            "against": list(against),
+            **({"predicted": predicted} if predicted != 1 else {}),
+            **({"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}),
+        }
         run = _read_run(folder, asked)
         if run is None:
             halving.save_data(data, folder / halving.DATA)
@@ -384,10 +389,8 @@ def _numbers(
     return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
 
 
-def _asked(
-    data: Dataset, space: SearchSpace, target: Target, *, seed: int, budget: Any, archs: Sequence[Arch]
-) -> dict[str, Any]:
-    """Return what decides the result of a search, as JSON has it."""
+def _asked(data: Dataset, space: SearchSpace, target: Target) -> dict[str, Any]:
+    """Return what decides the result of a search, as JSON has it, of its samples, its space and its target."""
     limits = target.limits
     return {
         "version": VERSION,
@@ -397,9 +400,6 @@ def _asked(
         "device": target.device.name if target.device else None,
         "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": target.energy_mj},
         "planning": {key: target.planning[key] for key in ("stream_inputs", "max_mac_overhead")},
-        "seed": seed,
-        "budget": budget,
-        "archs": [json.loads(to_json(arch)) for arch in archs],
     }
 
 

@@ -7,7 +7,6 @@ and is none, or is too large. Sources: the development kit of PASCAL VOC 2012, t
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -138,27 +137,20 @@ def _xml(path: Path) -> Element:
         raise CompileError(f"'{path}' is no XML: {error}", MEND) from error
 
 
-def _number(value: object) -> float:
-    """Return a number of at most MAX_PIXELS; NaN for anything else."""
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return math.nan if isinstance(value, bool) or not abs(number) <= MAX_PIXELS else number
+def _coordinate(path: Path, value: Any, text: str = "has a box with the coordinate {!r}") -> float:
+    """Return a coordinate of a box in pixels; raise CompileError with the text for what is none, or too large."""
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, bool) and abs(number := float(value)) <= MAX_PIXELS:
+            return number
+    raise CompileError(f"'{path}' {text.format(str(value)[:20])}", MEND)
 
 
-def _coordinate(path: Path, value: object) -> float:
-    """Return a coordinate of a box in pixels; raise CompileError for what is none."""
-    if math.isnan(number := _number(value)):
-        raise CompileError(f"'{path}' has a box with the coordinate {str(value)[:20]!r}", MEND)
-    return number
-
-
-def _side(path: Path, value: object) -> int:
+def _side(path: Path, value: Any) -> int:
     """Return the rows or columns of an image, 0 where they are not known; raise CompileError for what is no such number."""
-    number = _number(value)
-    if not (number >= 0 and number.is_integer()):
-        raise CompileError(f"'{path}' says that an image has {str(value)[:20]!r} rows or columns", MEND)
+    text = "says that an image has {!r} rows or columns"
+    number = _coordinate(path, value, text)
+    if number < 0 or number % 1:
+        raise CompileError(f"'{path}' {text.format(str(value)[:20])}", MEND)
     return int(number)
 
 
