@@ -112,9 +112,8 @@ def _steps(block: Block) -> tuple[Step, ...]:
         if block.activation == "hard_swish" and not (block.linear and index == len(block.layers) - 1):
             side, channels = chain[-1].side_out, chain[-1].c_out
             chain.append(Step("hard_swish", side, channels, channels, side))
-    for step in chain:
-        if step.c_out % WORD:
-            raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")
+    if odd := [step.c_out for step in chain if step.c_out % WORD]:
+        raise CompileError(f"the network has a layer of {odd[0]} channels", f"give a multiple of {WORD}")
     if block.residual:
         side, channels, count = chain[-1].side_out, chain[-1].c_out, len(chain)
         chain[0] = chain[0]._replace(forth=count)

@@ -29,6 +29,7 @@ from .space import Choice, SearchSpace, arch_of, crossed, mutated, sampled, smal
 
 TRIES = 10  # networks drawn, at most, for each that is wanted
 MOST_PREDICTED = 100
+OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")  # besides accuracy
 BATCH = 16  # networks that are priced at a time
 Measure = Callable[[Sequence[Arch]], Iterable[tuple[int, float]]]
 """Called with networks: yields the number of each and its accuracy, in any order."""
@@ -223,23 +224,19 @@ def _fitting(
             if cost is not None and cost.fit:
                 found.append((choice, arch, cost))
         progress("drawing networks that fit", min(len(found), count), count)
-    for _, arch, _ in found[count:]:
-        seen.remove(arch)  # they may be drawn again
+    seen.difference_update(arch for _, arch, _ in found[count:])  # they may be drawn again
     return found[:count]
 
 
 def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
     """Return what is to become small: errors, and the costs that are named; raise CompileError for a name that is none."""
-    values = [1 - each.accuracy]
-    for name in against:
-        value = getattr(each.costs, name, None) if name in ("ram", "flash", "macs", "ms", "mj") else None
-        if value is None:
-            raise CompileError(
-                f"'{name}' of a network is not known",
-                "compare by ram, flash or macs, by ms on a device, by mj where its current is known",
-            )
-        values.append(float(value))
-    return tuple(values)
+    values = [getattr(each.costs, name) if name in OBJECTIVES else None for name in against]
+    if None in values:
+        raise CompileError(
+            f"'{against[values.index(None)]}' of a network is not known",
+            "compare by ram, flash or macs, by ms on a device, by mj where its current is known",
+        )
+    return (1 - each.accuracy, *map(float, values))
 
 
 def fronts(measured: Sequence[Evaluated], against: Sequence[str]) -> Iterator[list[Evaluated]]:

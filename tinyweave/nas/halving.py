@@ -98,9 +98,8 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
 
 def batch_of(data: Dataset) -> int:
     """Return how many samples a step takes: fewer where there are few, so that an epoch has enough of them."""
-    if data.kind == "detection":
-        return 32 if data.counts()["train"] >= 2000 else 16
-    return 128 if data.counts()["train"] >= 5000 else 64
+    few, most, many = (16, 32, 2000) if data.kind == "detection" else (64, 128, 5000)
+    return most if data.counts()["train"] >= many else few
 
 
 def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:

@@ -44,16 +44,19 @@ class Preparation:
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
     """Return the samples of a folder, and the space that is searched for them."""
+    if task not in TASKS:
+        raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:
         raise CompileError(f"--space {prepared.space} is unknown", f"it is one of {', '.join(SPACES)}")
     if prepared.space != SPACES[0] and task not in ("images", "visual-wake-words"):
         raise CompileError(f"--space {prepared.space} is one of images", f"leave it out for {task}")
+    size, channels = prepared.size, prepared.channels
+    if task not in ("keywords", "sensors") and (not set(size) <= set(SIDES) or channels not in (1, 3)):
+        raise CompileError(f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels")
     match task:
         case "images":
-            size, channels = _checked(prepared)
             return read_images(folder, size, channels, progress), _space(size, channels, prepared.space)
         case "visual-wake-words":
-            size, channels = _checked(prepared)
             if len(prepared.classes) > 1:
                 raise CompileError("visual wake words are of one class", "give --classes one, as person")
             (wanted,) = prepared.classes or (WANTED,)
@@ -72,8 +75,7 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
         case "sensors":
             data = read_sensors(folder, prepared.window, progress=progress)
             return data, sensors(data.values.shape[2], data.values.shape[3])
-        case "detection":
-            size, channels = _checked(prepared)
+        case _:  # detection
             data = read_detection(
                 folder,
                 size,
@@ -84,7 +86,6 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
                 progress=progress,
             )
             return data, detectors(size, channels, len(data.preparation["anchors"]))
-    raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
 
 
 def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
@@ -96,11 +97,3 @@ def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
         return mobilenet_v3(sizes, channels, by_group=name == SPACES[2])
     space = small_images(channels=channels) if max(size) <= SMALL else replace(MOBILE, channels=channels)
     return replace(space, sizes=(size,))
-
-
-def _checked(prepared: Preparation) -> tuple[tuple[int, int], int]:
-    """Return the size and the channels of images."""
-    size, channels = prepared.size, prepared.channels
-    if not set(size) <= set(SIDES) or channels not in (1, 3):
-        raise CompileError(f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels")
-    return size, channels

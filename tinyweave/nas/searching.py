@@ -29,7 +29,7 @@ from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import DEPLOYING, chosen_rungs, measure
 from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
-from .evolution import Ledger, check_predicted, unplanned
+from .evolution import OBJECTIVES, Ledger, check_predicted, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
 from .logs import check_tensorboard, logged
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 STRATEGIES = ("auto", "halving", "supernet")
-OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")
 MINUTES = 20  # where nothing else is said
 HOURS = 3  # from which on a supernet pays without a GPU
 DRAWN = 5_000  # networks, at most, of which those that fit are sought
@@ -288,18 +287,13 @@ def drawn(
             progress("drawing networks that fit", len(fitting), POOL * count)
             if len(fitting) == POOL * count:
                 break
-    if not fitting:
-        raise _nothing_fits(space, target, classes, len(seen))
+    if not fitting:  # what the smallest network needs is the nearest that a limit can be met
+        least = costs(arch_of(space, smallest(space), classes), target)
+        needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
+        why = f"none of {len(seen):,} networks of the space '{space.name}' fits"
+        raise CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
     order = rank([arch for arch, _ in fitting])
     return [fitting[index] for index in order[:count]]
-
-
-def _nothing_fits(space: SearchSpace, target: Target, classes: int, tried: int) -> CompileError:
-    """Return what the smallest network of the space needs, which is the nearest that a limit can be met."""
-    least = costs(arch_of(space, smallest(space), classes), target)
-    needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
-    why = f"none of {tried:,} networks of the space '{space.name}' fits"
-    return CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
 
 
 def measured(target: Target, space: SearchSpace, classes: int) -> Target:

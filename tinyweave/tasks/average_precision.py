@@ -55,10 +55,8 @@ def match_voc(found: Floats, true: Floats, least: float) -> Match:
     found = _by_score(found)
     shared = overlaps(found, np.where(np.arange(6) == 5, COUNTED, true))
     kinds, taken = np.zeros(len(found), np.int64), set[int]()
-    for index, row in enumerate(shared):
-        best = int(row.argmax()) if len(row) else 0
-        if not len(row) or row[best] < least:
-            continue
+    for index in np.flatnonzero((shared >= least).any(axis=1)):
+        best = int(shared[index].argmax())
         if true[best, 5] != COUNTED:
             kinds[index] = IGNORED
         elif best not in taken:

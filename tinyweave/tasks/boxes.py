@@ -177,13 +177,11 @@ def suppressed(edges: NDArray[np.generic], labels: Ints, limit: float) -> list[i
     areas, kept = sides[:, 0] * sides[:, 1], list[int]()
     alive = np.ones(len(edges), bool)
     for index in range(len(edges)):
-        if not alive[index]:
-            continue
-        kept.append(index)
-        inside = np.minimum(edges[index, 2:], edges[:, 2:]) - np.maximum(edges[index, :2], edges[:, :2])
-        shared = np.where((inside > 0).all(axis=1), inside[:, 0] * inside[:, 1], 0)
-        union = areas[index] + areas - shared
-        alive &= (shared <= limit * union) | (labels != labels[index])
+        if alive[index]:
+            kept.append(index)
+            inside = np.minimum(edges[index, 2:], edges[:, 2:]) - np.maximum(edges[index, :2], edges[:, :2])
+            shared = np.where((inside > 0).all(axis=1), inside[:, 0] * inside[:, 1], 0)
+            alive &= (shared <= limit * (areas[index] + areas - shared)) | (labels != labels[index])
     return kept
 
 

@@ -67,8 +67,8 @@ def read_detection(
         values[index, top : top + rows, left : left + columns] = (pixels.astype(np.int16) - ZERO).astype(np.int8)
         scale = np.array([rows / own[0], columns / own[1]] * 2)
         for number, box in enumerate(boxes):
-            inside = clipped(image.path, box, own) * scale + (top, left, top, left)
-            labels[index, number] = (names.index(box.label), *inside, box.flag)
+            edges = clipped(image.path, box, own) * scale + (top, left, top, left)
+            labels[index, number] = (names.index(box.label), *edges, box.flag)
         progress("reading images", index + 1, len(images))
     numbers = np.array([PARTS.index(part) for part in parts], np.uint8)
     prepared = {

@@ -40,8 +40,8 @@ class ElasticUnit(nn.Module):
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
         super().__init__()
-        conv = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, groups=layer.c_in if layer.depthwise else 1, bias=False)
-        self.weight = conv.weight
+        groups = layer.c_in if layer.depthwise else 1
+        self.weight = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, groups=groups, bias=False).weight
         self.scale, self.shift = nn.Parameter(torch.ones(layer.c_out)), nn.Parameter(torch.zeros(layer.c_out))
         self.sides = tuple(sorted(sides, reverse=True))
         taps = [(min(side, layer.kernel[0]), min(side, layer.kernel[1])) for side in self.sides[1:] if transformed]
