@@ -179,7 +179,7 @@ def at_most(count: int) -> float:
     low, high = 0.0, 3.0 * count + 10
     for _ in range(50):
         mean = (low + high) / 2
-        below = sum(np.exp(-mean) * mean**heard / math.factorial(heard) for heard in range(count + 1))
+        below = sum(math.exp(heard * math.log(mean) - mean - math.lgamma(heard + 1)) for heard in range(count + 1))
         low, high = (mean, high) if below > 0.05 else (low, mean)
     return high
 
@@ -222,8 +222,9 @@ def show_judged(stream: Stream, word: str, heard: Sequence[int]) -> None:
     if said:
         low, high = wilson((said - right) / said, said)
         print(f"  {said - right} of {said} times '{word}' was not heard (95 %: {100 * low:.0f} to {100 * high:.0f} %)")
-    most = at_most(len(wrong)) / hours
-    print(f"  heard {len(wrong)} times{told} in {hours:.3f} hours without it, or at most {most:.0f} times an hour (95 %)")
+    if hours:
+        most = at_most(len(wrong)) / hours
+        print(f"  heard {len(wrong)} times{told} in {hours:.3f} hours without it, or at most {most:.0f} times an hour (95 %)")
 
 
 def show_step(

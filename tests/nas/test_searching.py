@@ -355,6 +355,8 @@ def test_spaces_of_images(tmp_path: Path) -> None:
     ):
         with pytest.raises(CompileError, match=message):
             task_of("images", tmp_path, prepared)
+    with pytest.raises(CompileError, match="--space mobilenet_v3 is for larger images"):  # before anything is read
+        task_of("images", tmp_path / "none", Preparation((48, 48), space="mobilenet_v3"))
     with pytest.raises(CompileError, match="--space mobilenet_v3 is one of images; leave it out for sensors"):
         task_of("sensors", tmp_path, Preparation(space="mobilenet_v3"))
 

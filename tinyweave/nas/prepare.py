@@ -53,15 +53,16 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
     size, channels = prepared.size, prepared.channels
     if task not in ("keywords", "sensors") and (not set(size) <= set(SIDES) or channels not in (1, 3)):
         raise CompileError(f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels")
+    space = _space(size, channels, prepared.space)  # refuses a size before thousands of images are read
     match task:
         case "images":
-            return read_images(folder, size, channels, progress), _space(size, channels, prepared.space)
+            return read_images(folder, size, channels, progress), space
         case "visual-wake-words":
             if len(prepared.classes) > 1:
                 raise CompileError("visual wake words are of one class", "give --classes one, as person")
             (wanted,) = prepared.classes or (WANTED,)
             data = read_visual_wake_words(folder, size, channels, wanted=wanted, progress=progress)
-            return data, _space(size, channels, prepared.space)
+            return data, space
         case "keywords":
             data = read_sounds(
                 folder,

@@ -41,6 +41,8 @@ def read_detection(
     classes: the classes to learn, in this order; all of them, by name, if empty. anchors: how many the head has at most.
     stride: pixels from one cell of the head to the next. Raise CompileError for a wrong folder, or a size of no whole cells.
     """
+    if anchors < 1 or stride < 1:
+        raise CompileError(f"{anchors} anchors on cells of {stride} pixels find nothing", "give whole numbers above 0")
     if any(side % stride for side in size):
         raise CompileError(
             f"images of {size[0]} x {size[1]} are no whole cells of {stride} pixels", f"give multiples of {stride}"
