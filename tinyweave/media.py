@@ -98,6 +98,13 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
     return rate, values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)
 
 
+def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
+    """Write samples as a wav file of one channel."""
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(samples.astype("<i2").tobytes())
+
+
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
     """Return the arrays of an .npz file by name, or the one of an .npy file by the name ""; `limit`: bytes of the file."""
     raw = read_file(path, limit, what_to_do)

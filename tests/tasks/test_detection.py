@@ -126,7 +126,7 @@ def test_published_lists_say_the_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"anchors": 0}, {"stride": 0}, {"stride": -8}])
 def test_anchors_and_cells_that_are_none(tmp_path: Path, wrong: dict[str, int]) -> None:
-    with pytest.raises(CompileError, match="anchors on cells of .* pixels find nothing; give whole numbers above 0"):
+    with pytest.raises(CompileError, match=r"anchors on cells of .* pixels find nothing; give whole numbers above 0"):
         read_detection(voc(tmp_path), (40, 80), **{"stride": 8, **wrong})
 
 

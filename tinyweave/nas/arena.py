@@ -18,7 +18,7 @@ from ..planning.schedules import more_work
 from . import ram_model
 from .arch import Arch, Block, blocks, bottleneck, convolution, excitation
 from .network import to_graph
-from .steps import Step, cropped
+from .steps import Step, cropped, distance_of, macs_of
 
 WORD = 4  # channels; what is no whole number of words needs a few bytes more than here, to begin at one
 
@@ -129,6 +129,5 @@ def _step(layer: ChainLayer) -> Step:
 
 def forget() -> None:
     """Forget what is known of blocks, which only makes the next ones slower."""
-    for function in (bottleneck, convolution, _steps, _head):
+    for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
         function.cache_clear()
-    ram_model.forget()

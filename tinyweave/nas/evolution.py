@@ -106,9 +106,9 @@ def unplanned(arch: Arch) -> Arch:
     return replace(arch, plan=None)
 
 
-def priced(target: Target, archs: Sequence[Arch]) -> list[Costs | None]:
-    """Return what networks cost; None of those that cannot fit, as far as that is known without planning them."""
-    return [None if too_large(arch, target) else costs(arch, target) for arch in archs]
+def priced(target: Target, arch: Arch) -> Costs | None:
+    """Return what a network costs; None where it cannot fit, as far as that is known without planning it."""
+    return None if too_large(arch, target) else costs(arch, target)
 
 
 def evolve(
@@ -129,7 +129,7 @@ def evolve(
     """
     check_feasible(space, target, classes)
     rng, memory, seen = random.Random(seed), Ledger(file), set[Arch]()
-    price = _remembered(price or partial(priced, target), memory)
+    price = _remembered(price or (lambda archs: [priced(target, arch) for arch in archs]), memory)
     fitting = partial(_fitting, space=space, classes=classes, seen=seen, price=price, progress=progress)
     measured = list[Evaluated]()
 
@@ -152,7 +152,8 @@ def evolve(
     for number in range(settings.generations):
         title = f"generation {number + 1} of {settings.generations}"
         parents = [each.choice for each in best_of(measured, settings.parents, settings.against)]
-        predict = predictor(space, measured) if settings.predicted > 1 else None
+        known = [each.choice for each in measured], [each.accuracy for each in measured]
+        predict = predictor(space, *known) if settings.predicted > 1 else None
 
         def bred(draw: Callable[[], Choice], count: int) -> list[tuple[Choice, Arch, Costs]]:
             drawn = fitting(draw, settings.predicted * count)

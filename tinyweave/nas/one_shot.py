@@ -10,7 +10,7 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache, partial
 from itertools import accumulate, islice
@@ -111,7 +111,8 @@ def narrowed(space: SearchSpace, target: Target, classes: int, workers: Workers,
         progress("choosing the width", number, len(space.widths))
         rng = random.Random(f"{space.name} {width}")
         drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
-        fit = [cost.macs for cost in _priced_in(workers, target, drawn) if cost is not None and cost.fit]
+        costs = workers.each(priced, [(target, arch) for arch in drawn])
+        fit = [cost.macs for cost in costs if cost is not None and cost.fit]
         found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
     best = max(found, key=lambda width: (found[width], -width))  # of none that fits, the narrowest
     return replace(space, widths=(best,))
@@ -267,7 +268,7 @@ def fine_tuned(
         lambda each: workers.as_they_end([partial(accuracy_of, archs.to_json(arch), space, place) for arch in each]),
         file=folder / MEMORY,
         seed=seed,
-        price=lambda each: _priced_in(workers, target, each),
+        price=lambda each: workers.each(priced, [(target, arch) for arch in each]),
         progress=progress,
     )
     reached = (value for (_, kind), value in Ledger(folder / MEMORY).known.items() if kind == "accuracy")
@@ -296,10 +297,6 @@ def fine_tuned(
     )
     told += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], told
-
-
-def _priced_in(workers: Workers, target: Target, networks: Sequence[Arch]) -> list[Costs | None]:
-    return [cost for (cost,) in workers.each(priced, [(target, [arch]) for arch in networks])]
 
 
 def seconds_of(

@@ -75,9 +75,3 @@ def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
 def macs(chain: Sequence[tuple[Step, ...]]) -> int:
     """Return multiply-accumulates of all steps, borders clipped."""
     return sum(int(numbers_of(steps)[:, MACS].sum()) for steps in chain)
-
-
-def forget() -> None:
-    """Forget what is known of steps."""
-    for function in (macs_of, distance_of, numbers_of):
-        function.cache_clear()

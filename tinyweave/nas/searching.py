@@ -28,8 +28,8 @@ from ..tasks.dataset import Dataset, sized
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
 from .budget import DEPLOYING, chosen_rungs, measure
-from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
-from .evolution import OBJECTIVES, Ledger, check_predicted, unplanned
+from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned
+from .evolution import OBJECTIVES, Ledger, check_predicted, priced, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
 from .logs import check_tensorboard, logged
@@ -279,7 +279,7 @@ def drawn(
             continue
         seen.add(arch)
         if arch not in known:
-            known[arch] = None if too_large(arch, target) else costs(arch, target)
+            known[arch] = priced(target, arch)
         if (cost := known[arch]) is not None and cost.fit:
             fitting.append((arch, cost))
             found.add(unplanned(arch))

@@ -6,6 +6,8 @@ In: samples, scores. Out: windows of features as training has them, detections. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +42,14 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
         silent = pause if is_heard else max(0, silent - 1)
         detected.append(best if is_heard else -1)
     return detected
+
+
+def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int]) -> str:
+    """Return what the programs print of the scores [n, classes] after so many frames, and the words detected then, or -1."""
+    return "".join(
+        f"frame {frame}: class {row.argmax()}, score {row.max()}{f', heard {word}' if word >= 0 else ''}\n"
+        for frame, row, word in zip(frames, scores, words, strict=True)
+    )
 
 
 def c_files() -> dict[str, str]:
