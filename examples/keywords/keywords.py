@@ -42,8 +42,8 @@ def held_out_inputs(data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[n
     """
     if data.is_dir():
         _, paths = recordings(data)
-        order = np.random.default_rng(0).permutation(len(paths))  # so that the first ones are of all digits and speakers
-        chosen = [paths[index] for index in order]
+        # in random order, so that the first ones are of all digits and speakers
+        chosen = [paths[index] for index in np.random.default_rng(0).permutation(len(paths))]
         labels = np.array([named(path)[0] for path in chosen])
         return np.stack([features(read_digit(path)) for path in chosen]), labels, "held-out recordings"
     real = np.load(INPUTS, allow_pickle=False)

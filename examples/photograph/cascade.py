@@ -62,8 +62,7 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
     package = api.cascade(package, beside, label=label, at_least=at_least, threshold=head.limit(threshold))
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
     played = api.play(package, output / "photo.jpg")
-    about = {"label": label, "at_least": at_least, "threshold": threshold}
-    wanted = in_python((first, second), head, spec, photo, about)
+    wanted = in_python((first, second), head, spec, photo, {"label": label, "at_least": at_least, "threshold": threshold})
     is_right = played.printed == f"{wanted}, stack {played.ram['stack']}\n"
     arenas = [sum(model.plan.arena.values()) for model in package.models]
     ram = dict(played.ram)

@@ -209,9 +209,9 @@ def test_the_time_is_that_of_the_c(found: SearchResult) -> None:
 def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     least = macs(arch_of(SPACE, smallest(SPACE), 2))
     monkeypatch.setattr(searching, "POOL", 1)
-    monkeypatch.setattr(searching, "too_large", lambda arch, target: False)
     strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
     monkeypatch.setattr(searching, "costs", strict)
+    monkeypatch.setattr(searching, "priced", lambda target, arch: strict(arch, target))
     assert len(drawn(SPACE, TARGET, 2, 8, seed=0, progress=lambda *_: None)) == 8
     monkeypatch.setattr(searching, "UNIFORM", searching.DRAWN)
     assert len(drawn(SPACE, TARGET, 2, 8, seed=0, progress=lambda *_: None)) < 8

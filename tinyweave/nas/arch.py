@@ -92,8 +92,9 @@ def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000)
     """Return MobileNetV2 with channels in multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made
     fewer."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
-    image = resolution, resolution, 3
-    return verify(Arch(image, rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes))
+    return verify(
+        Arch((resolution, resolution, 3), rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes)
+    )
 
 
 def rounded(channels: float) -> int:
@@ -134,11 +135,11 @@ def blocks(arch: Arch) -> list[Block]:
     stem = convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
     sequence = [Block((stem,), activation=arch.activation)]
     for group in arch.groups:
-        about: dict[str, Any] = {"squeeze": group.squeeze, "activation": group.activation}
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
             before = sequence[-1].layers[-1]
-            widths = before.c_out, before.c_out * expansion, group.width
-            sequence.append(bottleneck((before.h_out, before.w_out), widths, kernel, 1 if index else group.stride, **about))
+            size, widths = (before.h_out, before.w_out), (before.c_out, before.c_out * expansion, group.width)
+            step = 1 if index else group.stride
+            sequence.append(bottleneck(size, widths, kernel, step, squeeze=group.squeeze, activation=group.activation))
     before = sequence[-1].layers[-1]
     size = before.h_out, before.w_out
     if arch.last:
@@ -270,8 +271,7 @@ def from_json(text: str) -> Arch:
     for number, group in enumerate(_tuple("groups", whole["groups"])):
         where = f"groups[{number}]"
         fields = _fields(where, group, Group.__annotations__)
-        lists = {key: _tuple(f"{where}.{key}", fields[key]) for key in ("kernels", "expansions")}
-        groups.append(Group(**{**fields, **lists}))
+        groups.append(Group(**fields | {key: _tuple(f"{where}.{key}", fields[key]) for key in ("kernels", "expansions")}))
     sizes = {key: _tuple(key, whole[key]) for key in ("image", "stem_kernel", "stem_stride")}
     plan = None if whole["plan"] is None else PlanGene(**_fields("plan", whole["plan"], PlanGene._fields))
     return verify(Arch(**{**whole, **sizes, "groups": tuple(groups), "plan": plan}))

@@ -59,10 +59,6 @@ class Evolution:
         """Return how many networks are measured at most."""
         return self.population + self.generations * (self.crossovers + self.mutations)
 
-    def at_random(self) -> Evolution:
-        """Return the search that draws as many networks and breeds none: the baseline."""
-        return Evolution(self.evaluations, 1, 0, 0, self.rate, 0, self.against)
-
 
 def check_predicted(predicted: int) -> None:
     """Raise CompileError for a number of children per measurement that is out of range."""
@@ -221,9 +217,8 @@ def _fitting(
                 seen.add(arch)
                 batch.append((choice, arch))
         tries -= BATCH
-        for (choice, arch), cost in zip(batch, price([arch for _, arch in batch]), strict=True):
-            if cost is not None and cost.fit:
-                found.append((choice, arch, cost))
+        asked = zip(batch, price([arch for _, arch in batch]), strict=True)
+        found += [(choice, arch, cost) for (choice, arch), cost in asked if cost is not None and cost.fit]
         progress("drawing networks that fit", min(len(found), count), count)
     seen.difference_update(arch for _, arch, _ in found[count:])  # they may be drawn again
     return found[:count]

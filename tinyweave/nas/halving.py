@@ -151,11 +151,7 @@ def halve(
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)
     place, alive = folder.resolve(), list(range(min(len(candidates), rungs[0].candidates)))
-
-    def start(number: int, candidate: int) -> str | None:
-        if number:
-            return str(place / done[number - 1, candidate]["weights"])
-        return str(starts[candidate].resolve()) if starts else None
+    begin = {candidate: str(file.resolve()) for candidate, file in enumerate(starts)}  # what each begins the next rung with
 
     def tell(number: int) -> None:
         best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
@@ -174,7 +170,7 @@ def halve(
                 str(place / DATA),
                 rung.epochs,
                 seed + candidate,
-                start=start(number, candidate),
+                start=begin.get(candidate),
                 end=str(place / file),
             )
             for candidate, file in zip(missing, weights, strict=True)
@@ -187,6 +183,7 @@ def halve(
             done[number, missing[index]] = record
             tell(number)
         alive.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
+        begin = {candidate: str(place / done[number, candidate]["weights"]) for candidate in alive}
     return [done[key] for key in sorted(done)]
 
 

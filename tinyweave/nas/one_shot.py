@@ -319,8 +319,7 @@ def seconds_of(
     from .learning.train import Recipe, accuracy, fit, threads
 
     progress("measuring how fast it trains", 0, 1)
-    batch = halving.batch_of(data)
-    values, labels = data.part("train")
+    batch, (values, labels) = halving.batch_of(data), data.part("train")
     few = min(len(values), 6 * batch)
     recipe = Recipe(1, batch=batch, rate=RATE, kind=data.kind)
     supernet = Supernet(space, len(data.classes))
@@ -335,8 +334,7 @@ def seconds_of(
         whole = arch_of(space, largest(space), len(data.classes))
         warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), few)
     with threads(max(1, count // int(os.environ.get("LOCAL_WORLD_SIZE", size)))):
-        share = -(-PER_BATCH // size)
-        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, per_batch=share), few)
+        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, per_batch=-(-PER_BATCH // size)), few)
     calibrated, unseen = min(BATCH * BATCHES, len(values)), len(data.part("validation")[0])
     with threads(1):
         one = module_of(arch)

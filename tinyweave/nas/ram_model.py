@@ -64,9 +64,7 @@ def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
     facts = np.concatenate([numbers_of(steps) for steps in chain])
     side, c_in, side_out, c_out = facts[:, 2:6].T
     back, forth = facts[:, 9:11].T
-    needs = side**2 * c_in + side_out**2 * c_out
-    for index in np.flatnonzero(back).tolist():
-        needs[index] += side_out[index] ** 2 * c_out[index]
+    needs = side**2 * c_in + side_out**2 * c_out * (1 + (back > 0))
     for index in np.flatnonzero(forth).tolist():
         needs[index + 1 : index + int(forth[index])] += side[index] ** 2 * c_in[index]
     return int(needs.max())

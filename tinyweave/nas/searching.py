@@ -292,8 +292,7 @@ def drawn(
         needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
         why = f"none of {len(seen):,} networks of the space '{space.name}' fits"
         raise CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
-    order = rank([arch for arch, _ in fitting])
-    return [fitting[index] for index in order[:count]]
+    return [fitting[index] for index in rank([arch for arch, _ in fitting])[:count]]
 
 
 def measured(target: Target, space: SearchSpace, classes: int) -> Target:

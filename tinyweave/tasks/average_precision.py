@@ -138,8 +138,7 @@ def mean(values: Iterable[float]) -> float:
 def interval(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> tuple[float, float]:
     """Return the 95 % interval of VOC's mean by all points, from images drawn again with replacement (the bootstrap)."""
     matches = matched(found, true, classes, match_voc, (0.5,))[0]
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(0, len(found), (RESAMPLED, len(found)))
+    drawn = np.random.default_rng(0).integers(0, len(found), (RESAMPLED, len(found)))
     values = [mean(average_precision([own[image] for image in images], None) for own in matches) for images in drawn]
     low, high = np.percentile(values, (2.5, 97.5))
     return float(low), float(high)
