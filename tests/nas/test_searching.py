@@ -122,6 +122,15 @@ def test_what_another_search_left_is_not_taken_for_this_one_s(found: SearchResul
         search(waves(), SPACE, TARGET, tmp_path / "found", rungs=TWO, seed=1)
 
 
+def test_a_run_writes_nothing_among_the_samples_it_reads(tmp_path: Path) -> None:
+    """Of `--data data -o .`: a data set of ours in that folder would be read as a sample, or as annotations, the next time."""
+    wave_files(tmp_path / "data")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CompileError, match=r"data' holds '.*', and a run keeps its own samples there; give another folder"):
+        search(waves(), SPACE, TARGET, tmp_path, rungs=TWO)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_boxes_are_no_classes(tmp_path: Path) -> None:
     """A supernet and two proxies need one class per sample; a GPU, or three hours, do not choose a supernet for boxes."""
     boxes = replace(waves(), kind="detection", labels=np.zeros((len(waves().values), 1, 6), np.float32))

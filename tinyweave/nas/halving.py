@@ -28,6 +28,7 @@ from .workers import Workers
 RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
 STEPS = 8  # of a training, whose time is measured
 RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
+ARRAYS = ("values", "labels", "parts")  # of a data set, a file each
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,12 @@ def total_epochs(rungs: Sequence[Rung]) -> int:
 
 
 def save_data(data: Dataset, folder: Path) -> None:
-    """Write a data set so that every process maps the same file into its memory."""
+    """Write a data set so that every process maps the same file into its memory; CompileError where other files lie there."""
+    if others := sorted({path.name for path in folder.glob("*")} - {"data.json", *(f"{name}.npy" for name in ARRAYS)}):
+        why = f"'{folder}' holds '{others[0]}', and a run keeps its own samples there"
+        raise CompileError(why, "give another folder for the run")
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("values", "labels", "parts"):
+    for name in ARRAYS:
         np.save(folder / f"{name}.npy", getattr(data, name))
     about = {"kind": data.kind, "classes": data.classes, "preparation": dict(data.preparation)}
     (folder / "data.json").write_text(json.dumps(about, indent=2))  # the last: with it all of them are there
@@ -62,7 +66,7 @@ def load_data(folder: Path) -> Dataset:
     """Read what `save_data` wrote; raise CompileError where that is damaged."""
     try:
         about = json.loads((folder / "data.json").read_text())
-        values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("values", "labels", "parts"))
+        values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
         return Dataset(about["kind"], tuple(about["classes"]), values, np.array(labels), np.array(parts), about["preparation"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = " ".join(f"{type(error).__name__} {error}".split())[:100]
