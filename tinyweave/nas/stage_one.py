@@ -111,8 +111,8 @@ def unfused_bytes(arch: Arch) -> int:
     largest = 0
     for block in blocks(arch):
         skip = block.layers[0].in_bytes if block.residual else 0
-        largest = max(largest, *(skip + layer.in_bytes + layer.out_bytes for layer in block.layers))
-        largest = max(largest, skip + 2 * block.layers[-1].out_bytes)
+        by_layer = (skip + layer.in_bytes + layer.out_bytes for layer in block.layers)
+        largest = max(largest, skip + 2 * block.layers[-1].out_bytes, *by_layer)
         if block.squeezed:
             largest = max(largest, skip + block.layers[-1].in_bytes + EXCITED * block.layers[-1].c_in)
     last = block.layers[-1]

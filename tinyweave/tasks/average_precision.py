@@ -121,12 +121,9 @@ def matched(
 
 def means(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict[str, float]:
     """Return the means over the classes that have boxes: `voc` by all points, `voc_11`, `coco`."""
-    kinds = {
-        "voc": voc(found, true, classes),
-        "voc_11": voc(found, true, classes, VOC_POINTS),
-        "coco": coco(found, true, classes),
-    }
-    return {name: mean(values) for name, values in kinds.items()}
+    matches = matched(found, true, classes, match_voc, (0.5,))[0]
+    by_voc = {name: mean(_classes(matches, points)) for name, points in (("voc", None), ("voc_11", VOC_POINTS))}
+    return by_voc | {"coco": mean(coco(found, true, classes))}
 
 
 def mean(values: Iterable[float]) -> float:

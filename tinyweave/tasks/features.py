@@ -19,8 +19,7 @@ from .c_tables import header, texts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-WINDOW_BITS, TWIDDLE_BITS, WEIGHT_BITS = 15, 30, 8
-LOG_BITS = 6  # of the mantissa that the table of logarithms is asked by
+WINDOW_BITS, TWIDDLE_BITS = 15, 30
 STEPS = 8  # features per doubling of power
 QUIETEST = 20 * STEPS  # the logarithm that is -128: 32 doublings, or 96 dB, from there to 127
 GAIN = 4  # of the terms of a cosine transform behind the first, which is the mean of the bands
@@ -43,7 +42,7 @@ class LogMel:
     highest: float
     coefficients: int = 0
 
-    weight_bits, log_bits = WEIGHT_BITS, LOG_BITS
+    weight_bits, log_bits = 8, 6  # of the filters; of the mantissa that the table of logarithms is asked by
     emphasis_bits = 0  # if any, (1 - 2^-bits) of the sample before is taken from each sample
     fraction_bits = 0  # of a step of a feature, which is cut off toward 0
     doubling, quietest = STEPS, QUIETEST  # in fractions of a step: a doubling of power; the logarithm whose feature is -128
