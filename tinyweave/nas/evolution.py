@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import CompileError
 from ..progress import Progress, silent
@@ -261,22 +261,17 @@ def best_of(measured: Sequence[Evaluated], count: int, against: Sequence[str]) -
         return sorted(measured, key=lambda each: -each.accuracy)[:count]
     chosen = list[Evaluated]()
     for front in fronts(measured, against):
-        if len(chosen) + len(front) <= count:
-            chosen += front
-            continue
-        distances = _crowding([objectives(each, against) for each in front])
-        order = sorted(range(len(front)), key=lambda index: (-distances[index], index))
-        return chosen + [front[index] for index in order[: count - len(chosen)]]
+        if len(chosen) + len(front) > count:
+            distances = _crowding(np.array([objectives(each, against) for each in front]))
+            return chosen + [front[index] for index in np.argsort(-distances, kind="stable")[: count - len(chosen)]]
+        chosen += front
     return chosen
 
 
-def _crowding(points: Sequence[tuple[float, ...]]) -> list[float]:
+def _crowding(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far the neighbours of each point lie apart, as shares of the front's extent; its ends are infinitely far."""
-    distances = [0.0] * len(points)
-    for axis in range(len(points[0])):
-        order = sorted(range(len(points)), key=lambda index: points[index][axis])
-        extent = points[order[-1]][axis] - points[order[0]][axis] or 1.0
-        distances[order[0]] = distances[order[-1]] = float("inf")
-        for (before, here), (_, after) in pairwise(pairwise(order)):
-            distances[here] += (points[after][axis] - points[before][axis]) / extent
+    distances = np.zeros(len(points))
+    for order, values in zip(np.argsort(points, axis=0, kind="stable").T, np.sort(points, axis=0).T, strict=True):
+        distances[order[1:-1]] += (values[2:] - values[:-2]) / (values[-1] - values[0] or 1.0)
+        distances[order[[0, -1]]] = np.inf
     return distances
