@@ -229,7 +229,8 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
 
 def _kernel(name: str, value: int) -> None:
     _number(name, value)
-    _check(value % 2 == 1, f"{name} is {value}", "kernels are odd")
+    if value % 2 == 0:
+        raise CompileError(f"architecture: {name} is {value}", "kernels are odd")
 
 
 def _activation(name: str, value: object) -> None:
