@@ -5,6 +5,7 @@ Files are bounded in size, packed and unpacked; nothing in them is executed.
 
 from __future__ import annotations
 
+import tokenize
 import wave
 import zipfile
 import zlib
@@ -26,6 +27,10 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 RECORDINGS = (".wav",)
 ARRAYS = (".npy", ".npz")
 MEND = "leave it out, or mend it"
+DAMAGED = (  # what NumPy and zipfile raise of files that are no NumPy files, or encrypted, or packed in other ways
+    *(OSError, ValueError, TypeError, EOFError, MemoryError, KeyError, SyntaxError, RuntimeError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes of a value
 
 
@@ -79,10 +84,11 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
     raw = read_file(path, MAX_SAMPLE, MEND)
     try:
         with wave.open(BytesIO(raw)) as recording:
-            kind, channels, rate = WAV_TYPES.get(recording.getsampwidth()), recording.getnchannels(), recording.getframerate()
+            width, channels, rate = recording.getsampwidth(), recording.getnchannels(), recording.getframerate()
             frames = recording.readframes(recording.getnframes())
+        kind = WAV_TYPES.get(width)
         if kind is None:
-            raise ValueError("it has values of 24 bits")
+            raise ValueError(f"it has values of {8 * width} bits")
         values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
     except (wave.Error, ValueError, EOFError, OSError, RuntimeError, OverflowError) as error:
         why = str(error) or "it is cut short or damaged"
@@ -90,6 +96,13 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
     if kind is np.uint8:
         values = values - 128
     return rate, values / 2.0 ** (8 * np.dtype(kind).itemsize - 1)
+
+
+def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
+    """Write samples as a wav file of one channel."""
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes(samples.astype("<i2").tobytes())
 
 
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
@@ -107,5 +120,6 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
             with np.load(BytesIO(raw), allow_pickle=False) as arrays:
                 return {key: arrays[key] for key in arrays.files}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
-    except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
-        raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
+    except DAMAGED as error:
+        said = " ".join(str(error).split())
+        raise CompileError(f"'{path}' is not a NumPy file: {said}", "save it with numpy.save or numpy.savez") from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import wave
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from sounds import BANDS, DIGITS, FEATURES, FRAMES, HERE, RATE, RECORDINGS, feat
 import tinyweave as tw
 from tinyweave import api
 from tinyweave.files import write_below
+from tinyweave.media import write_recording
 from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import int8_outputs
 from tinyweave.report.recognised import Heard, confusion, recognised_svg
@@ -42,8 +42,8 @@ def held_out_inputs(data: Path, count: int) -> tuple[NDArray[np.int8], NDArray[n
     """
     if data.is_dir():
         _, paths = recordings(data)
-        order = np.random.default_rng(0).permutation(len(paths))  # so that the first ones are of all digits and speakers
-        chosen = [paths[index] for index in order]
+        # in random order, so that the first ones are of all digits and speakers
+        chosen = [paths[index] for index in np.random.default_rng(0).permutation(len(paths))]
         labels = np.array([named(path)[0] for path in chosen])
         return np.stack([features(read_digit(path)) for path in chosen]), labels, "held-out recordings"
     real = np.load(INPUTS, allow_pickle=False)
@@ -72,22 +72,6 @@ def heard_in(model: tw.Model, samples: NDArray[np.int16]) -> tuple[list[int], ND
     seen = listening.windows(FEATURES, samples, FRAMES)[frames - 1]
     scores = int8_outputs(model.graph, seen[..., None])
     return frames.tolist(), scores, listening.detections(scores, HEARING["steps"], HEARING["threshold"], HEARING["pause"])
-
-
-def text_of(frames: list[int], scores: NDArray[np.int8], heard: list[int]) -> str:
-    """Return what the firmware prints for these results of `heard_in`."""
-    lines = []
-    for frame, row, word in zip(frames, scores, heard, strict=True):
-        best = int(row.argmax())
-        lines.append(f"frame {frame}: class {best}, score {row[best]}{f', heard {word}' if word >= 0 else ''}\n")
-    return "".join(lines)
-
-
-def write_wav(path: Path, samples: NDArray[np.int16]) -> None:
-    """Write samples as a wav file of one channel."""
-    with wave.open(str(path), "wb") as file:
-        file.setparams((1, 2, RATE, 0, "NONE", ""))
-        file.writeframes(samples.astype("<i2").tobytes())
 
 
 def firmware(model: tw.Model) -> api.Package:
@@ -161,14 +145,14 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     print(f"  said   {' '.join(map(str, digits)) or 'nothing, it is noise'}\n  heard  {' '.join(map(str, words)) or 'nothing'}")
     package = firmware(model)
     write_below(output / "firmware", api.export_files(package, "cmake"))
-    write_wav(output / "recording.wav", sound)
+    write_recording(output / "recording.wav", RATE, sound)
     agrees = True
     try:
         played = api.play(package, output / "recording.wav")
     except tw.CompileError as error:
         print(f"  not run as firmware: {error}")
     else:
-        agrees = played.printed.startswith(text_of(frames, scores, heard) + "stack ")
+        agrees = played.printed.startswith(listening.as_text(frames, scores, heard) + "stack ")
         print(f"  firmware on QEMU's {BOARD}: {'the same' if agrees else 'NOT the same'} at all {len(frames)} inferences")
         print(f"  its RAM is {played.total:,} B: {parts_of(played.ram)}")
     counts = confusion(labels[known], wanted.argmax(1)[known], DIGITS)

@@ -129,8 +129,7 @@ def train(voices: list[NDArray[np.int16]], labels: NDArray[np.int64]) -> Network
             optimizer.step()
             schedule.step()
             total += loss.item() * len(batch)
-        took = time.process_time() - begun
-        print(f"epoch {epoch + 1:2}/{EPOCHS}: loss {total / len(voices):.4f}, {took:.0f} s", flush=True)
+        print(f"epoch {epoch + 1:2}/{EPOCHS}: loss {total / len(voices):.4f}, {time.process_time() - begun:.0f} s", flush=True)
     return network.eval()
 
 

@@ -7,12 +7,11 @@ those that each network gives alone in Python. The exit code is 0 if they are.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from photograph import ARCH, BOARD, boxes_in_python, detector, drawn, packaged, random_network, seen_by
+from photograph import ARCH, BOARD, boxes_in_python, detector, drawn, options, packaged, random_network, seen_by
 
 import tinyweave as tw
 from tinyweave import api
@@ -62,8 +61,7 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
     package = api.cascade(package, beside, label=label, at_least=at_least, threshold=head.limit(threshold))
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
     played = api.play(package, output / "photo.jpg")
-    about = {"label": label, "at_least": at_least, "threshold": threshold}
-    wanted = in_python((first, second), head, spec, photo, about)
+    wanted = in_python((first, second), head, spec, photo, {"label": label, "at_least": at_least, "threshold": threshold})
     is_right = played.printed == f"{wanted}, stack {played.ram['stack']}\n"
     arenas = [sum(model.plan.arena.values()) for model in package.models]
     ram = dict(played.ram)
@@ -78,13 +76,9 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="run a detector only where a smaller network sees a person, in one arena")
-    parser.add_argument("photo", type=Path, nargs="?", help="a baseline JPEG file; a drawn picture if left out")
+    parser = options("run a detector only where a smaller network sees a person, in one arena", "out/cascade")
     parser.add_argument("--persons", type=Path, help="a folder of `tinyweave train --task visual-wake-words`")
-    parser.add_argument("--network", type=Path, help="a folder of `tinyweave train --task detection`; else random weights")
     parser.add_argument("--at-least", type=int, default=0, help="least score of a person, -128 .. 127, to look for boxes")
-    parser.add_argument("--threshold", type=float, default=0.4, help="least score of a box")
-    parser.add_argument("-o", "--output", type=Path, default=Path("out/cascade"), help="where the firmware goes")
     arguments = parser.parse_args()
     try:
         photo = arguments.photo.read_bytes() if arguments.photo else drawn()

@@ -128,13 +128,19 @@ def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> S
     return Scene(parts | {"everything else": sum(ram.values())}, boxes, right, (image.shape[1], image.shape[0]))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="send a JPEG file by rows through a fused detector, as firmware under QEMU")
+def options(description: str, output: str) -> argparse.ArgumentParser:
+    """Return the options of a program that looks for boxes in a picture."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("photo", type=Path, nargs="?", help="a baseline JPEG file; a drawn picture if left out")
     parser.add_argument("--network", type=Path, help="a folder of `tinyweave train --task detection`; else random weights")
     parser.add_argument("--threshold", type=float, default=0.4, help="least score of a box")
-    parser.add_argument("-o", "--output", type=Path, default=Path("out/photograph"), help="where the firmware goes")
-    arguments = parser.parse_args()
+    parser.add_argument("-o", "--output", type=Path, default=Path(output), help="where the firmware goes")
+    return parser
+
+
+def main() -> int:
+    what = "send a JPEG file by rows through a fused detector, as firmware under QEMU"
+    arguments = options(what, "out/photograph").parse_args()
     try:
         photo = arguments.photo.read_bytes() if arguments.photo else drawn()
         scene = play(photo, arguments.network, arguments.threshold, arguments.output)

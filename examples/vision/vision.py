@@ -125,14 +125,19 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("out/vision"), help="where everything goes")
     arguments = parser.parse_args()
     try:
-        if arguments.images < 1:
-            raise CompileError(f"--images {arguments.images} shows nothing", "give at least 1 image")
-        is_detector = (
-            from_json(read_file(arguments.net, MAX_NET, "give a network's .json").decode(errors="replace")).anchors > 0
-        )
+        return show(arguments)
     except CompileError as error:
         print(f"vision.py: {arguments.net}: {error}", file=sys.stderr)
         return 2
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Train the network, run it on the emulated core, and draw what it recognises; return the exit code."""
+    if arguments.images < 1:
+        raise CompileError(f"--images {arguments.images} shows nothing", "give at least 1 image")
+    if not 0 < arguments.threshold <= 1:  # before hours of training
+        raise CompileError(f"--threshold {arguments.threshold:g} is no score", "give a number above 0, at most 1")
+    is_detector = from_json(read_file(arguments.net, MAX_NET, "give a network's .json").decode(errors="replace")).anchors > 0
     task = "detection" if is_detector else "visual-wake-words"
     asked = ["--task", task, "--data", str(arguments.data), "--epochs", str(arguments.epochs), "--device", arguments.device]
     asked += ["--classes", arguments.classes] if arguments.classes else []

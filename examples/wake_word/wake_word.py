@@ -12,7 +12,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import wave
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 import tinyweave as tw
 from tinyweave import api, toolchain
 from tinyweave.files import write_below
-from tinyweave.media import read_recording
+from tinyweave.media import read_recording, write_recording
 from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import int8_outputs
 from tinyweave.packages import Package
@@ -79,13 +78,6 @@ def stream_of(folder: Path) -> Stream:
     return Stream(np.concatenate(parts), said)
 
 
-def write_wav(path: Path, samples: NDArray[np.int16]) -> None:
-    """Write samples as a wav file of one channel."""
-    with wave.open(str(path), "wb") as file:
-        file.setparams((1, 2, RATE, 0, "NONE", ""))
-        file.writeframes(samples.astype("<i2").tobytes())
-
-
 def firmware(model: tw.Model, features: WakeWordMel) -> Package:
     """Return the network as firmware that listens, for a board that QEMU emulates."""
     board = tw.devices.find(BOARD)
@@ -109,11 +101,7 @@ def in_python(model: tw.Model, features: WakeWordMel, samples: NDArray[np.int16]
 def printed_by(scores: NDArray[np.int8]) -> str:
     """Return what the program prints for scores [steps, classes]."""
     words = listening.detections(scores[:, : HEARING["words"]], HEARING["steps"], HEARING["threshold"], HEARING["pause"])
-    lines = []
-    for frame, (row, word) in enumerate(zip(scores, words, strict=True)):
-        best = int(row.argmax())
-        lines.append(f"frame {frame + 1}: class {best}, score {row[best]}{', heard 0' if word >= 0 else ''}\n")
-    return "".join(lines)
+    return listening.as_text(range(1, len(scores) + 1), scores, words)
 
 
 def on_this_machine(package: Package, sound: Path) -> str:
@@ -179,7 +167,7 @@ def at_most(count: int) -> float:
     low, high = 0.0, 3.0 * count + 10
     for _ in range(50):
         mean = (low + high) / 2
-        below = sum(np.exp(-mean) * mean**heard / math.factorial(heard) for heard in range(count + 1))
+        below = sum(math.exp(heard * math.log(mean) - mean - math.lgamma(heard + 1)) for heard in range(count + 1))
         low, high = (mean, high) if below > 0.05 else (low, mean)
     return high
 
@@ -190,7 +178,7 @@ def show(path: Path, data: Path, word: str, device: str, output: Path) -> int:
     output.mkdir(parents=True, exist_ok=True)
     package = firmware(model, features)
     write_below(output / "firmware", api.export_files(package, "cmake"))
-    write_wav(output / "stream.wav", stream.samples)
+    write_recording(output / "stream.wav", RATE, stream.samples)
     print(
         f"{len(stream.said)} recordings as a stream of {len(stream.samples) / RATE:.0f} s, a step each {1000 * HOP // RATE} ms"
     )
@@ -201,7 +189,7 @@ def show(path: Path, data: Path, word: str, device: str, output: Path) -> int:
     print(f"  its C on this machine: {said_of(same[0])} as Python at the first {len(scores)} steps")
     show_judged(stream, word, heard_at(printed, features))
     try:
-        write_wav(output / "part.wav", part[:PLAYED])
+        write_recording(output / "part.wav", RATE, part[:PLAYED])
         played = api.play(package, output / "part.wav")
     except tw.CompileError as error:
         print(f"  not run as firmware: {error}")
@@ -222,8 +210,9 @@ def show_judged(stream: Stream, word: str, heard: Sequence[int]) -> None:
     if said:
         low, high = wilson((said - right) / said, said)
         print(f"  {said - right} of {said} times '{word}' was not heard (95 %: {100 * low:.0f} to {100 * high:.0f} %)")
-    most = at_most(len(wrong)) / hours
-    print(f"  heard {len(wrong)} times{told} in {hours:.3f} hours without it, or at most {most:.0f} times an hour (95 %)")
+    if hours:
+        most = at_most(len(wrong)) / hours
+        print(f"  heard {len(wrong)} times{told} in {hours:.3f} hours without it, or at most {most:.0f} times an hour (95 %)")
 
 
 def show_step(

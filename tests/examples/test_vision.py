@@ -21,6 +21,8 @@ import vision  # noqa: E402
         (["--net", "none.json"], "No such file"),
         (["--net", "net.json"], "architecture: not JSON"),
         (["--images", "0"], "give at least 1 image"),
+        (["--threshold", "0"], "--threshold 0 is no score; give a number above 0, at most 1"),
+        (["--threshold", "nan"], "--threshold nan is no score"),
     ],
 )
 def test_what_is_asked_wrongly_is_said_in_a_line(

@@ -43,7 +43,13 @@ def test_words_are_judged_by_when_they_are_heard() -> None:
 
 def test_few_wrong_words_say_little() -> None:
     """Of a mean of 2.996 nothing comes once in 20 times; the others are of a table of the Poisson distribution."""
-    assert [round(example.at_most(count), 2) for count in (0, 1, 2, 10)] == [3.0, 4.74, 6.3, 16.96]
+    assert [round(example.at_most(count), 2) for count in (0, 1, 2, 10, 200, 1000)] == [3.0, 4.74, 6.3, 16.96, 224.87, 1053.6]
+
+
+def test_without_other_words_there_is_no_time_to_be_wrong_in(capsys: pytest.CaptureFixture[str]) -> None:
+    samples = np.zeros(example.RATE + example.GAP, np.int16)
+    example.show_judged(example.Stream(samples, [(0, example.RATE, "marvin")]), "marvin", [0])
+    assert capsys.readouterr().out == "  0 of 1 times 'marvin' was not heard (95 %: 0 to 79 %)\n"
 
 
 @pytest.mark.shared

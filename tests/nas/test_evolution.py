@@ -62,9 +62,8 @@ def measure(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
 def test_evolution_beats_random_search_at_the_same_cost() -> None:
     settings = Evolution(20, 6, 10, 10, 0.1, 8)
     for seed in range(3):
-        bred, drawn = (
-            evolve(SPACE, TARGET, 2, each, measure, seed=seed, price=cheap) for each in (settings, settings.at_random())
-        )
+        at_random = Evolution(settings.evaluations, 1, 0, 0, generations=0)
+        bred, drawn = (evolve(SPACE, TARGET, 2, each, measure, seed=seed, price=cheap) for each in (settings, at_random))
         assert 170 < len({each.arch for each in bred}) == len(bred) <= len(drawn) == settings.evaluations == 180
         assert bred[0].accuracy > drawn[0].accuracy + 0.05, "more than two blocks or kernels"
         assert [each.accuracy for each in bred] == sorted((each.accuracy for each in bred), reverse=True)
@@ -82,7 +81,9 @@ def test_what_does_not_fit_is_never_measured(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(evolution, "BATCH", 4)
     found = evolve(SPACE, TARGET, 2, Evolution(3, 2, 1, 1, 0.1, 1), watched, seed=1)
     assert len(asked) == len(set(asked)) == len(found) == 5
-    assert priced(TARGET, asked[:2]) == [each.costs for arch in asked[:2] for each in found if each.arch == arch]
+    assert [priced(TARGET, arch) for arch in asked[:2]] == [
+        each.costs for arch in asked[:2] for each in found if each.arch == arch
+    ]
     assert all(each.costs.fit and each.costs.ram <= 3072 and each.costs.flash <= 40960 for each in found)
 
 
@@ -247,9 +248,7 @@ def test_a_predictor_knows_what_each_gene_is_worth() -> None:
     rng = random.Random(4)
     choices = [sampled(SPACE, rng) for _ in range(340)]
     archs = [arch_of(SPACE, choice, 2) for choice in choices]
-    free = Costs(0, 0, 0, None, {})
-    known = [Evaluated(choice, arch, free, goodness(arch)) for choice, arch in zip(choices[:300], archs, strict=False)]
-    predict = predictor(SPACE, known)
+    predict = predictor(SPACE, choices[:300], [goodness(arch) for arch in archs[:300]])
     true, said = np.array([goodness(arch) for arch in archs[300:]]), predict(choices[300:])
     assert np.corrcoef(true, said)[0, 1] > 0.98 and np.abs(true - said).max() < 0.08
     table = genes(SPACE, choices[:2])

@@ -165,7 +165,7 @@ def told(box: np.void) -> str:
 @pytest.mark.emulator
 def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(halving, "RUNGS", ((2, 1), (1, 2)))
-    monkeypatch.setattr(searching, "_measured", lambda *_, **__: Seconds(0, 0, 0, 1.49, 0, 0, 0, 0))
+    monkeypatch.setattr(searching, "measure", lambda *_, **__: Seconds(0, 0, 0, 1.49, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "POOL", 1)
     given: dict[str, Any] = {"--size": "48", "--device": "stm32f746", "--ram": "40k", "--minutes": "0.1", "--processes": "1"}
     words = [word for pair in given.items() for word in pair]

@@ -105,6 +105,43 @@ def test_a_folder_holds_one_search(found: SearchResult, tmp_path: Path) -> None:
         search(waves(), SPACE, TARGET, tmp_path, rungs=TWO)
 
 
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])
+def test_minutes_that_are_none(tmp_path: Path, minutes: float) -> None:
+    with pytest.raises(CompileError, match=r"^--minutes .* is no time; give minutes above 0, for example 20$"):
+        search(waves(), SPACE, TARGET, tmp_path / "none", minutes=minutes)
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_another_search_left_is_not_taken_for_this_one_s(found: SearchResult, tmp_path: Path) -> None:
+    """Networks were built for another device, and trained with another seed; a search took them over."""
+    shutil.copy(found.folder / "built.jsonl", tmp_path)
+    assert searching._read_run(tmp_path, {}) is None and not (tmp_path / "built.jsonl").exists()
+    shutil.copytree(found.folder, tmp_path / "found")
+    (tmp_path / "found" / "search.json").unlink()
+    with pytest.raises(CompileError, match=r"holds results.jsonl of a search, but no search.json; give another folder, or"):
+        search(waves(), SPACE, TARGET, tmp_path / "found", rungs=TWO, seed=1)
+
+
+def test_a_run_writes_nothing_among_the_samples_it_reads(tmp_path: Path) -> None:
+    """Of `--data data -o .`: a data set of ours in that folder would be read as a sample, or as annotations, the next time."""
+    wave_files(tmp_path / "data")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(CompileError, match=r"data' holds '.*', and a run keeps its own samples there; give another folder"):
+        search(waves(), SPACE, TARGET, tmp_path, rungs=TWO)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_boxes_are_no_classes(tmp_path: Path) -> None:
+    """A supernet and two proxies need one class per sample; a GPU, or three hours, do not choose a supernet for boxes."""
+    boxes = replace(waves(), kind="detection", labels=np.zeros((len(waves().values), 1, 6), np.float32))
+    with pytest.raises(CompileError, match="a supernet tells classes apart and finds no boxes; leave out --strategy, or take"):
+        search(boxes, SPACE, TARGET, tmp_path, strategy="supernet")
+    with pytest.raises(CompileError, match="halving has one objective, accuracy; leave out --against"):
+        search(boxes, SPACE, TARGET, tmp_path, against=("ram",), minutes=600)
+    with pytest.raises(CompileError, match="--proxies zico looks at classes, of which boxes are not; give macs, parameters"):
+        search(boxes, SPACE, TARGET, tmp_path, proxies=("macs", "zico"))
+
+
 @pytest.mark.parametrize(
     ("limits", "message"), [({"ram": "500"}, "B of RAM"), ({"flash": "4k"}, "B of Flash"), ({"latency_ms": 0.01}, "ms")]
 )
@@ -181,9 +218,9 @@ def test_the_time_is_that_of_the_c(found: SearchResult) -> None:
 def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
     least = macs(arch_of(SPACE, smallest(SPACE), 2))
     monkeypatch.setattr(searching, "POOL", 1)
-    monkeypatch.setattr(searching, "too_large", lambda arch, target: False)
     strict = lambda arch, target: Costs(1, 1, 1, 1.0, {} if macs(arch) < 1.1 * least else {"ms": 1.0})  # noqa: E731
     monkeypatch.setattr(searching, "costs", strict)
+    monkeypatch.setattr(searching, "priced", lambda target, arch: strict(arch, target))
     assert len(drawn(SPACE, TARGET, 2, 8, seed=0, progress=lambda *_: None)) == 8
     monkeypatch.setattr(searching, "UNIFORM", searching.DRAWN)
     assert len(drawn(SPACE, TARGET, 2, 8, seed=0, progress=lambda *_: None)) < 8
@@ -255,13 +292,13 @@ def test_search_and_train_from_the_command_line(
 ) -> None:
     from tinyweave.cli import main
 
-    measured, seconds = searching._measured, list[Seconds]()
+    measured, seconds = searching.measure, list[Seconds]()
 
     def slow(*about: object, **more: object) -> Seconds:
         seconds.append(measured(*about, **more))
         return Seconds(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as RUNGS has them, on any machine
 
-    monkeypatch.setattr(searching, "_measured", slow)
+    monkeypatch.setattr(searching, "measure", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))
     monkeypatch.setattr(searching, "POOL", 1)
     wave_files(tmp_path / "data")
@@ -327,6 +364,8 @@ def test_spaces_of_images(tmp_path: Path) -> None:
     ):
         with pytest.raises(CompileError, match=message):
             task_of("images", tmp_path, prepared)
+    with pytest.raises(CompileError, match="--space mobilenet_v3 is for larger images"):  # before anything is read
+        task_of("images", tmp_path / "none", Preparation((48, 48), space="mobilenet_v3"))
     with pytest.raises(CompileError, match="--space mobilenet_v3 is one of images; leave it out for sensors"):
         task_of("sensors", tmp_path, Preparation(space="mobilenet_v3"))
 
@@ -336,7 +375,7 @@ def test_spaces_of_images(tmp_path: Path) -> None:
 def test_a_folder_of_images_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs Pillow: pip install 'tinyweave[images]'")
     monkeypatch.setattr(halving, "RUNGS", ((2, 20),))
-    monkeypatch.setattr(searching, "_measured", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
+    monkeypatch.setattr(searching, "measure", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "POOL", 1)
     values, labels = stripes(200, 0)
     for number, (value, label) in enumerate(zip(values, labels, strict=True)):

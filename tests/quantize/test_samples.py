@@ -215,6 +215,24 @@ def test_a_damaged_archive_is_one_line(tmp_path: Path, packing: int) -> None:
         assert "\n" not in str(error.value)
 
 
+def test_a_damaged_head_is_one_line(tmp_path: Path) -> None:
+    """An encrypted or patched member, a later version of zip, and a head that is no Python are errors of their own kinds."""
+    np.savez(tmp_path / "a.npz", x=np.zeros((1, 5)))
+    np.save(tmp_path / "a.npy", np.zeros((1, 5)))
+    packed, plain = ((tmp_path / name).read_bytes() for name in ("a.npz", "a.npy"))
+    place = packed.index(b"PK\1\2")
+    for name, whole, at, value in (
+        ("a.npz", packed, place + 8, 0x01),
+        ("a.npz", packed, place + 8, 0x20),
+        ("a.npz", packed, place + 6, 200),
+        ("a.npy", plain, plain.index(b"}"), ord("(")),
+    ):
+        (tmp_path / name).write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+        with pytest.raises(CompileError, match=rf"{name}' is not a NumPy file") as error:
+            open_samples(tmp_path / name, ROW)
+        assert "\n" not in str(error.value)
+
+
 def test_images_and_recordings_for_other_inputs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"")
     with pytest.raises(CompileError, match=r"images hold 0 .. 255; say what the network was trained on: --scale 1/255"):

@@ -230,7 +230,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, read: Any, make: Callable[[Pa
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 0.01, 61.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("seconds", [0, -1, 0.01, 61.0, float("nan"), float("inf"), float("-inf")])
 def test_seconds_that_are_none(tmp_path: Path, seconds: float) -> None:
     write_wav(tmp_path / "yes_a_0.wav", np.zeros(8000))
     with pytest.raises(CompileError, match=r"s hold no frame; give at least 0.032 s|give at most 60 s"):

@@ -124,6 +124,18 @@ def test_published_lists_say_the_parts(tmp_path: Path) -> None:
     assert read_detection(tmp_path, (40, 80), stride=8).counts() == {"train": 25, "validation": 10, "test": 5}
 
 
+@pytest.mark.parametrize("wrong", [{"anchors": 0}, {"stride": 0}, {"stride": -8}])
+def test_anchors_and_cells_that_are_none(tmp_path: Path, wrong: dict[str, int]) -> None:
+    with pytest.raises(CompileError, match=r"anchors on cells of .* pixels find nothing; give whole numbers above 0"):
+        read_detection(voc(tmp_path), (40, 80), **{"stride": 8, **wrong})
+
+
+@pytest.mark.parametrize("name", ["latest.json", "retrieval.json", "restrained.json"])
+def test_a_word_that_only_holds_a_part_s_name_says_none(tmp_path: Path, name: str) -> None:
+    (coco(tmp_path) / "instances.json").rename(tmp_path / name)
+    assert {image.part for image in read_annotations(tmp_path)} == {None}
+
+
 def test_coco_s_files_say_the_parts(tmp_path: Path) -> None:
     coco(tmp_path)
     record = json.loads((tmp_path / "instances.json").read_text())

@@ -26,7 +26,7 @@ from ..quantize.convert import to_int8
 from ..quantize.evaluate import outputs
 from ..quantize.prepare import prepare
 from ..quantize.prune import Need, pruned
-from ..quantize.ptq import CALIBRATION, Fidelity, fidelity, has_classes
+from ..quantize.ptq import CALIBRATION, fidelity, has_classes
 from ..quantize.rules import check_rules
 from ..quantize.samples import Samples, open_samples
 from ..results import Model, Pruning
@@ -85,13 +85,12 @@ def prune(
     smaller, layers = pruned(real, limits, measure, progress)
     seen, unseen = _split(opened)
     calibrating = opened.batch(seen[:CALIBRATION])
-    whole = _near(real, int8(real, calibrating), opened, unseen)
-    small = int8(smaller, calibrating)
-    cut = _near(real, small, opened, unseen)
-    after = cut
+    compared = opened.only(unseen)
+    whole, small = fidelity(real, int8(real, calibrating), compared), int8(smaller, calibrating)
+    after = cut = fidelity(real, small, compared)
     if epochs and layers:
         tuned = _tuned(real, smaller, opened, seen, epochs=epochs, rate=rate, progress=progress)
-        after = _near(real, tuned, opened, unseen)
+        after = fidelity(real, tuned, compared)
         small = tuned if after.sqnr_db > cut.sqnr_db else small
     about = {"inputs": [opened.preprocessing.record(real.tensors[name]) for name in real.inputs]}
     file = to_tflite(small, metadata={METADATA: json.dumps(about).encode()}, signature=True)
@@ -124,10 +123,6 @@ def _split(samples: Samples) -> tuple[list[int], list[int]]:
     return [i for i in everything if i % HELD], everything[::HELD]
 
 
-def _near(real: Graph, small: Graph, samples: Samples, which: list[int]) -> Fidelity:
-    return fidelity(real, small, samples.only(which))
-
-
 def _tuned(
     real: Graph, smaller: Graph, samples: Samples, seen: list[int], *, epochs: int, rate: float, progress: Progress
 ) -> Graph:
@@ -136,8 +131,7 @@ def _tuned(
     (wanted,) = outputs(real, inputs, real.outputs)
     ranging = {name: array[:CALIBRATION] for name, array in inputs.items()}
     module = qat.Trainable(smaller, calibrate(smaller, ranging, "minmax", given=samples.own_steps()), {})
-    labels = None
-    if samples.labels is not None and has_classes(real):
-        labels = np.asarray(samples.labels, np.int64)[seen]
+    is_labelled = samples.labels is not None and has_classes(real)
+    labels = np.asarray(samples.labels, np.int64)[seen] if is_labelled else None
     qat.tune(module, inputs[real.inputs[0]], wanted, labels, epochs=epochs, rate=rate, progress=progress)
     return qat.trained(module)[1]

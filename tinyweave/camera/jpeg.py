@@ -15,17 +15,8 @@ from ..ir import CompileError
 from .pixels import grey_of_rgb, rgb_of_ycc
 
 Ints = NDArray[np.int64]
-ENDED, BUDGET, NO_JPEG, DAMAGED, PROGRESSIVE, NOT_BASELINE, COLOURS, SAMPLING, SCANS = (
-    -10,
-    -12,
-    -13,
-    -14,
-    -15,
-    -16,
-    -17,
-    -18,
-    -19,
-)
+ENDED = -10
+BUDGET, NO_JPEG, DAMAGED, PROGRESSIVE, NOT_BASELINE, COLOURS, SAMPLING, SCANS = range(-12, -20, -1)
 CONVERT = "convert it, e.g. with Pillow: Image.open(file).convert('RGB').save(file, 'JPEG')"
 ERRORS = {
     ENDED: ("it ends before its picture does", "give the whole file"),
@@ -43,9 +34,12 @@ ZIGZAG = np.array(sorted(range(64), key=lambda i: (i // 8 + i % 8, i // 8 if (i 
 
 
 class _Refused(Exception):  # noqa: N818 - an outcome, its number is the C's
-    def __init__(self, status: int):
-        super().__init__(status)
-        self.status = status
+    pass
+
+
+def _refuse(is_wrong: bool, status: int = DAMAGED) -> None:
+    if is_wrong:
+        raise _Refused(status)
 
 
 @dataclass
@@ -75,17 +69,16 @@ def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tup
 
     budget: how many bytes of the file may be read.
     """
-    file = _File(data, budget)
+    file, pixels = _File(data, budget), np.zeros((0, 0, channels), np.uint8)
     try:
         file.read_head()
+        try:
+            file.read_picture()
+        finally:
+            pixels = file.lines(channels)
     except _Refused as refused:
-        return refused.status, np.zeros((0, 0, channels), np.uint8)
-    status = 0
-    try:
-        file.read_picture()
-    except _Refused as refused:
-        status = refused.status
-    return status, file.lines(channels)
+        return refused.args[0], pixels
+    return 0, pixels
 
 
 class _File:
@@ -111,50 +104,37 @@ class _File:
 
     def read_head(self) -> None:
         """Read all segments up to the scan, and work out how many MCUs there are."""
-        for wanted in (0xFF, 0xD8):
-            try:
-                byte = self.byte()
-            except _Refused as refused:
-                raise _Refused(NO_JPEG if refused.status == ENDED else refused.status) from None
-            if byte != wanted:
-                raise _Refused(NO_JPEG)
+        start = b"\xff\xd8"[: self.budget]
+        _refuse(self.data[: len(start)] != start, NO_JPEG)
+        self.at = len(start)
         marker = 0
         while marker != 0xDA:
-            if self.byte() != 0xFF:
-                raise _Refused(DAMAGED)
+            _refuse(self.byte() != 0xFF)
             marker = 0xFF
             while marker == 0xFF:
                 marker = self.byte()
             self.read_segment(marker, self.byte() * 256 + self.byte() - 2)
         h, w = (max(getattr(c, side) for c in self.components) for side in "hw")
-        if sum(c.h * c.w for c in self.components) > 10:
-            raise _Refused(DAMAGED)
-        if any(whole not in (part, 2 * part, 4 * part) for c in self.components for whole, part in ((h, c.h), (w, c.w))):
-            raise _Refused(SAMPLING)
+        _refuse(sum(c.h * c.w for c in self.components) > 10)
+        ratios = [whole / part for c in self.components for whole, part in ((h, c.h), (w, c.w))]
+        _refuse(not set(ratios) <= {1, 2, 4}, SAMPLING)
         self.mcu = h, w
         self.mcu_rows, self.mcus = -(-self.height // (8 * h)), -(-self.width // (8 * w))
 
     def read_segment(self, marker: int, left: int) -> None:
         """Read a segment of `left` bytes behind its length."""
-        if left < 0:
-            raise _Refused(DAMAGED)
-        if marker == 0xDB:
-            self.read_quantisers(left)
-        elif marker == 0xC4:
-            self.read_codes(left)
-        elif marker == 0xC2:
-            raise _Refused(PROGRESSIVE)
-        elif 0xC0 < marker <= 0xCF and marker != 0xC8:
-            raise _Refused(NOT_BASELINE)
-        elif marker == 0xC0:
-            self.read_frame(left)
-        elif marker == 0xDA:
-            self.read_scan(left)
-        elif marker == 0xDD:
-            high, low = self.some(2, left)
-            self.restart_interval = high * 256 + low
-            if left != 2:
-                raise _Refused(DAMAGED)
+        _refuse(left < 0)
+        _refuse(marker == 0xC2, PROGRESSIVE)
+        _refuse(0xC0 < marker <= 0xCF and marker not in (0xC4, 0xC8), NOT_BASELINE)
+        readers = {
+            0xDB: self.read_quantisers,
+            0xC4: self.read_codes,
+            0xC0: self.read_frame,
+            0xDA: self.read_scan,
+            0xDD: self.read_restart_interval,
+        }
+        if marker in readers:
+            readers[marker](left)
         elif 0xE0 <= marker <= 0xEF or marker == 0xFE:
             segment = bytes(self.some(left, left))
             if marker == 0xE0 and segment[:5] == b"JFIF\0":
@@ -167,24 +147,25 @@ class _File:
     def some(self, count: int, left: int) -> list[int]:
         """Return `count` bytes of a segment that has only `left` more."""
         values = [self.byte() for _ in range(min(count, left))]
-        if count > left:
-            raise _Refused(DAMAGED)
+        _refuse(count > left)
         return values
+
+    def read_restart_interval(self, left: int) -> None:
+        high, low = self.some(2, left)
+        self.restart_interval = high * 256 + low
+        _refuse(left != 2)
 
     def read_quantisers(self, left: int) -> None:
         while left > 0:
             number = self.byte()
-            if number > 3:
-                raise _Refused(DAMAGED)
+            _refuse(number > 3)
             self.quantisers[number] = self.some(64, left - 1)
             left -= 65
 
     def read_codes(self, left: int) -> None:
         while left > 0:
-            number = self.byte()
-            left -= 1
-            if number & 0xEE:
-                raise _Refused(DAMAGED)
+            number, left = self.byte(), left - 1
+            _refuse(number & 0xEE > 0)
             code, places = 0, list[tuple[int, int]]()
             for length in range(1, 17):
                 (count,) = self.some(1, left)
@@ -192,46 +173,36 @@ class _File:
                 code *= 2
                 places += [(length, code + i) for i in range(count)]
                 code += count
-                if code > 1 << length or len(places) > 256:
-                    raise _Refused(DAMAGED)
+                _refuse(code > 1 << length or len(places) > 256)
             symbols = self.some(len(places), left)
             left -= len(places)
             self.codes[number >> 4, number & 1] = dict(zip(places, symbols, strict=True))
 
     def read_frame(self, left: int) -> None:
-        if self.components:
-            raise _Refused(DAMAGED)
+        _refuse(self.components != [])
         bits, *sizes, colours = self.some(6, left)
         self.height, self.width = sizes[0] * 256 + sizes[1], sizes[2] * 256 + sizes[3]
-        if bits != 8 or not self.height:
-            raise _Refused(NOT_BASELINE)
-        if colours not in (1, 3):
-            raise _Refused(COLOURS)
-        if not self.width or left != 6 + 3 * colours:
-            raise _Refused(DAMAGED)
+        _refuse(bits != 8 or not self.height, NOT_BASELINE)
+        _refuse(colours not in (1, 3), COLOURS)
+        _refuse(not self.width or left != 6 + 3 * colours)
         for _ in range(colours):
             name, sampling, quantiser = (self.byte() for _ in range(3))
             component = _Component(name, sampling & 15, sampling >> 4, quantiser)
-            if not (1 <= component.h <= 4 and 1 <= component.w <= 4 and quantiser <= 3):
-                raise _Refused(DAMAGED)
+            _refuse(not (1 <= component.h <= 4 and 1 <= component.w <= 4 and quantiser <= 3))
             self.components.append(component)
         if colours == 1:
             self.components[0].h = self.components[0].w = 1
 
     def read_scan(self, left: int) -> None:
         (count,) = self.some(1, left)
-        if not self.components or count < 1 or left != 2 * count + 4:
-            raise _Refused(DAMAGED)
-        if count != len(self.components):
-            raise _Refused(SCANS)
+        _refuse(not self.components or count < 1 or left != 2 * count + 4)
+        _refuse(count != len(self.components), SCANS)
         for component in self.components:
             name, tables = self.byte(), self.byte()
             component.tables = tables >> 4, tables & 15
             known = (0, tables >> 4) in self.codes and (1, tables & 15) in self.codes
-            if name != component.id or not known or component.quantiser not in self.quantisers:
-                raise _Refused(DAMAGED)
-        if [self.byte() for _ in range(3)] != [0, 63, 0]:
-            raise _Refused(DAMAGED)
+            _refuse(name != component.id or not known or component.quantiser not in self.quantisers)
+        _refuse([self.byte() for _ in range(3)] != [0, 63, 0])
 
     def take(self, count: int) -> int:
         """Return the next bits as a number."""
@@ -286,12 +257,10 @@ class _File:
     def restart(self, number: int) -> None:
         """Read restart marker `number`, after which the bits begin anew."""
         byte = self.byte()
-        if byte != 0xFF:
-            raise _Refused(DAMAGED)
+        _refuse(byte != 0xFF)
         while byte == 0xFF:
             byte = self.byte()
-        if byte != 0xD0 + number % 8:
-            raise _Refused(DAMAGED)
+        _refuse(byte != 0xD0 + number % 8)
         self.bits = self.bit_count = 0
 
     def read_picture(self) -> None:

@@ -33,57 +33,45 @@ CARD, RECORD = "card.md", "result.json"
 FEATURES = ("log-mel", "mfcc")
 MAX_ARCH = 1 << 20  # bytes of a file
 
-Task = Annotated[
-    str,
-    typer.Option("--task", metavar="images|visual-wake-words|keywords|sensors|detection", help="What the samples are."),
-]
-Data = Annotated[
-    Path,
-    typer.Option("--data", metavar="DIR", help="A folder with a folder of files for each class; of detection VOC's or COCO's."),
-]
-Folder = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the run, the network and its C go.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed and numbers give the same network.")]
-Processes = Annotated[int, typer.Option("--processes", metavar="N", min=1, max=256, help="Networks trained at a time.")]
-Size = Annotated[
-    str, typer.Option("--size", metavar="N|RxC", help="Images, detection: a side, or rows and columns, as 120x160.")
-]
-Channels = Annotated[int, typer.Option("--channels", help="Images, detection: 3, or 1 for grey.")]
-Seconds = Annotated[float, typer.Option("--seconds", help="Keywords: how long a recording is heard.")]
-Bands = Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame.")]
-Features = Annotated[
-    str,
-    typer.Option("--features", metavar="log-mel|mfcc", help="Keywords: what the network is fed: the bands, or MFCC of them."),
-]
-Coefficients = Annotated[int, typer.Option("--coefficients", metavar="N", min=1, help="Keywords: MFCC of a frame.")]
-BySpeaker = Annotated[
-    bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
-]
-Classes = Annotated[
-    str | None,
-    typer.Option(
-        "--classes", metavar="A,B", help="Detection: what to find; else all that boxes are. Visual wake words: person."
-    ),
-]
-Energy = Annotated[
-    float | None,
-    typer.Option("--energy-mj", metavar="X", help="What one inference may take from the supply, by the device's current."),
-]
-Window = Annotated[int, typer.Option("--window", metavar="N", min=4, help="Sensors: rows of a window.")]
-
 
 def sample_options(
     *,
-    task: Task,
-    data: Data,
-    out: Folder,
+    task: Annotated[
+        str,
+        typer.Option("--task", metavar="images|visual-wake-words|keywords|sensors|detection", help="What the samples are."),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", metavar="DIR", help="A folder with a folder of files for each class; of detection VOC's or COCO's."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the run, the network and its C go.")],
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
-    energy_mj: Energy = None,
-    seconds: Seconds = 1.0,
-    features: Features = "log-mel",
-    by_speaker: BySpeaker = False,
-    classes: Classes = None,
-    seed: Seed = 0,
+    energy_mj: Annotated[
+        float | None,
+        typer.Option("--energy-mj", metavar="X", help="What one inference may take from the supply, by the device's current."),
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="Keywords: how long a recording is heard.")] = 1.0,
+    features: Annotated[
+        str,
+        typer.Option(
+            "--features", metavar="log-mel|mfcc", help="Keywords: what the network is fed: the bands, or MFCC of them."
+        ),
+    ] = "log-mel",
+    by_speaker: Annotated[
+        bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
+    ] = False,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            "--classes", metavar="A,B", help="Detection: what to find; else all that boxes are. Visual wake words: person."
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="The same seed and numbers give the same network.")
+    ] = 0,
 ) -> None:
     """List the options that say what a network is trained on, and how it is planned."""
 
@@ -132,12 +120,14 @@ def search(
             help="Halving: who votes for what is trained: parameters, macs, ram, synflow, naswot, zen, ...",
         ),
     ] = "macs,parameters",
-    size: Size = "32",
-    channels: Channels = 3,
-    bands: Bands = 40,
-    coefficients: Coefficients = 10,
-    window: Window = 128,
-    processes: Processes = 2,
+    size: Annotated[
+        str, typer.Option("--size", metavar="N|RxC", help="Images, detection: a side, or rows and columns, as 120x160.")
+    ] = "32",
+    channels: Annotated[int, typer.Option("--channels", help="Images, detection: 3, or 1 for grey.")] = 3,
+    bands: Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame.")] = 40,
+    coefficients: Annotated[int, typer.Option("--coefficients", metavar="N", min=1, help="Keywords: MFCC of a frame.")] = 10,
+    window: Annotated[int, typer.Option("--window", metavar="N", min=4, help="Sensors: rows of a window.")] = 128,
+    processes: Annotated[int, typer.Option("--processes", metavar="N", min=1, max=256, help="Networks trained at a time.")] = 2,
     ray: Annotated[bool, typer.Option("--ray", help="Train on a Ray cluster: RAY_ADDRESS's, or one started here.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -149,15 +139,24 @@ def search(
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
-    heard = chosen["seconds"], bands, chosen["by_speaker"]
-    about = {"space": space, "coefficients": coefficients if _is_mfcc(chosen) else 0}
-    prepared = prepare.Preparation(_size(size), channels, *heard, window, _classes(chosen), **about)
+    prepared = prepare.Preparation(
+        size=_size(size),
+        channels=channels,
+        seconds=chosen["seconds"],
+        bands=bands,
+        by_speaker=chosen["by_speaker"],
+        window=window,
+        classes=_names(chosen["classes"] or ""),
+        space=space,
+        coefficients=coefficients if _is_mfcc(chosen) else 0,
+    )
     target = _target(chosen)
     with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         if search_plan:
-            allowed = {key: chosen[key] for key in ("stream_inputs", "max_mac_overhead")}
-            searched = spaces.planned(searched, **allowed)
+            searched = spaces.planned(
+                searched, stream_inputs=chosen["stream_inputs"], max_mac_overhead=chosen["max_mac_overhead"]
+            )
         found = searching.search(
             samples,
             searched,
@@ -171,7 +170,7 @@ def search(
             against=against or (),
             predicted=predicted,
             tensorboard=tensorboard,
-            proxies=tuple(filter(None, (name.strip() for name in vote.split(",")))),
+            proxies=_names(vote),
             progress=report,
         )
     return _told(found, as_json=as_json)
@@ -198,9 +197,18 @@ def train(
     )
     rows, columns, channels = given.image
     is_mfcc = _is_mfcc(chosen)
-    heard = chosen["seconds"], bands if is_mfcc else columns, chosen["by_speaker"]
-    found = {"coefficients": columns if is_mfcc else 0, "anchors": given.anchors or 1, "stride": arch.stride(given)}
-    prepared = prepare.Preparation((rows, columns), channels, *heard, columns, _classes(chosen), **found)
+    prepared = prepare.Preparation(
+        size=(rows, columns),
+        channels=channels,
+        seconds=chosen["seconds"],
+        bands=bands if is_mfcc else columns,
+        by_speaker=chosen["by_speaker"],
+        window=columns,
+        classes=_names(chosen["classes"] or ""),
+        coefficients=columns if is_mfcc else 0,
+        anchors=given.anchors or 1,
+        stride=arch.stride(given),
+    )
     target = _target(chosen)
     with steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
@@ -237,9 +245,9 @@ def _is_beside() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
-def _classes(chosen: Options) -> tuple[str, ...]:
-    """Return the names of --classes."""
-    return tuple(name.strip() for name in (chosen["classes"] or "").split(",") if name.strip())
+def _names(given: str) -> tuple[str, ...]:
+    """Return names that are typed with commas between them."""
+    return tuple(filter(None, map(str.strip, given.split(","))))
 
 
 def _target(chosen: Options) -> costs.Target:

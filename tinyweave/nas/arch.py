@@ -9,8 +9,8 @@ and excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import chain
 from math import prod
@@ -26,7 +26,8 @@ LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
 MOST_WORK = 100  # times the multiply-accumulates
 ACTIVATIONS = ("relu6", "hard_swish")
-LATER = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # which older files have no word for
+LATER: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # which older files have no word for
+MISSING = {"anchors": 0, **LATER}  # from files that are older still
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
@@ -91,8 +92,9 @@ def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000)
     """Return MobileNetV2 with channels in multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made
     fewer."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
-    image = resolution, resolution, 3
-    return verify(Arch(image, rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes))
+    return verify(
+        Arch((resolution, resolution, 3), rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes)
+    )
 
 
 def rounded(channels: float) -> int:
@@ -133,11 +135,11 @@ def blocks(arch: Arch) -> list[Block]:
     stem = convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
     sequence = [Block((stem,), activation=arch.activation)]
     for group in arch.groups:
-        about: dict[str, Any] = {"squeeze": group.squeeze, "activation": group.activation}
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
             before = sequence[-1].layers[-1]
-            widths = before.c_out, before.c_out * expansion, group.width
-            sequence.append(bottleneck((before.h_out, before.w_out), widths, kernel, 1 if index else group.stride, **about))
+            size, widths = (before.h_out, before.w_out), (before.c_out, before.c_out * expansion, group.width)
+            step = 1 if index else group.stride
+            sequence.append(bottleneck(size, widths, kernel, step, squeeze=group.squeeze, activation=group.activation))
     before = sequence[-1].layers[-1]
     size = before.h_out, before.w_out
     if arch.last:
@@ -188,20 +190,20 @@ def classifier(arch: Arch) -> int:
 def verify(arch: Arch) -> Arch:
     """Return the same architecture, or raise a CompileError that says what is wrong with it."""
     for field, count in (("image", 3), ("stem_kernel", 2), ("stem_stride", 2)):
-        _numbers(field, getattr(arch, field), count)
+        values = getattr(arch, field)
+        _check(isinstance(values, tuple) and len(values) == count, f"{field} is no list of {count}")
+        for index, value in enumerate(values):
+            _number(f"{field}[{index}]", value)
     for index, side in enumerate(arch.stem_kernel):
-        if side % 2 == 0:
-            raise CompileError(f"architecture: stem_kernel[{index}] is {side}", "kernels are odd")
-    _number("stem", arch.stem)
-    _number("last", arch.last, lower_bound=0)
-    _number("classes", arch.classes, lower_bound=0)
-    _number("anchors", arch.anchors, lower_bound=0)
+        _kernel(f"stem_kernel[{index}]", side)
+    for field, least in (("stem", 1), ("last", 0), ("classes", 0), ("anchors", 0)):
+        _number(field, getattr(arch, field), lower_bound=least)
     _activation("activation", arch.activation)
     _plan(arch.plan)
-    if arch.anchors and not arch.classes:
-        raise CompileError(f"architecture: {arch.anchors} anchors detect no class", "give classes, or no anchors")
-    if arch.anchors and arch.stem_stride[0] != arch.stem_stride[1]:
-        raise CompileError("architecture: a detector's stem_stride differs by side", "give it as many rows as columns")
+    if arch.anchors:
+        _check(arch.classes > 0, f"{arch.anchors} anchors detect no class", "give classes, or no anchors")
+        is_square = arch.stem_stride[0] == arch.stem_stride[1]
+        _check(is_square, "a detector's stem_stride differs by side", "give it as many rows as columns")
     for number, group in enumerate(arch.groups):
         where = f"groups[{number}]"
         _number(f"{where}.width", group.width)
@@ -210,10 +212,8 @@ def verify(arch: Arch) -> Arch:
             counts = f"{len(group.kernels)} kernels and {len(group.expansions)} expansions"
             raise CompileError(f"architecture: {where} has {counts}", "give one of each per block, for a block or more")
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
-            _number(f"{where}.kernels[{index}]", kernel)
+            _kernel(f"{where}.kernels[{index}]", kernel)
             _number(f"{where}.expansions[{index}]", expansion)
-            if kernel % 2 == 0:
-                raise CompileError(f"architecture: {where}.kernels[{index}] is {kernel}", "kernels are odd")
         _number(f"{where}.squeeze", group.squeeze, lower_bound=0)
         _activation(f"{where}.activation", group.activation)
         if group.stride > 1 and group.kernels[0] == 1:
@@ -227,6 +227,12 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
         raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {lower_bound} to {upper_bound}")
 
 
+def _kernel(name: str, value: int) -> None:
+    _number(name, value)
+    if value % 2 == 0:
+        raise CompileError(f"architecture: {name} is {value}", "kernels are odd")
+
+
 def _activation(name: str, value: object) -> None:
     if value not in ACTIVATIONS:
         shown = value[:40] if isinstance(value, str) else type(value).__name__
@@ -234,21 +240,17 @@ def _activation(name: str, value: object) -> None:
 
 
 def _plan(plan: PlanGene | None) -> None:
-    if plan is None:
-        return
-    if plan.schedule not in SCHEDULES:
-        raise CompileError("architecture: plan.schedule is unknown", f"it is one of {', '.join(SCHEDULES)}")
-    if type(plan.stream_inputs) is not bool:
-        raise CompileError("architecture: plan.stream_inputs is not true or false", WHAT_TO_DO)
-    if (more := plan.max_mac_overhead) is not None and not (type(more) in (int, float) and 1 <= more <= MOST_WORK):
-        raise CompileError("architecture: plan.max_mac_overhead is no factor", f"give 1 to {MOST_WORK}, or null")
+    if plan is not None:
+        _check(plan.schedule in SCHEDULES, "plan.schedule is unknown", f"it is one of {', '.join(SCHEDULES)}")
+        _check(type(plan.stream_inputs) is bool, "plan.stream_inputs is not true or false")
+        more = plan.max_mac_overhead
+        is_factor = more is None or (type(more) in (int, float) and 1 <= more <= MOST_WORK)
+        _check(is_factor, "plan.max_mac_overhead is no factor", f"give 1 to {MOST_WORK}, or null")
 
 
-def _numbers(name: str, values: object, count: int) -> None:
-    if not isinstance(values, tuple) or len(values) != count:
-        raise CompileError(f"architecture: {name} is no list of {count}", WHAT_TO_DO)
-    for index, value in enumerate(values):
-        _number(f"{name}[{index}]", value)
+def _check(is_right: bool, why: str, what_to_do: str = WHAT_TO_DO) -> None:
+    if not is_right:
+        raise CompileError(f"architecture: {why}", what_to_do)
 
 
 def to_json(arch: Arch) -> str:
@@ -265,33 +267,25 @@ def from_json(text: str) -> Arch:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CompileError(f"architecture: not JSON: {error}", "give what tinyweave.nas.arch.to_json wrote") from error
-    if isinstance(record, dict):
-        record = {"anchors": 0, "activation": ACTIVATIONS[0], "plan": None, **record}
-    _fields("the whole", record, Arch)
+    whole = _fields("the whole", record, Arch.__annotations__)
     groups = []
-    for number, group in enumerate(_list("groups", record["groups"])):
-        if isinstance(group, dict):
-            group = {"squeeze": 0, "activation": ACTIVATIONS[0], **group}
-        _fields(f"groups[{number}]", group, Group)
-        lists = {key: tuple(_list(f"groups[{number}].{key}", group[key])) for key in ("kernels", "expansions")}
-        groups.append(Group(**{**group, **lists}))
-    sizes = {key: tuple(_list(key, record[key])) for key in ("image", "stem_kernel", "stem_stride")}
-    plan = record["plan"]
-    if plan is not None:
-        if not isinstance(plan, dict) or set(plan) != set(PlanGene._fields):
-            raise CompileError(f"architecture: plan has not the fields {', '.join(PlanGene._fields)}", WHAT_TO_DO)
-        plan = PlanGene(**plan)
-    return verify(Arch(**{**record, **sizes, "groups": tuple(groups), "plan": plan}))
+    for number, group in enumerate(_tuple("groups", whole["groups"])):
+        where = f"groups[{number}]"
+        fields = _fields(where, group, Group.__annotations__)
+        groups.append(Group(**fields | {key: _tuple(f"{where}.{key}", fields[key]) for key in ("kernels", "expansions")}))
+    sizes = {key: _tuple(key, whole[key]) for key in ("image", "stem_kernel", "stem_stride")}
+    plan = None if whole["plan"] is None else PlanGene(**_fields("plan", whole["plan"], PlanGene._fields))
+    return verify(Arch(**{**whole, **sizes, "groups": tuple(groups), "plan": plan}))
 
 
-def _fields(where: str, record: object, kind: type[Arch | Group]) -> None:
-    """Whether a record has the fields of a dataclass and no others."""
-    wanted = [field.name for field in fields(kind)]
-    if not isinstance(record, dict) or set(record) != set(wanted):
-        raise CompileError(f"architecture: {where} has not the fields {', '.join(wanted)}", WHAT_TO_DO)
+def _fields(where: str, record: Any, wanted: Collection[str]) -> dict[str, Any]:
+    """Return a record that has the wanted fields, or those that older files have, and no others."""
+    known = {name: MISSING[name] for name in wanted if name in MISSING}
+    is_whole = isinstance(record, dict) and set(known | record) == set(wanted)
+    _check(is_whole, f"{where} has not the fields {', '.join(wanted)}")
+    return known | record
 
 
-def _list(where: str, value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise CompileError(f"architecture: {where} is no list", WHAT_TO_DO)
-    return value
+def _tuple(where: str, value: Any) -> tuple[Any, ...]:
+    _check(isinstance(value, list), f"{where} is no list")
+    return tuple(value)

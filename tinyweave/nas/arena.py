@@ -18,7 +18,7 @@ from ..planning.schedules import more_work
 from . import ram_model
 from .arch import Arch, Block, blocks, bottleneck, convolution, excitation
 from .network import to_graph
-from .steps import Step, cropped
+from .steps import Step, cropped, distance_of, macs_of
 
 WORD = 4  # channels; what is no whole number of words needs a few bytes more than here, to begin at one
 
@@ -112,9 +112,8 @@ def _steps(block: Block) -> tuple[Step, ...]:
         if block.activation == "hard_swish" and not (block.linear and index == len(block.layers) - 1):
             side, channels = chain[-1].side_out, chain[-1].c_out
             chain.append(Step("hard_swish", side, channels, channels, side))
-    for step in chain:
-        if step.c_out % WORD:
-            raise CompileError(f"the network has a layer of {step.c_out} channels", f"give a multiple of {WORD}")
+    if odd := [step.c_out for step in chain if step.c_out % WORD]:
+        raise CompileError(f"the network has a layer of {odd[0]} channels", f"give a multiple of {WORD}")
     if block.residual:
         side, channels, count = chain[-1].side_out, chain[-1].c_out, len(chain)
         chain[0] = chain[0]._replace(forth=count)
@@ -130,6 +129,5 @@ def _step(layer: ChainLayer) -> Step:
 
 def forget() -> None:
     """Forget what is known of blocks, which only makes the next ones slower."""
-    for function in (bottleneck, convolution, _steps, _head):
+    for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
         function.cache_clear()
-    ram_model.forget()

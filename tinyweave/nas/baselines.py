@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from math import prod
 from typing import Literal
 
 from ..ops.window import Size
@@ -44,16 +45,10 @@ def kept_strides(strides: Sequence[int], side: int, kept: Kept = "early") -> tup
     made = list(strides)
     order = [index for index, stride in enumerate(strides) if stride > 1]
     for index in reversed(order) if kept == "early" else order:
-        if _left(made, side) >= min(LEAST, side):
+        if -(-side // prod(made)) >= min(LEAST, side):
             break
         made[index] = 1
     return tuple(made)
-
-
-def _left(strides: Sequence[int], side: int) -> int:
-    for stride in strides:
-        side = -(-side // stride)
-    return side
 
 
 def best_scaled(
@@ -91,13 +86,11 @@ def ds_cnn(size: Size, channels: int, classes: int) -> Arch:
     Its four separable convolutions are bottlenecks without expansion: a projection has no activation, and its block a residual.
     The first kernel, 10 x 4 there, has odd sides here: 9 x 5.
     """
-    stem_stride = 2, 2 if size[1] >= 24 else 1
     group = Group(rounded(channels), 1, (3,) * 4, (1,) * 4)
-    return verify(Arch((*size, 1), rounded(channels), (group,), 0, classes, (9, 5), stem_stride))
+    return verify(Arch((*size, 1), rounded(channels), (group,), 0, classes, (9, 5), (2, 2 if size[1] >= 24 else 1)))
 
 
 def best_ds_cnn(size: Size, classes: int, target: Target, *, fits: Callable[[Arch], bool] | None = None) -> list[Arch]:
     """Return the DS-CNN with the most channels that fits, in a list; an empty one where none does."""
     is_fit = fits or (lambda arch: not too_large(arch, target) and costs(arch, target).fit)
-    candidates = (ds_cnn(size, channels, classes) for channels in range(512, 7, -8))
-    return list(islice(filter(is_fit, candidates), 1))
+    return list(islice(filter(is_fit, (ds_cnn(size, channels, classes) for channels in range(512, 7, -8))), 1))

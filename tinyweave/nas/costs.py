@@ -209,15 +209,13 @@ def built_costs(arch: Arch, target: Target) -> Costs:
 
 
 def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
-    limits, over = target.limits, dict[str, float]()
-    flash = target.flash(plan)
-    if excess := limits.ram_excess(plan.arena, target.beside.ram):
-        over["ram"] = excess
-    if limits.flash is not None and flash > limits.flash:
-        over["flash"] = flash - limits.flash
-    if limits.latency_ms is not None and ms is not None and ms > limits.latency_ms:
-        over["latency_ms"] = ms - limits.latency_ms
+    limits, flash = target.limits, target.flash(plan)
     mj = target.device.energy_mj(ms) if target.device else None
-    if target.energy_mj is not None and mj is not None and mj > target.energy_mj:
-        over["energy_mj"] = mj - target.energy_mj
+    limited = {
+        "ram": (limits.ram_excess(plan.arena, target.beside.ram), 0),
+        "flash": (flash, limits.flash),
+        "latency_ms": (ms, limits.latency_ms),
+        "energy_mj": (mj, target.energy_mj),
+    }
+    over = {name: has - most for name, (has, most) in limited.items() if has is not None and most is not None and has > most}
     return Costs(sum(plan.arena.values()) + target.beside.ram, flash, macs(arch), ms, over, mj)

@@ -13,11 +13,12 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import CompileError
 from ..progress import Progress, silent
@@ -28,6 +29,7 @@ from .space import Choice, SearchSpace, arch_of, crossed, mutated, sampled, smal
 
 TRIES = 10  # networks drawn, at most, for each that is wanted
 MOST_PREDICTED = 100
+OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")  # besides accuracy
 BATCH = 16  # networks that are priced at a time
 Measure = Callable[[Sequence[Arch]], Iterable[tuple[int, float]]]
 """Called with networks: yields the number of each and its accuracy, in any order."""
@@ -56,10 +58,6 @@ class Evolution:
     def evaluations(self) -> int:
         """Return how many networks are measured at most."""
         return self.population + self.generations * (self.crossovers + self.mutations)
-
-    def at_random(self) -> Evolution:
-        """Return the search that draws as many networks and breeds none: the baseline."""
-        return Evolution(self.evaluations, 1, 0, 0, self.rate, 0, self.against)
 
 
 def check_predicted(predicted: int) -> None:
@@ -104,9 +102,9 @@ def unplanned(arch: Arch) -> Arch:
     return replace(arch, plan=None)
 
 
-def priced(target: Target, archs: Sequence[Arch]) -> list[Costs | None]:
-    """Return what networks cost; None of those that cannot fit, as far as that is known without planning them."""
-    return [None if too_large(arch, target) else costs(arch, target) for arch in archs]
+def priced(target: Target, arch: Arch) -> Costs | None:
+    """Return what a network costs; None where it cannot fit, as far as that is known without planning it."""
+    return None if too_large(arch, target) else costs(arch, target)
 
 
 def evolve(
@@ -127,11 +125,8 @@ def evolve(
     """
     check_feasible(space, target, classes)
     rng, memory, seen = random.Random(seed), Ledger(file), set[Arch]()
-    price = _remembered(price or (lambda archs: priced(target, archs)), memory)
-
-    def fitting(draw: Callable[[], Choice], count: int) -> list[tuple[Choice, Arch, Costs]]:
-        return _fitting(draw, count, space, classes, seen=seen, price=price, progress=progress)
-
+    price = _remembered(price or (lambda archs: [priced(target, arch) for arch in archs]), memory)
+    fitting = partial(_fitting, space=space, classes=classes, seen=seen, price=price, progress=progress)
     measured = list[Evaluated]()
 
     def evaluate(found: Sequence[tuple[Choice, Arch, Costs]], title: str) -> None:
@@ -153,7 +148,8 @@ def evolve(
     for number in range(settings.generations):
         title = f"generation {number + 1} of {settings.generations}"
         parents = [each.choice for each in best_of(measured, settings.parents, settings.against)]
-        predict = predictor(space, measured) if settings.predicted > 1 else None
+        known = [each.choice for each in measured], [each.accuracy for each in measured]
+        predict = predictor(space, *known) if settings.predicted > 1 else None
 
         def bred(draw: Callable[[], Choice], count: int) -> list[tuple[Choice, Arch, Costs]]:
             drawn = fitting(draw, settings.predicted * count)
@@ -221,27 +217,22 @@ def _fitting(
                 seen.add(arch)
                 batch.append((choice, arch))
         tries -= BATCH
-        for (choice, arch), cost in zip(batch, price([arch for _, arch in batch]), strict=True):
-            if cost is not None and cost.fit:
-                found.append((choice, arch, cost))
+        asked = zip(batch, price([arch for _, arch in batch]), strict=True)
+        found += [(choice, arch, cost) for (choice, arch), cost in asked if cost is not None and cost.fit]
         progress("drawing networks that fit", min(len(found), count), count)
-    for _, arch, _ in found[count:]:
-        seen.remove(arch)  # they may be drawn again
+    seen.difference_update(arch for _, arch, _ in found[count:])  # they may be drawn again
     return found[:count]
 
 
 def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
     """Return what is to become small: errors, and the costs that are named; raise CompileError for a name that is none."""
-    values = [1 - each.accuracy]
-    for name in against:
-        value = getattr(each.costs, name, None) if name in ("ram", "flash", "macs", "ms", "mj") else None
-        if value is None:
-            raise CompileError(
-                f"'{name}' of a network is not known",
-                "compare by ram, flash or macs, by ms on a device, by mj where its current is known",
-            )
-        values.append(float(value))
-    return tuple(values)
+    values = [getattr(each.costs, name) if name in OBJECTIVES else None for name in against]
+    if None in values:
+        raise CompileError(
+            f"'{against[values.index(None)]}' of a network is not known",
+            "compare by ram, flash or macs, by ms on a device, by mj where its current is known",
+        )
+    return (1 - each.accuracy, *map(float, values))
 
 
 def fronts(measured: Sequence[Evaluated], against: Sequence[str]) -> Iterator[list[Evaluated]]:
@@ -270,22 +261,17 @@ def best_of(measured: Sequence[Evaluated], count: int, against: Sequence[str]) -
         return sorted(measured, key=lambda each: -each.accuracy)[:count]
     chosen = list[Evaluated]()
     for front in fronts(measured, against):
-        if len(chosen) + len(front) <= count:
-            chosen += front
-            continue
-        distances = _crowding([objectives(each, against) for each in front])
-        order = sorted(range(len(front)), key=lambda index: (-distances[index], index))
-        return chosen + [front[index] for index in order[: count - len(chosen)]]
+        if len(chosen) + len(front) > count:
+            distances = _crowding(np.array([objectives(each, against) for each in front]))
+            return chosen + [front[index] for index in np.argsort(-distances, kind="stable")[: count - len(chosen)]]
+        chosen += front
     return chosen
 
 
-def _crowding(points: Sequence[tuple[float, ...]]) -> list[float]:
+def _crowding(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far the neighbours of each point lie apart, as shares of the front's extent; its ends are infinitely far."""
-    distances = [0.0] * len(points)
-    for axis in range(len(points[0])):
-        order = sorted(range(len(points)), key=lambda index: points[index][axis])
-        extent = points[order[-1]][axis] - points[order[0]][axis] or 1.0
-        distances[order[0]] = distances[order[-1]] = float("inf")
-        for (before, here), (_, after) in pairwise(pairwise(order)):
-            distances[here] += (points[after][axis] - points[before][axis]) / extent
+    distances = np.zeros(len(points))
+    for order, values in zip(np.argsort(points, axis=0, kind="stable").T, np.sort(points, axis=0).T, strict=True):
+        distances[order[1:-1]] += (values[2:] - values[:-2]) / (values[-1] - values[0] or 1.0)
+        distances[order[[0, -1]]] = np.inf
     return distances

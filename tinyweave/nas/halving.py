@@ -7,12 +7,11 @@ when it ends, so that a run that is interrupted goes on from there, to the same 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from .workers import Workers
 RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
 STEPS = 8  # of a training, whose time is measured
 RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
+ARRAYS = ("values", "labels", "parts")  # of a data set, a file each
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,9 @@ class Rung:
 
 def rungs_for(epochs: float) -> tuple[Rung, ...]:
     """Return rungs that train for about so many epochs of one network in all; fewer epochs mean fewer of both."""
-    whole = sum(count * each for count, each in RUNGS)
-    factor = (epochs / whole) ** 0.5
+    factor = (epochs / sum(count * each for count, each in RUNGS)) ** 0.5
     scaled = [Rung(max(1, round(count * factor)), max(1, round(each * factor))) for count, each in RUNGS]
-    kept = [rung for number, rung in enumerate(scaled) if number == 0 or rung.candidates < scaled[number - 1].candidates]
-    return tuple(kept)
+    return (scaled[0], *(rung for before, rung in pairwise(scaled) if rung.candidates < before.candidates))
 
 
 def total_epochs(rungs: Sequence[Rung]) -> int:
@@ -53,9 +51,12 @@ def total_epochs(rungs: Sequence[Rung]) -> int:
 
 
 def save_data(data: Dataset, folder: Path) -> None:
-    """Write a data set so that every process maps the same file into its memory."""
+    """Write a data set so that every process maps the same file into its memory; CompileError where other files lie there."""
+    if others := sorted({path.name for path in folder.glob("*")} - {"data.json", *(f"{name}.npy" for name in ARRAYS)}):
+        why = f"'{folder}' holds '{others[0]}', and a run keeps its own samples there"
+        raise CompileError(why, "give another folder for the run")
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("values", "labels", "parts"):
+    for name in ARRAYS:
         np.save(folder / f"{name}.npy", getattr(data, name))
     about = {"kind": data.kind, "classes": data.classes, "preparation": dict(data.preparation)}
     (folder / "data.json").write_text(json.dumps(about, indent=2))  # the last: with it all of them are there
@@ -65,7 +66,7 @@ def load_data(folder: Path) -> Dataset:
     """Read what `save_data` wrote; raise CompileError where that is damaged."""
     try:
         about = json.loads((folder / "data.json").read_text())
-        values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("values", "labels", "parts"))
+        values, labels, parts = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS)
         return Dataset(about["kind"], tuple(about["classes"]), values, np.array(labels), np.array(parts), about["preparation"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         said = " ".join(f"{type(error).__name__} {error}".split())[:100]
@@ -101,17 +102,15 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
 
 def batch_of(data: Dataset) -> int:
     """Return how many samples a step takes: fewer where there are few, so that an epoch has enough of them."""
-    if data.kind == "detection":
-        return 32 if data.counts()["train"] >= 2000 else 16
-    return 128 if data.counts()["train"] >= 5000 else 64
+    few, most, many = (16, 32, 2000) if data.kind == "detection" else (64, 128, 5000)
+    return most if data.counts()["train"] >= many else few
 
 
 def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:
     """Return the seconds of an epoch of a network, and of a training beside its epochs, where all workers are busy."""
     progress("measuring how fast it trains", 0, 1)
-    call = _timed, archs.to_json(arch), str(folder.resolve())
     for steps in (1, STEPS):  # the first calls import, and fill caches
-        taken = [job.result() for job in [workers.submit(*call, steps) for _ in range(workers.count)]]
+        taken = workers.each(_timed, [(archs.to_json(arch), str(folder.resolve()), steps)] * workers.count)
     epoch, training = (sum(each) / len(each) for each in zip(*taken, strict=True))
     return epoch, training
 
@@ -155,70 +154,41 @@ def halve(
     """
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)
-    alive, total = list(range(min(len(candidates), rungs[0].candidates))), total_epochs(rungs)
+    place, alive = folder.resolve(), list(range(min(len(candidates), rungs[0].candidates)))
+    begin = {candidate: str(file.resolve()) for candidate, file in enumerate(starts)}  # what each begins the next rung with
 
-    place = folder.resolve()
-
-    def start(number: int, candidate: int) -> str | None:
-        if number:
-            return str(place / done[number - 1, candidate]["weights"])
-        return str(starts[candidate].resolve()) if starts else None
+    def tell(number: int) -> None:
+        best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
+        said = "" if best is None else f", best {100 * best:.1f} %"
+        progress(f"rung {number + 1} of {len(rungs)}{said}", sum(rungs[rung].epochs for rung, _ in done), total_epochs(rungs))
 
     for number, rung in enumerate(rungs):
         fitting = list(islice(filter(fits, alive), rung.candidates)) if fits and number == 1 else []
         alive = fitting or alive[: rung.candidates]
         missing = [candidate for candidate in alive if (number, candidate) not in done]
-        jobs = {
-            workers.submit(
+        weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
+        calls = [
+            partial(
                 train_one,
                 archs.to_json(candidates[candidate]),
                 str(place / DATA),
                 rung.epochs,
                 seed + candidate,
-                start=start(number, candidate),
-                end=str(place / WEIGHTS / f"{number}-{candidate}.pt"),
-            ): candidate
-            for candidate in missing
-        }
-        _collect(jobs, number, done, folder, partial(_tell, rungs, done, number, total, progress))
+                start=begin.get(candidate),
+                end=str(place / file),
+            )
+            for candidate, file in zip(missing, weights, strict=True)
+        ]
+        tell(number)
+        for index, accuracy in workers.as_they_end(calls):
+            record = {"rung": number, "candidate": missing[index], "accuracy": accuracy, "weights": weights[index]}
+            with (folder / RESULTS).open("a") as results:
+                results.write("\n" + json.dumps(record))  # a new line first: the last one may be cut off
+            done[number, missing[index]] = record
+            tell(number)
         alive.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
+        begin = {candidate: str(place / done[number, candidate]["weights"]) for candidate in alive}
     return [done[key] for key in sorted(done)]
-
-
-def _collect(
-    jobs: Mapping[Future[float], int],
-    number: int,
-    done: dict[tuple[int, int], dict[str, Any]],
-    folder: Path,
-    tell: Callable[[], None],
-) -> None:
-    """Record trainings as they end."""
-    tell()
-    waiting = set(jobs)
-    while waiting:
-        try:
-            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for job in ended:
-                candidate = jobs[job]
-                weights = f"{WEIGHTS}/{number}-{candidate}.pt"
-                record = {"rung": number, "candidate": candidate, "accuracy": job.result(), "weights": weights}
-                with (folder / RESULTS).open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-                done[number, candidate] = record
-                tell()
-        except BaseException:
-            for job in waiting:
-                job.cancel()
-            raise
-
-
-def _tell(
-    rungs: Sequence[Rung], done: Mapping[tuple[int, int], Mapping[str, Any]], number: int, total: int, progress: Progress
-) -> None:
-    trained = sum(rungs[rung].epochs for rung, _ in done)
-    best = max((record["accuracy"] for key, record in done.items() if key[0] == number), default=None)
-    said = "" if best is None else f", best {100 * best:.1f} %"
-    progress(f"rung {number + 1} of {len(rungs)}{said}", trained, total)
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:

@@ -71,9 +71,8 @@ class Growth:
         channels = self.tensors[x].shape[-1]
         axes = self.constant("axes", np.array([1, 2], np.int32))
         x = self.op("mean", (x, axes), (1, channels), self.tensors[x].quant, keep_dims=False)
-        attrs = {"activation": "none", "keep_num_dims": False}
-        dense = ("fully_connected", x, (classes, channels), (1, classes), self.quant())
-        return self.filtered(*dense, **attrs) if classes else x
+        dense = "fully_connected", x, (classes, channels), (1, classes), self.quant()
+        return self.filtered(*dense, activation="none", keep_num_dims=False) if classes else x
 
     def excited(self, x: str, squeezed: int) -> str:
         """Return a map scaled by channel with what two layers make of the channels' means: squeeze and excitation, with the

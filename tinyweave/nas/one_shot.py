@@ -10,11 +10,10 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from itertools import islice
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass, replace
+from functools import lru_cache, partial
+from itertools import accumulate, islice
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 SUPERNET, MEMORY = "supernet.pt", "evolution.jsonl"
+STATES = "largest.epoch", "supernet.epoch"  # of both trainings of a supernet, while they last
 RATE = 0.05  # for 256 samples at once
 PAPER = {"images": 150, "sounds": 100}  # epochs of the largest network, twice as many of all
 OTHERS = 100  # the same, of samples of other kinds
@@ -60,7 +60,7 @@ class OneShot:
     rungs: tuple[Rung, ...]
 
     def record(self) -> dict[str, Any]:
-        return asdict(self) | {"rungs": [[rung.candidates, rung.epochs] for rung in self.rungs]}
+        return asdict(self) | {"rungs": [astuple(rung) for rung in self.rungs]}
 
 
 def from_record(record: dict[str, Any]) -> OneShot:
@@ -111,7 +111,8 @@ def narrowed(space: SearchSpace, target: Target, classes: int, workers: Workers,
         progress("choosing the width", number, len(space.widths))
         rng = random.Random(f"{space.name} {width}")
         drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
-        fit = [cost.macs for cost in _priced_in(workers, target, drawn) if cost is not None and cost.fit]
+        costs = workers.each(priced, [(target, arch) for arch in drawn])
+        fit = [cost.macs for cost in costs if cost is not None and cost.fit]
         found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
     best = max(found, key=lambda width: (found[width], -width))  # of none that fits, the narrowest
     return replace(space, widths=(best,))
@@ -145,19 +146,32 @@ def train_supernet(
     if is_done:
         return path
     recipe = Recipe(numbers.warm_up, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
-    states = folder / "largest.epoch", folder / "supernet.epoch"
+    states = [folder / name for name in STATES]
     supernet = Supernet(space, len(data.classes), seed=seed)
     with threads(count):
         first = module_of(supernet.largest, seed)
-        title = "training the largest network"
-        about: dict[str, Any] = {"log": _below("largest", log), "progress": _named(title, progress)}
-        fit(first, *values, recipe, seed, checkpoint=states[0], **about)
-        supernet.load(first)  # type: ignore[arg-type]
+        fit(
+            first,
+            *values,
+            recipe,
+            seed,
+            checkpoint=states[0],
+            log=_below("largest", log),
+            progress=_named("training the largest network", progress),
+        )
+        supernet.load(first)
         supernet.sort()
     with threads(count if team is None else share):
-        title, recipe = "training the supernet", replace(recipe, epochs=numbers.epochs)
-        about = {"log": _below("supernet", log), "progress": _named(title, progress)}
-        fit_supernet(supernet, *values, recipe, seed, checkpoint=states[1], team=team, **about)
+        fit_supernet(
+            supernet,
+            *values,
+            replace(recipe, epochs=numbers.epochs),
+            seed,
+            checkpoint=states[1],
+            team=team,
+            log=_below("supernet", log),
+            progress=_named("training the supernet", progress),
+        )
     save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
     for state in states:
         state.unlink(missing_ok=True)
@@ -245,30 +259,32 @@ def fine_tuned(
     fits: asked before a network is fine-tuned. The records are those of `halving.halve`; rung 0 is what networks reach with the
     supernet's weights, which have no file.
     """
+    place = str(folder.resolve())
     measured = evolve(
         space,
         target,
         classes,
         numbers.evolution,
-        _by(workers, space, folder),
+        lambda each: workers.as_they_end([partial(accuracy_of, archs.to_json(arch), space, place) for arch in each]),
         file=folder / MEMORY,
         seed=seed,
-        price=lambda each: _priced_in(workers, target, each),
+        price=lambda each: workers.each(priced, [(target, arch) for arch in each]),
         progress=progress,
     )
-    for number, best in enumerate(_bests(folder / MEMORY), 1):
-        log("evolution/best accuracy", best, number)
+    reached = (value for (_, kind), value in Ledger(folder / MEMORY).known.items() if kind == "accuracy")
+    for number, best_so_far in enumerate(accumulate(reached, max), 1):
+        log("evolution/best accuracy", best_so_far, number)
     count, against = numbers.rungs[0].candidates, numbers.evolution.against
     best = best_of(measured, count, against)
     order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
-    finalists = list(islice((each for each in _different(order) if fits(each.arch)), count)) or best
+    first = {unplanned(each.arch): each for each in reversed(order)}  # others differ from it in their plan alone
+    finalists = list(islice((each for each in order if each is first[unplanned(each.arch)] and fits(each.arch)), count)) or best
     chosen = {each.arch for each in finalists}
     ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
     (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
     starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
-    for each, start in zip(finalists, starts, strict=True):
-        if not start.is_file():
-            workers.submit(accuracy_of, archs.to_json(each.arch), space, str(folder.resolve()), str(start.resolve())).result()
+    missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
+    workers.each(accuracy_of, [(archs.to_json(arch), space, place, start) for arch, start in missing])
     told = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
     trained = halving.halve(
         [each.arch for each in finalists],
@@ -281,43 +297,6 @@ def fine_tuned(
     )
     told += [{**record, "rung": record["rung"] + 1} for record in trained]
     return [(each.arch, each.costs) for each in ordered], told
-
-
-def _bests(file: Path) -> Iterator[float]:
-    """Yield after each network that was measured the best accuracy so far."""
-    best = 0.0
-    for (_, kind), value in Ledger(file).known.items():
-        if kind == "accuracy":
-            best = max(best, value)
-            yield best
-
-
-def _different(order: Sequence[Evaluated]) -> Iterator[Evaluated]:
-    """Yield networks without those that differ from an earlier one in their plan alone: training them is the same."""
-    seen = set[Arch]()
-    for each in order:
-        if (network := unplanned(each.arch)) not in seen:
-            seen.add(network)
-            yield each
-
-
-def _by(workers: Workers, space: SearchSpace, folder: Path) -> Callable[..., Iterator[tuple[int, float]]]:
-    def measure(networks: Sequence[Arch]) -> Iterator[tuple[int, float]]:
-        place = str(folder.resolve())
-        jobs = {workers.submit(accuracy_of, archs.to_json(arch), space, place): number for number, arch in enumerate(networks)}
-        try:
-            for job in as_completed(jobs):
-                yield jobs[job], job.result()
-        except BaseException:
-            for job in jobs:
-                job.cancel()
-            raise
-
-    return measure
-
-
-def _priced_in(workers: Workers, target: Target, networks: Sequence[Arch]) -> list[Costs | None]:
-    return [cost for (cost,) in workers.each(priced, [(target, [arch]) for arch in networks])]
 
 
 def seconds_of(
@@ -340,8 +319,7 @@ def seconds_of(
     from .learning.train import Recipe, accuracy, fit, threads
 
     progress("measuring how fast it trains", 0, 1)
-    batch = halving.batch_of(data)
-    values, labels = data.part("train")
+    batch, (values, labels) = halving.batch_of(data), data.part("train")
     few = min(len(values), 6 * batch)
     recipe = Recipe(1, batch=batch, rate=RATE, kind=data.kind)
     supernet = Supernet(space, len(data.classes))
@@ -356,8 +334,7 @@ def seconds_of(
         whole = arch_of(space, largest(space), len(data.classes))
         warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), few)
     with threads(max(1, count // int(os.environ.get("LOCAL_WORLD_SIZE", size)))):
-        share = -(-PER_BATCH // size)
-        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, per_batch=share), few)
+        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, per_batch=-(-PER_BATCH // size)), few)
     calibrated, unseen = min(BATCH * BATCHES, len(values)), len(data.part("validation")[0])
     with threads(1):
         one = module_of(arch)

@@ -30,10 +30,11 @@ def precision(
     quant = quant_of(graph)
     found = [as_rows(head.detected(each, quant, THRESHOLD)) for each in int8_outputs(graph, values)]
     true = [boxes_of(each) for each in labels]
-    named = {}
-    for boxes, form in ((real, ""), (found, "_int8")):
-        counted = means(boxes, true, head.classes)
-        named |= {f"test{form}": counted.pop("voc"), **{f"{name}{form}": value for name, value in counted.items()}}
+    named = {
+        f"{'test' if name == 'voc' else name}{form}": value
+        for boxes, form in ((real, ""), (found, "_int8"))
+        for name, value in means(boxes, true, head.classes).items()
+    }
     return named, interval(found, true, head.classes)
 
 

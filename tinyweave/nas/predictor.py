@@ -8,15 +8,11 @@ there are hundreds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .space import Choice, SearchSpace
-
-if TYPE_CHECKING:
-    from .evolution import Evaluated
 
 PENALTY = 1.0
 Floats = NDArray[np.float64]
@@ -27,13 +23,15 @@ def genes(space: SearchSpace, choices: Sequence[Choice]) -> Floats:
     return np.array([_genes(space, choice) for choice in choices], np.float64).reshape(len(choices), -1)
 
 
-def predictor(space: SearchSpace, measured: Sequence[Evaluated]) -> Callable[[Sequence[Choice]], Floats]:
+def predictor(
+    space: SearchSpace, choices: Sequence[Choice], accuracies: Sequence[float]
+) -> Callable[[Sequence[Choice]], Floats]:
     """Return a function that predicts the accuracies of networks of a space from those that were measured."""
-    known, accuracies = genes(space, [each.choice for each in measured]), np.array([each.accuracy for each in measured])
-    means, mean = known.mean(axis=0), accuracies.mean()
+    known = genes(space, choices)
+    means, mean = known.mean(axis=0), np.mean(accuracies)
     centred = known - means
     inner = centred.T @ centred + PENALTY * np.eye(centred.shape[1])
-    worth = np.linalg.solve(inner, centred.T @ (accuracies - mean))
+    worth = np.linalg.solve(inner, centred.T @ (np.array(accuracies) - mean))
     return lambda choices: np.asarray((genes(space, choices) - means) @ worth + mean)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..ir import CompileError
 from ..progress import Progress, silent
@@ -45,35 +44,49 @@ class Preparation:
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
     """Return the samples of a folder, and the space that is searched for them."""
+    if task not in TASKS:
+        raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:
         raise CompileError(f"--space {prepared.space} is unknown", f"it is one of {', '.join(SPACES)}")
     if prepared.space != SPACES[0] and task not in ("images", "visual-wake-words"):
         raise CompileError(f"--space {prepared.space} is one of images", f"leave it out for {task}")
+    size, channels = prepared.size, prepared.channels
+    if task not in ("keywords", "sensors") and (not set(size) <= set(SIDES) or channels not in (1, 3)):
+        raise CompileError(f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels")
+    space = _space(size, channels, prepared.space)  # refuses a size before thousands of images are read
     match task:
         case "images":
-            size, channels = _checked(prepared)
-            return read_images(folder, size, channels, progress), _space(size, channels, prepared.space)
+            return read_images(folder, size, channels, progress), space
         case "visual-wake-words":
-            size, channels = _checked(prepared)
             if len(prepared.classes) > 1:
                 raise CompileError("visual wake words are of one class", "give --classes one, as person")
-            looked = {"wanted": prepared.classes[0] if prepared.classes else WANTED}
-            data = read_visual_wake_words(folder, size, channels, **looked, progress=progress)
-            return data, _space(size, channels, prepared.space)
+            (wanted,) = prepared.classes or (WANTED,)
+            data = read_visual_wake_words(folder, size, channels, wanted=wanted, progress=progress)
+            return data, space
         case "keywords":
-            heard = prepared.seconds, prepared.bands
-            about: dict[str, Any] = {"coefficients": prepared.coefficients, "by_speaker": prepared.by_speaker}
-            data = read_sounds(folder, *heard, **about, progress=progress)
+            data = read_sounds(
+                folder,
+                prepared.seconds,
+                prepared.bands,
+                coefficients=prepared.coefficients,
+                by_speaker=prepared.by_speaker,
+                progress=progress,
+            )
             return data, keywords((data.values.shape[1], data.values.shape[2]))
         case "sensors":
             data = read_sensors(folder, prepared.window, progress=progress)
             return data, sensors(data.values.shape[2], data.values.shape[3])
-        case "detection":
-            size, channels = _checked(prepared)
-            given: dict[str, Any] = {"classes": prepared.classes, "anchors": prepared.anchors, "stride": prepared.stride}
-            data = read_detection(folder, size, channels, **given, progress=progress)
+        case _:  # detection
+            data = read_detection(
+                folder,
+                size,
+                channels,
+                classes=prepared.classes,
+                anchors=prepared.anchors,
+                stride=prepared.stride,
+                progress=progress,
+            )
             return data, detectors(size, channels, len(data.preparation["anchors"]))
-    raise CompileError(f"--task {task} is unknown", f"it is one of {', '.join(TASKS)}")
 
 
 def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
@@ -85,11 +98,3 @@ def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
         return mobilenet_v3(sizes, channels, by_group=name == SPACES[2])
     space = small_images(channels=channels) if max(size) <= SMALL else replace(MOBILE, channels=channels)
     return replace(space, sizes=(size,))
-
-
-def _checked(prepared: Preparation) -> tuple[tuple[int, int], int]:
-    """Return the size and the channels of images."""
-    size, channels = prepared.size, prepared.channels
-    if not set(size) <= set(SIDES) or channels not in (1, 3):
-        raise CompileError(f"images of {size[0]} x {size[1]} x {channels} are not supported", "8 to 512, 1 or 3 channels")
-    return size, channels

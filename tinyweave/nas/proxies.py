@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,15 @@ class Batch(NamedTuple):
 
 
 class Proxy(NamedTuple):
-    """A function of a network and of samples, and where it comes from; needs_samples: it looks at them, by PyTorch."""
+    """A function of a network and of samples, and where it comes from.
+
+    needs_samples: it looks at them, by PyTorch; needs_classes: and at their classes.
+    """
 
     of: Callable[[Arch, Batch | None], float]
     source: str
     needs_samples: bool = True
+    needs_classes: bool = False
 
 
 def ram(arch: Arch, batch: Batch | None = None) -> float:
@@ -51,23 +55,19 @@ def _trainless(name: str, *, with_classes: bool = False) -> Callable[[Arch, Batc
     """Return a function of `learning.zero_cost` as one of a network."""
 
     def of(arch: Arch, batch: Batch | None) -> float:
+        import torch
+
         from .learning import zero_cost
         from .learning.module import module_of
+        from .learning.train import as_tensor
 
         if batch is None:
             raise CompileError(f"the proxy {name} looks at samples", "give a Batch of some")
-        given = _tensors(batch)
-        return float(getattr(zero_cost, name)(module_of(arch), *given[: 1 + with_classes]))
+        samples = as_tensor(batch.values).float() * SCALE
+        classes = [torch.from_numpy(np.ascontiguousarray(batch.labels))] if with_classes else []
+        return float(getattr(zero_cost, name)(module_of(arch), samples, *classes))
 
     return of
-
-
-def _tensors(batch: Batch) -> tuple[Any, Any]:
-    import torch
-
-    from .learning.train import as_tensor
-
-    return as_tensor(batch.values).float() * SCALE, torch.from_numpy(np.ascontiguousarray(batch.labels))
 
 
 ZERO_COST = "arXiv 2101.08134, section 3.1"
@@ -77,8 +77,8 @@ PROXIES: dict[str, Proxy] = {
     "ram": Proxy(ram, "of our own: the planner's arena", needs_samples=False),
     "synflow": Proxy(_trainless("synflow"), "arXiv 2006.05467, equation 2"),
     "naswot": Proxy(_trainless("naswot"), "arXiv 2006.04647, equation 2"),
-    "gradient_norm": Proxy(_trainless("gradient_norm", with_classes=True), ZERO_COST),
-    "zico": Proxy(_trainless("zico", with_classes=True), "arXiv 2301.11300, section 3.3"),
+    "gradient_norm": Proxy(_trainless("gradient_norm", with_classes=True), ZERO_COST, needs_classes=True),
+    "zico": Proxy(_trainless("zico", with_classes=True), "arXiv 2301.11300, section 3.3", needs_classes=True),
     "zen": Proxy(_trainless("zen"), "arXiv 2102.01063, algorithm 1"),
 }
 
@@ -91,12 +91,15 @@ def first_batch(data: Dataset, arch: Arch) -> Batch:
     return Batch(sized(few, arch.image[:2]).values, few.labels)
 
 
-def check_proxies(names: Sequence[str]) -> None:
-    """Raise CompileError for a name that is no proxy."""
+def check_proxies(names: Sequence[str], kind: str = "") -> None:
+    """Raise CompileError for a name that is no proxy, or is none for samples of a kind."""
     if not names:
         raise CompileError("--proxies names none", f"give one of {', '.join(PROXIES)}")
     if unknown := [name for name in names if name not in PROXIES]:
         raise CompileError(f"--proxies {unknown[0]} is unknown", f"it is one of {', '.join(PROXIES)}")
+    if kind == "detection" and (unfit := [name for name in names if PROXIES[name].needs_classes]):
+        others = [name for name in PROXIES if not PROXIES[name].needs_classes]
+        raise CompileError(f"--proxies {unfit[0]} looks at classes, of which boxes are not", f"give {', '.join(others)}")
 
 
 def ranked(

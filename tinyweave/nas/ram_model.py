@@ -64,9 +64,7 @@ def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
     facts = np.concatenate([numbers_of(steps) for steps in chain])
     side, c_in, side_out, c_out = facts[:, 2:6].T
     back, forth = facts[:, 9:11].T
-    needs = side**2 * c_in + side_out**2 * c_out
-    for index in np.flatnonzero(back).tolist():
-        needs[index] += side_out[index] ** 2 * c_out[index]
+    needs = side**2 * c_in + side_out**2 * c_out * (1 + (back > 0))
     for index in np.flatnonzero(forth).tolist():
         needs[index + 1 : index + int(forth[index])] += side[index] ** 2 * c_in[index]
     return int(needs.max())
@@ -75,9 +73,3 @@ def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
 def macs(chain: Sequence[tuple[Step, ...]]) -> int:
     """Return multiply-accumulates of all steps, borders clipped."""
     return sum(int(numbers_of(steps)[:, MACS].sum()) for steps in chain)
-
-
-def forget() -> None:
-    """Forget what is known of steps."""
-    for function in (macs_of, distance_of, numbers_of):
-        function.cache_clear()

@@ -119,11 +119,13 @@ def _chosen(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -
     """Return the up to `block_limit` blocks that change work and weights least; of equal ways the one with the fewest."""
     goal, base = (macs(arch), weights(arch)), _grown(arch, groups, ())
     have = macs(base), weights(base)
-    choices = list[tuple[Copy, int, int]]()
-    for number, group in enumerate(groups[first:], first):
-        for kernel, expansion in dict.fromkeys(zip(group.kernels, group.expansions, strict=True)):
-            grown = _grown(arch, groups, [(number, kernel, expansion)])
-            choices.append(((number, kernel, expansion), macs(grown) - have[0], weights(grown) - have[1]))
+    possible = dict.fromkeys(
+        (number, *of_block)
+        for number, group in enumerate(groups[first:], first)
+        for of_block in zip(group.kernels, group.expansions, strict=True)
+    )
+    grown = {copy: _grown(arch, groups, [copy]) for copy in possible}
+    choices = [(copy, macs(larger) - have[0], weights(larger) - have[1]) for copy, larger in grown.items()]
     least_change, chosen = float("inf"), tuple[Copy, ...]()
     todo = [(0, tuple[Copy, ...](), *have)]  # the choices before it are not added any more
     while todo:
@@ -133,6 +135,8 @@ def _chosen(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -
         if (change, len(copies)) < (least_change, len(chosen)):
             least_change, chosen = change, copies
         if max(above) < least_change and len(copies) < block_limit:  # more blocks only add to both
-            for at, (copy, more_work, more_size) in enumerate(choices[start:], start):
-                todo.append((at, (*copies, copy), work + more_work, size + more_size))
+            todo += [
+                (at, (*copies, copy), work + more_work, size + more_size)
+                for at, (copy, more_work, more_size) in enumerate(choices[start:], start)
+            ]
     return chosen

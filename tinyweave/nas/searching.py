@@ -12,9 +12,10 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,9 @@ from ..results import Deployment
 from ..tasks.dataset import Dataset, sized
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
-from .budget import DEPLOYING, Seconds, chosen_rungs, measure
-from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned, too_large
-from .evolution import Ledger, check_predicted, unplanned
+from .budget import DEPLOYING, chosen_rungs, measure
+from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned
+from .evolution import OBJECTIVES, Ledger, check_predicted, priced, unplanned
 from .halving import Rung
 from .int8 import quantised, rehearsed
 from .logs import check_tensorboard, logged
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from .learning.team import Team
 
 STRATEGIES = ("auto", "halving", "supernet")
-OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")
 MINUTES = 20  # where nothing else is said
 HOURS = 3  # from which on a supernet pays without a GPU
 DRAWN = 5_000  # networks, at most, of which those that fit are sought
@@ -50,6 +50,7 @@ UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, t
 IN_DOUBT = 200  # where not even the smallest one fits
 POOL = 4  # networks that fit, per candidate that is trained
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
+TRAINED = (halving.RESULTS, halving.WEIGHTS, one_shot.MEMORY, one_shot.SUPERNET, *one_shot.STATES)  # of a search with a RUN
 REST = 1024  # bytes of stack and static data where they cannot be measured
 VERSION = 5
 
@@ -115,8 +116,10 @@ def search(
     """
     if find_spec("torch") is None:
         raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
-    check_proxies(proxies)
+    check_proxies(proxies, data.kind)
     check_predicted(predicted)
+    if minutes is not None and not 0 < minutes < inf:
+        raise CompileError(f"--minutes {minutes:g} is no time", f"give minutes above 0, for example {MINUTES}")
     if tensorboard:
         check_tensorboard()
     from .learning.team import is_launched, joined
@@ -127,88 +130,98 @@ def search(
             one_shot.help_train(data, team)
             raise SystemExit(0)
         workers = stack.enter_context(pool(processes, ray=ray))
-        about: dict[str, Any] = {"strategy": strategy, "minutes": minutes, "seed": seed, "against": against, "archs": archs}
-        about |= {"rungs": rungs, "numbers": numbers, "team": team, "threads": processes, "progress": progress}
-        about |= {"proxies": proxies, "predicted": predicted, "logs": folder / LOGS if tensorboard else None}
-        return _search(data, space, target, folder, workers, **about)
+        begin, classes = time.perf_counter(), len(data.classes)
+        strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
+        if data.kind == "detection" and strategy == "supernet":
+            raise CompileError("a supernet tells classes apart and finds no boxes", "leave out --strategy, or take halving")
+        strategy = "halving" if data.kind == "detection" and strategy == "auto" else strategy
+        strategy = _strategy(strategy, minutes, against, folder, team)
+        budget: Any = minutes if rungs is None else [astuple(rung) for rung in rungs]
+        asked = _asked(data, space, target) | {
+            "seed": seed,
+            "budget": numbers.record() if numbers else budget,
+            "archs": [json.loads(to_json(arch)) for arch in archs],
+            "strategy": strategy,
+            "against": list(against),
+            **({"predicted": predicted} if predicted != 1 else {}),
+            **({"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}),
+        }
+        run = _read_run(folder, asked)
+        if run is None:
+            halving.save_data(data, folder / halving.DATA)
+            target = measured(target, space, classes)
+            run = asked | {"networks": networks_in(space), "beside": target.beside._asdict()}
+            if strategy == "supernet":
+                run |= _numbers(
+                    data,
+                    space,
+                    target,
+                    folder,
+                    workers,
+                    numbers=numbers,
+                    minutes=minutes,
+                    threads=processes,
+                    size=team.size if team else 1,
+                    begin=begin,
+                    progress=progress,
+                )
+                run["numbers"]["evolution"] |= {"against": list(against)} | ({} if numbers else {"predicted": predicted})
+            else:
+                rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
+                find = partial(drawn, space, target, classes, seed=seed, known={}, rank=rank, progress=progress)
+                if rungs is None:
 
+                    def found(count: int) -> list[Arch]:
+                        return [arch for arch, _ in find(count)]
 
-def _search(
-    data: Dataset,
-    space: SearchSpace,
-    target: Target,
-    folder: Path,
-    workers: Workers,
-    *,
-    strategy: str,
-    minutes: float | None,
-    seed: int,
-    threads: int,
-    team: Team | None,
-    rungs: Sequence[Rung] | None,
-    numbers: OneShot | None,
-    against: Sequence[str],
-    proxies: Sequence[str],
-    predicted: int,
-    archs: Sequence[Arch],
-    logs: Path | None,
-    progress: Progress,
-) -> SearchResult:
-    begin = time.perf_counter()
-    strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
-    strategy = _strategy(strategy, minutes, against, folder, team)
-    budget: Any = minutes if rungs is None else list(map(_pair, rungs))
-    asked = _asked(data, space, target, seed=seed, budget=numbers.record() if numbers else budget, archs=archs)
-    asked |= {"strategy": strategy, "against": list(against)}
-    asked |= {"predicted": predicted} if predicted != 1 else {}
-    asked |= {"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}
-    run = _read_run(folder, asked)
-    if run is None:
-        halving.save_data(data, folder / halving.DATA)
-        target = measured(target, space, len(data.classes))
-        run = asked | {"networks": networks_in(space), "beside": target.beside._asdict()}
+                    seconds = measure(
+                        begin,
+                        time.perf_counter,
+                        find=found,
+                        train=lambda arch: halving.seconds_of_training(arch, folder / halving.DATA, workers, progress),
+                        build=_built(target, folder),
+                        finish=lambda arch: rehearsed(arch, data),
+                    )
+                    rungs = chosen_rungs(60 * (MINUTES if minutes is None else minutes), seconds, workers.count, found)
+                candidates = [(arch, costs(arch, target)) for arch in archs] or find(rungs[0].candidates)
+                told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
+                run |= {"rungs": [astuple(rung) for rung in rungs], "candidates": told}
+            write_file(folder / RUN, json.dumps(run, indent=2))
+        target = replace(target, beside=Beside(**run["beside"]))
+        built = _built(target, folder)
         if strategy == "supernet":
-            size = team.size if team else 1
-            given: dict[str, Any] = {"minutes": minutes, "threads": threads, "size": size, "begin": begin, "progress": progress}
-            run |= _numbers(data, space, target, folder, workers, numbers=numbers, **given)
-            run["numbers"]["evolution"] |= {"against": list(against)} | ({} if numbers else {"predicted": predicted})
+            numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
+            log = stack.enter_context(logged(folder / LOGS if tensorboard else None))
+            one_shot.train_supernet(
+                data, narrow, numbers, folder, seed=seed, count=processes, team=team, log=log, progress=progress
+            )
+            candidates, trained = one_shot.fine_tuned(
+                narrow,
+                target,
+                classes,
+                numbers,
+                folder,
+                workers=workers,
+                fits=lambda arch: built(arch).fit,
+                seed=seed,
+                log=log,
+                progress=progress,
+            )
         else:
-            known, classes = dict[Arch, Costs | None](), len(data.classes)
-            rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
-            find = partial(drawn, space, target, classes, seed=seed, known=known, rank=rank, progress=progress)
-            if rungs is None:
-
-                def found(count: int) -> list[Arch]:
-                    return [arch for arch, _ in find(count)]
-
-                seconds = _measured(data, target, folder, workers, find=found, begin=begin, progress=progress)
-                rungs = chosen_rungs(60 * (MINUTES if minutes is None else minutes), seconds, workers.count, found)
-            candidates = [(arch, costs(arch, target)) for arch in archs] or find(rungs[0].candidates)
-            told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
-            run |= {"rungs": list(map(_pair, rungs)), "candidates": told}
-        write_file(folder / RUN, json.dumps(run, indent=2))
-    target = replace(target, beside=Beside(**run["beside"]))
-    built = _built(target, folder)
-    work: dict[str, Any] = {"seed": seed, "progress": progress}
-    if strategy == "supernet":
-        numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
-        with logged(logs) as log:
-            one_shot.train_supernet(data, narrow, numbers, folder, count=threads, team=team, log=log, **work)
-            about: dict[str, Any] = {"workers": workers, "fits": lambda arch: built(arch).fit, "log": log, **work}
-            candidates, trained = one_shot.fine_tuned(narrow, target, len(data.classes), numbers, folder, **about)
-    else:
-        rungs = [Rung(*pair) for pair in run["rungs"]]
-        candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-        fits = None if archs else lambda number: built(candidates[number][0]).fit
-        trained = halving.halve([arch for arch, _ in candidates], rungs, folder, workers, fits=fits, **work)
-    for best in best_first(trained):
-        arch, _ = candidates[best["candidate"]]
-        progress("making the best one int8", 0, 1)
-        cost = built(arch)
-        own = sized(data, arch.image[:2])
-        small, accuracy, interval = quantised(arch, folder / best["weights"], own)
-        deployment = deployed(small, target.planned_as(arch.plan), own, folder, progress)
-        result = SearchResult(
+            rungs = [Rung(*pair) for pair in run["rungs"]]
+            candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+            fits = None if archs else lambda number: built(candidates[number][0]).fit
+            architectures = [arch for arch, _ in candidates]
+            trained = halving.halve(architectures, rungs, folder, workers, fits=fits, seed=seed, progress=progress)
+        for best in best_first(trained):
+            arch, _ = candidates[best["candidate"]]
+            progress("making the best one int8", 0, 1)
+            own = sized(data, arch.image[:2])
+            cost, (small, accuracy, interval) = built(arch), quantised(arch, folder / best["weights"], own)
+            deployment = deployed(small, target.planned_as(arch.plan), own, folder, progress)
+            if deployment.fits:  # as measured: code and stack are estimates until a network is built
+                break
+        return SearchResult(
             arch,
             cost,
             accuracy | {"validation": best["accuracy"]},
@@ -219,9 +232,6 @@ def _search(
             tuple(trained),
             folder,
         )
-        if result.fits:  # as measured: code and stack are estimates until a network is built
-            break
-    return result
 
 
 def _built(target: Target, folder: Path) -> Callable[[Arch], Costs]:
@@ -269,7 +279,7 @@ def drawn(
             continue
         seen.add(arch)
         if arch not in known:
-            known[arch] = None if too_large(arch, target) else costs(arch, target)
+            known[arch] = priced(target, arch)
         if (cost := known[arch]) is not None and cost.fit:
             fitting.append((arch, cost))
             found.add(unplanned(arch))
@@ -277,18 +287,12 @@ def drawn(
             progress("drawing networks that fit", len(fitting), POOL * count)
             if len(fitting) == POOL * count:
                 break
-    if not fitting:
-        raise _nothing_fits(space, target, classes, len(seen))
-    order = rank([arch for arch, _ in fitting])
-    return [fitting[index] for index in order[:count]]
-
-
-def _nothing_fits(space: SearchSpace, target: Target, classes: int, tried: int) -> CompileError:
-    """Return what the smallest network of the space needs, which is the nearest that a limit can be met."""
-    least = costs(arch_of(space, smallest(space), classes), target)
-    needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
-    why = f"none of {tried:,} networks of the space '{space.name}' fits"
-    return CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
+    if not fitting:  # what the smallest network needs is the nearest that a limit can be met
+        least = costs(arch_of(space, smallest(space), classes), target)
+        needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
+        why = f"none of {len(seen):,} networks of the space '{space.name}' fits"
+        raise CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
+    return [fitting[index] for index in rank([arch for arch, _ in fitting])[:count]]
 
 
 def measured(target: Target, space: SearchSpace, classes: int) -> Target:
@@ -378,31 +382,8 @@ def _numbers(
     return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
 
 
-def _measured(
-    data: Dataset,
-    target: Target,
-    folder: Path,
-    workers: Workers,
-    *,
-    find: Callable[[int], Sequence[Arch]],
-    begin: float,
-    progress: Progress,
-) -> Seconds:
-    """Return what the work of a search takes here."""
-    return measure(
-        begin,
-        time.perf_counter,
-        find=find,
-        train=lambda arch: halving.seconds_of_training(arch, folder / halving.DATA, workers, progress),
-        build=_built(target, folder),
-        finish=lambda arch: rehearsed(arch, data),
-    )
-
-
-def _asked(
-    data: Dataset, space: SearchSpace, target: Target, *, seed: int, budget: Any, archs: Sequence[Arch]
-) -> dict[str, Any]:
-    """Return what decides the result of a search, as JSON has it."""
+def _asked(data: Dataset, space: SearchSpace, target: Target) -> dict[str, Any]:
+    """Return what decides the result of a search, as JSON has it, of its samples, its space and its target."""
     limits = target.limits
     return {
         "version": VERSION,
@@ -412,16 +393,16 @@ def _asked(
         "device": target.device.name if target.device else None,
         "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": target.energy_mj},
         "planning": {key: target.planning[key] for key in ("stream_inputs", "max_mac_overhead")},
-        "seed": seed,
-        "budget": budget,
-        "archs": [json.loads(to_json(arch)) for arch in archs],
     }
 
 
 def _read_run(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the folder holds of this search; None where nothing. CompileError where it holds another one."""
+    """Return what the folder holds of this search; None where nothing. CompileError where it holds another one, or its rest."""
     path = folder / RUN
     if not path.is_file():
+        if rest := [name for name in TRAINED if (folder / name).exists()]:
+            raise CompileError(f"'{folder}' holds {rest[0]} of a search, but no {RUN}", "give another folder, or take it away")
+        (folder / BUILT).unlink(missing_ok=True)  # of a search that came no further, perhaps for another device
         return None
     try:
         run = json.loads(path.read_text())
@@ -431,7 +412,3 @@ def _read_run(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     if other:
         raise CompileError(f"'{folder}' holds a search with another {other}", "give another folder, or the same command")
     return dict(run)
-
-
-def _pair(rung: Rung) -> list[int]:
-    return [rung.candidates, rung.epochs]

@@ -8,7 +8,7 @@ Sources: TinyNAS (arXiv 2007.10319) for `mobile`; MobileNetV3 (arXiv 1905.02244)
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
@@ -112,10 +112,8 @@ def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
 
 def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
     """Return a network drawn uniformly by group and block, of the given image and width, or of any."""
-    groups = []
-    for group in space.groups:
-        groups.append(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))))
-    drawn = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), tuple(groups))
+    groups = tuple(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))) for group in space.groups)
+    drawn = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), groups)
     if space.by_group:
         drawn = drawn._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
     return _with_plan(space, drawn, 1, rng)
@@ -130,22 +128,21 @@ def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Rand
     return choice
 
 
-def _extreme(space: SearchSpace, choice: Choice) -> Choice:
-    """Return a choice whose groups all have its width, planned so that it takes least RAM."""
-    choice = choice._replace(plan=space.plans[-1]) if space.plans else choice
-    return choice._replace(widths=(choice.width,) * len(space.groups)) if space.by_group else choice
+def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size, width: float) -> Choice:
+    """Return a network with the most or the least blocks, kernels and expansions, planned so that it takes least RAM."""
+    groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
+    widths = (width,) * len(space.groups) if space.by_group else ()
+    return Choice(size, width, groups, widths, space.plans[-1] if space.plans else None)
 
 
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
     """Return the network with the most of everything."""
-    groups = tuple(((max(s.kernels), max(s.expansions)),) * max(s.depths) for s in space.groups)
-    return _extreme(space, Choice(size or max(space.sizes), width or max(space.widths), groups))
+    return _extreme(space, max, size or max(space.sizes), width or max(space.widths))
 
 
 def smallest(space: SearchSpace) -> Choice:
     """Return the network with the least of everything."""
-    groups = tuple(((min(s.kernels), min(s.expansions)),) * min(s.depths) for s in space.groups)
-    return _extreme(space, Choice(min(space.sizes), min(space.widths), groups))
+    return _extreme(space, min, min(space.sizes), min(space.widths))
 
 
 def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
@@ -204,8 +201,8 @@ def _squares(sides: Sequence[int]) -> tuple[Size, ...]:
     return tuple((side, side) for side in sides)
 
 
-def _mobile_group(width: int, stride: int, depths: tuple[int, ...] = (2, 3, 4)) -> ElasticGroup:
-    return ElasticGroup(width, stride, depths, (3, 5, 7), (3, 4, 6))
+def _mobile_group(width: int, stride: int, squeeze: int = 0, activation: str = ACTIVATIONS[0]) -> ElasticGroup:
+    return ElasticGroup(width, stride, (2, 3, 4), (3, 5, 7), (3, 4, 6), squeeze, activation)
 
 
 MOBILE = SearchSpace(
@@ -217,7 +214,7 @@ MOBILE = SearchSpace(
     groups=(
         ElasticGroup(16, 1, (1,), (3,), (1,)),
         *(_mobile_group(*group) for group in ((24, 2), (40, 2), (80, 2), (96, 1), (192, 2))),
-        _mobile_group(320, 1, (1,)),
+        ElasticGroup(320, 1, (1,), (3, 5, 7), (3, 4, 6)),
     ),
 )
 MOBILE_1280 = replace(MOBILE, name="mobile_1280", last=1280)
@@ -228,26 +225,21 @@ V3_SIZES = _squares(range(128, 257, 16))
 def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_group: bool = False) -> SearchSpace:
     """Return a space of MobileNetV3-like networks, which a supernet holds with all images and widths; by_group: each group of
     blocks has a width of its own. The dense layer of 1280 behind the mean is left out, as `mobile` leaves out its last 1280."""
-
-    def group(width: int, stride: int, squeeze: int, activation: str) -> ElasticGroup:
-        return ElasticGroup(width, stride, (2, 3, 4), (3, 5, 7), (3, 4, 6), squeeze, activation)
-
     soft, hard = ACTIVATIONS
-    first = ElasticGroup(16, 1, (1,), (3,), (1,))
-    groups = (
-        group(24, 2, 0, soft),
-        group(40, 2, 4, soft),
-        group(80, 2, 0, hard),
-        group(112, 1, 4, hard),
-        group(160, 2, 4, hard),
-    )
     return SearchSpace(
         "mobilenet_v3_by_group" if by_group else "mobilenet_v3",
         sizes,
         channels,
         widths=(0.5, 0.75, 1.0),
         stem=16,
-        groups=(first, *groups),
+        groups=(
+            ElasticGroup(16, 1, (1,), (3,), (1,)),
+            _mobile_group(24, 2, 0, soft),
+            _mobile_group(40, 2, 4, soft),
+            _mobile_group(80, 2, 0, hard),
+            _mobile_group(112, 1, 4, hard),
+            _mobile_group(160, 2, 4, hard),
+        ),
         last=960,
         activation=hard,
         joint=True,

@@ -11,6 +11,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -110,8 +111,8 @@ def unfused_bytes(arch: Arch) -> int:
     largest = 0
     for block in blocks(arch):
         skip = block.layers[0].in_bytes if block.residual else 0
-        largest = max(largest, *(skip + layer.in_bytes + layer.out_bytes for layer in block.layers))
-        largest = max(largest, skip + 2 * block.layers[-1].out_bytes)
+        by_layer = (skip + layer.in_bytes + layer.out_bytes for layer in block.layers)
+        largest = max(largest, skip + 2 * block.layers[-1].out_bytes, *by_layer)
         if block.squeezed:
             largest = max(largest, skip + block.layers[-1].in_bytes + EXCITED * block.layers[-1].c_in)
     last = block.layers[-1]
@@ -131,13 +132,9 @@ def stage_one(
     """Return a Setting for each image and width of a space, from `count` networks of each."""
     jobs = [(space, size, width, limits, classes, count, seed) for size, width in product(space.sizes, space.widths)]
     found = list[Setting]()
-    if processes == 1:
-        for job in jobs:
-            found.append(_setting(job))
-            progress("drawing networks", len(found), len(jobs))
-        return found
-    with ProcessPoolExecutor(processes) as pool:
-        for setting in pool.map(_setting, jobs, chunksize=1):
+    with ExitStack() as stack:
+        calls = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
+        for setting in calls(_setting, jobs):
             found.append(setting)
             progress("drawing networks", len(found), len(jobs))
     return found

@@ -74,8 +74,7 @@ def companion(data: Dataset, model: Model) -> Companion | None:
     if (head := head_of(data)) is not None:
         return Companion(head.c_files(quant_of(model.graph)), '#include "boxes.h"\ntw_box boxes[BOXES_MOST];\n')
     if features := data.preparation.get("features"):
-        rows = f"int8_t features[{data.values.shape[1]} * LOG_MEL_FEATURES];"
-        kept = f'#include "log_mel_ring.h"\nlog_mel_ring ring;\n{rows}\n'
+        kept = f'#include "log_mel_ring.h"\nlog_mel_ring ring;\nint8_t features[{data.values.shape[1]} * LOG_MEL_FEATURES];\n'
         return Companion(LogMel(**features).c_files() | listening.c_files(), kept)
     return None
 
@@ -84,9 +83,7 @@ def companion_bytes(data: Dataset, model: Model, device: Device | None) -> dict[
     """Return the Flash and the RAM of that C on a device's core: of sound those of a ring that feeds the network; None where
     there is none. Not counted is the stack of its functions, which run before the network or after it."""
     made = companion(data, model)
-    if made is None:
-        return None
-    return api.compiled_bytes({**made.files, "kept.c": made.kept}, device)
+    return None if made is None else api.compiled_bytes({**made.files, "kept.c": made.kept}, device)
 
 
 def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
@@ -95,8 +92,7 @@ def deployed(small: Any, target: Target, data: Dataset, folder: Path, progress: 
     model = api.with_edges(small, "int8", "nhwc")
     unseen, _ = data.part("test")
     inputs = [[np.ascontiguousarray(sample[None])] for sample in unseen[:VERIFIED]]
-    about = {model.name: (f"{NAME}.tflite", model.sha256)}
-    with generated_folder(folder / FIRMWARE, "", about) as written:
+    with generated_folder(folder / FIRMWARE, "", {model.name: (f"{NAME}.tflite", model.sha256)}) as written:
         done = api.deploy(
             model,
             written.scratch,

@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,10 +26,21 @@ class Workers:
     submit: Callable[..., Future[Any]]
     count: int
 
+    def as_they_end(self, calls: Sequence[Callable[[], Any]]) -> Iterator[tuple[int, Any]]:
+        """Yield the number of each call and what it returned, in the order in which they end; after an error none is begun."""
+        jobs = {self.submit(call): number for number, call in enumerate(calls)}
+        try:
+            for job in as_completed(jobs):
+                yield jobs[job], job.result()
+        except BaseException:
+            for job in jobs:
+                job.cancel()
+            raise
+
     def each(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return what a function returns for each tuple of arguments."""
-        jobs = [self.submit(function, *arguments) for arguments in calls]
-        return [job.result() for job in jobs]
+        returned = dict(self.as_they_end([partial(function, *arguments) for arguments in calls]))
+        return [returned[number] for number in range(len(calls))]
 
 
 @contextmanager

@@ -7,8 +7,9 @@ and is none, or is too large. Sources: the development kit of PASCAL VOC 2012, t
 from __future__ import annotations
 
 import json
-import math
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -18,7 +19,7 @@ from xml.parsers import expat
 from ..files import read_file
 from ..ir import CompileError
 from ..media import IMAGES, MEND
-from .dataset import MAX_FILES, PARTS
+from .dataset import MAX_FILES, PART_NAMES, listed
 
 COUNTED, DIFFICULT, CROWD = 0, 1, 2  # of a box: it is evaluated; it is ignored; it holds many things and is ignored
 XML_FOLDERS, IMAGE_FOLDERS = ("annotations", "Annotations"), ("images", "JPEGImages")
@@ -26,7 +27,6 @@ LISTS = Path("ImageSets", "Main")
 MAX_XML, MAX_JSON = 1 << 20, 1 << 30  # bytes
 MAX_PIXELS = 1 << 20  # of a coordinate
 WANTED = "give a folder with annotations/*.xml and images/, or with COCO's .json file beside its images"
-PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
 
 
 class LabelledBox(NamedTuple):
@@ -57,15 +57,15 @@ def read_annotations(folder: Path) -> list[Annotated]:
     """
     if not folder.is_dir():
         raise CompileError(f"'{folder}' is no folder", WANTED)
-    for name in XML_FOLDERS:
-        if files := sorted((folder / name).glob("*.xml")):
-            return _voc(folder, files)
     files = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])
-    if not files:
+    if any(voc := sorted((folder / name).glob("*.xml")) for name in XML_FOLDERS):
+        images = _voc(folder, voc)
+    elif files:
+        images = [image for file in files for image in _coco(folder, file)]
+        if len({image.path for image in images}) < len(images):
+            raise CompileError(f"'{folder}' annotates an image twice", "give each image's boxes in one .json file")
+    else:
         raise CompileError(f"'{folder}' holds no annotations", WANTED)
-    images = [image for file in files for image in _coco(folder, file)]
-    if len({image.path for image in images}) < len(images):
-        raise CompileError(f"'{folder}' annotates an image twice", "give each image's boxes in one .json file")
     return sorted(_with_a_test(images), key=lambda image: image.path)
 
 
@@ -74,7 +74,7 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
     if len(files) > MAX_FILES:
         raise CompileError(f"'{folder}' holds {len(files):,} annotations", f"at most {MAX_FILES:,} are supported")
     images = next((folder / name for name in IMAGE_FOLDERS if (folder / name).is_dir()), folder)
-    listed = _listed(folder / LISTS)
+    parts = listed(folder / LISTS, {f"{name}.txt": part for name, part in PART_NAMES.items()}, lambda line: line.split()[0])
     annotated = []
     for file in files:
         root = _xml(file)
@@ -86,38 +86,28 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
             flag = DIFFICULT if (item.findtext("difficult") or "").strip() == "1" else COUNTED
             boxes.append(LabelledBox(label, sides[0] - 1, sides[1] - 1, sides[2], sides[3], flag))
         path = _image(images, (root.findtext("filename") or "").strip(), file)
-        part = listed.get(file.stem, "unlisted") if listed else None
-        if part != "unlisted":
-            annotated.append(Annotated(path, (size[0], size[1]) if all(size) else None, tuple(boxes), part))
-    return sorted(_with_a_test(annotated), key=lambda image: image.path)
+        if not parts or file.stem in parts:
+            annotated.append(Annotated(path, (size[0], size[1]) if all(size) else None, tuple(boxes), parts.get(file.stem)))
+    return annotated
 
 
 def _image(images: Path, named: str, file: Path) -> Path:
     """Return the image of an annotation: the file of its own name, else the one that it names."""
     own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
     inside = [images / named] if Path(named).name == named and named else []
-    for path in [*own, *inside]:
-        if _is_file(path):
-            return path
-    raise CompileError(f"'{file}' has no image {file.stem}{IMAGES[1]} in '{images}'", "add it, or take the annotation away")
+    path = _first_file([*own, *inside])
+    if path is None:
+        raise CompileError(f"'{file}' has no image {file.stem}{IMAGES[1]} in '{images}'", "add it, or take the annotation away")
+    return path
 
 
-def _is_file(path: Path) -> bool:
-    """Return whether a path that a file names is a file; one that is too long for the system, or must not be seen, is none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
-def _listed(folder: Path) -> dict[str, str]:
-    """Return name -> part, as VOC's lists train.txt, val.txt and test.txt say; empty where there are none."""
-    parts = dict[str, str]()
-    for name, part in PART_NAMES.items():
-        if (folder / f"{name}.txt").is_file():
-            lines = read_file(folder / f"{name}.txt", MAX_XML, MEND).decode(errors="replace").splitlines()
-            parts |= {line.split()[0]: part for line in lines if line.strip()}
-    return parts
+def _first_file(paths: Sequence[Path]) -> Path | None:
+    """Return the first path that is a file; one that is too long for the system, or must not be seen, is none."""
+    for path in paths:
+        with suppress(OSError):
+            if path.is_file():
+                return path
+    return None
 
 
 def _with_a_test(images: list[Annotated]) -> list[Annotated]:
@@ -125,8 +115,7 @@ def _with_a_test(images: list[Annotated]) -> list[Annotated]:
     parts = {image.part for image in images}
     if "validation" not in parts or "test" in parts:
         return images
-    renamed = {"validation": "test"}
-    return [replace(image, part=renamed.get(image.part or "", image.part)) for image in images]
+    return [replace(image, part="test") if image.part == "validation" else image for image in images]
 
 
 def _xml(path: Path) -> Element:
@@ -148,27 +137,20 @@ def _xml(path: Path) -> Element:
         raise CompileError(f"'{path}' is no XML: {error}", MEND) from error
 
 
-def _number(value: object) -> float:
-    """Return a number of at most MAX_PIXELS; NaN for anything else."""
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-    return math.nan if isinstance(value, bool) or not abs(number) <= MAX_PIXELS else number
+def _coordinate(path: Path, value: Any, text: str = "has a box with the coordinate {!r}") -> float:
+    """Return a coordinate of a box in pixels; raise CompileError with the text for what is none, or too large."""
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, bool) and abs(number := float(value)) <= MAX_PIXELS:
+            return number
+    raise CompileError(f"'{path}' {text.format(str(value)[:20])}", MEND)
 
 
-def _coordinate(path: Path, value: object) -> float:
-    """Return a coordinate of a box in pixels; raise CompileError for what is none."""
-    if math.isnan(number := _number(value)):
-        raise CompileError(f"'{path}' has a box with the coordinate {str(value)[:20]!r}", MEND)
-    return number
-
-
-def _side(path: Path, value: object) -> int:
+def _side(path: Path, value: Any) -> int:
     """Return the rows or columns of an image, 0 where they are not known; raise CompileError for what is no such number."""
-    number = _number(value)
-    if not (number >= 0 and number.is_integer()):
-        raise CompileError(f"'{path}' says that an image has {str(value)[:20]!r} rows or columns", MEND)
+    text = "says that an image has {!r} rows or columns"
+    number = _coordinate(path, value, text)
+    if number < 0 or number % 1:
+        raise CompileError(f"'{path}' {text.format(str(value)[:20])}", MEND)
     return int(number)
 
 
@@ -188,7 +170,8 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
             flag = CROWD if entry.get("iscrowd") else COUNTED
             box = LabelledBox(labels[_key(entry["category_id"])], top, left, top + height, left + width, flag)
             boxes.setdefault(entry["image_id"], []).append(box)
-        part = next((PART_NAMES[name] for name in PART_NAMES if name in file.stem), None)
+        words = re.findall("[a-z]+", file.stem.lower())  # latest.json and retrieval.json name no part
+        part = next((PART_NAMES[word] for word in words if word in PART_NAMES), None)
         return [_of_coco(folder, file, image, tuple(boxes.get(key, ())), part) for key, image in images.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         said = f"{type(error).__name__} {error}".replace("\n", " ")[:80]
@@ -210,7 +193,7 @@ def _of_coco(folder: Path, file: Path, image: Mapping[str, Any], boxes: tuple[La
         raise CompileError(f"'{file}' names the image '{name[:60]}'", "give names inside the folder")
     split = file.stem.removeprefix("instances_")
     places = (folder / "images" / name, folder / "images" / split / name, folder / split / name, folder / name)
-    path = next((place for place in places if _is_file(place)), None)
+    path = _first_file(places)
     if path is None:
         raise CompileError(f"'{file}' names '{name[:60]}', which is not in '{folder}'", "add it, or take its entry away")
     size = (_side(file, image.get("height", 0)), _side(file, image.get("width", 0)))

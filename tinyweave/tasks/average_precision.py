@@ -55,10 +55,8 @@ def match_voc(found: Floats, true: Floats, least: float) -> Match:
     found = _by_score(found)
     shared = overlaps(found, np.where(np.arange(6) == 5, COUNTED, true))
     kinds, taken = np.zeros(len(found), np.int64), set[int]()
-    for index, row in enumerate(shared):
-        best = int(row.argmax()) if len(row) else 0
-        if not len(row) or row[best] < least:
-            continue
+    for index in np.flatnonzero((shared >= least).any(axis=1)):
+        best = int(shared[index].argmax())
         if true[best, 5] != COUNTED:
             kinds[index] = IGNORED
         elif best not in taken:
@@ -123,12 +121,9 @@ def matched(
 
 def means(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict[str, float]:
     """Return the means over the classes that have boxes: `voc` by all points, `voc_11`, `coco`."""
-    kinds = {
-        "voc": voc(found, true, classes),
-        "voc_11": voc(found, true, classes, VOC_POINTS),
-        "coco": coco(found, true, classes),
-    }
-    return {name: mean(values) for name, values in kinds.items()}
+    matches = matched(found, true, classes, match_voc, (0.5,))[0]
+    by_voc = {name: mean(_classes(matches, points)) for name, points in (("voc", None), ("voc_11", VOC_POINTS))}
+    return by_voc | {"coco": mean(coco(found, true, classes))}
 
 
 def mean(values: Iterable[float]) -> float:
@@ -140,8 +135,7 @@ def mean(values: Iterable[float]) -> float:
 def interval(found: Sequence[Floats], true: Sequence[Floats], classes: int) -> tuple[float, float]:
     """Return the 95 % interval of VOC's mean by all points, from images drawn again with replacement (the bootstrap)."""
     matches = matched(found, true, classes, match_voc, (0.5,))[0]
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(0, len(found), (RESAMPLED, len(found)))
+    drawn = np.random.default_rng(0).integers(0, len(found), (RESAMPLED, len(found)))
     values = [mean(average_precision([own[image] for image in images], None) for own in matches) for images in drawn]
     low, high = np.percentile(values, (2.5, 97.5))
     return float(low), float(high)

@@ -9,24 +9,24 @@ its class is dropped.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Quant
-from .c_tables import header
+from .c_tables import header, texts
 from .dataset import Dataset
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Array = NDArray[Any]
 UNIT_BITS = 4  # coordinates are 16ths of a pixel
 PROBABILITY_BITS, GROWTH_BITS, OVERLAP_BITS = 15, 12, 8
 LARGEST = 16.0  # times its anchor, that the side of a box can be
 MOST = 128  # candidates: of more boxes above the threshold the best ones count
 OVERLAP = 0.45  # with a better box of its class, above which a box is dropped
 TERMS = 5  # centre, size and object of an anchor, before its classes
-HERE = Path(__file__).parent
 BOX = np.dtype([("top", "<i2"), ("left", "<i2"), ("bottom", "<i2"), ("right", "<i2"), ("score", "<u2"), ("label", "<u2")])
 
 
@@ -63,41 +63,29 @@ class Head:
         probability, growth = self.tables(quant)
         cells = self._cells(values).astype(np.int64) + 128
         score = probability[cells[..., 4]]
-        label = cells[..., TERMS:].argmax(axis=3) if self.scores else np.zeros_like(score)
         if self.scores:
             score = (score * probability[cells[..., TERMS:].max(axis=3)]) >> PROBABILITY_BITS
-        chosen = self._best(score, self.limit(threshold))
-        rows, columns, anchors = np.unravel_index(chosen, score.shape)
-        cell, step = cells[rows, columns, anchors], self.stride << UNIT_BITS
-        half = 1 << (PROBABILITY_BITS - 1)
+        cell, (rows, columns, anchors), labels, scores = self._best(cells, score, self.limit(threshold))
+        step, half = self.stride << UNIT_BITS, 1 << (PROBABILITY_BITS - 1)
         centre = [(step * probability[cell[:, axis]] + half) >> PROBABILITY_BITS for axis in (0, 1)]
         half = 1 << (GROWTH_BITS - 1)
         sides = [(self.units[anchors, axis] * growth[cell[:, 2 + axis]] + half) >> GROWTH_BITS for axis in (0, 1)]
         first = [place * step + own - (side >> 1) for place, own, side in zip((rows, columns), centre, sides, strict=True)]
         last = [begin + side for begin, side in zip(first, sides, strict=True)]
         edges = np.clip(np.stack([*first, *last], axis=1), 0, [side << UNIT_BITS for side in (*self.size, *self.size)])
-        labels, scores = label.reshape(-1)[chosen], score.reshape(-1)[chosen]
         kept = suppressed(edges, labels, round(OVERLAP * 2**OVERLAP_BITS) / 2**OVERLAP_BITS)
-        boxes = np.zeros(len(kept), BOX)
-        for index, name in enumerate(("top", "left", "bottom", "right")):
-            boxes[name] = edges[kept, index]
-        boxes["score"], boxes["label"] = scores[kept], labels[kept]
-        return boxes
+        return np.array([(*edges[index], scores[index], labels[index]) for index in kept], BOX)
 
     def detected_real(self, values: NDArray[np.float32], threshold: float) -> Floats:
         """Return the boxes [n, 6] (label, edges in pixels, score) of a head's real values (`shape`), without any rounding."""
         cells = self._cells(values).astype(np.float64)
         score = _logistic(cells[..., 4])
-        label = cells[..., TERMS:].argmax(axis=3) if self.scores else np.zeros(score.shape, np.int64)
         if self.scores:
             score = score * _logistic(cells[..., TERMS:].max(axis=3))
-        chosen = self._best(score, threshold)
-        rows, columns, anchors = np.unravel_index(chosen, score.shape)
-        cell = cells[rows, columns, anchors]
+        cell, (rows, columns, anchors), labels, scores = self._best(cells, score, threshold)
         centre = (np.stack((rows, columns), axis=1) + _logistic(cell[:, :2])) * self.stride
         sides = np.array(self.anchors)[anchors] * np.exp(np.minimum(cell[:, 2:4], np.log(LARGEST)))
         edges = np.clip(np.concatenate((centre - sides / 2, centre + sides / 2), axis=1), 0, (*self.size, *self.size))
-        labels, scores = label.reshape(-1)[chosen], score.reshape(-1)[chosen]
         kept = suppressed(edges, labels, OVERLAP)
         return np.column_stack((labels[kept], edges[kept], scores[kept]))
 
@@ -132,8 +120,7 @@ class Head:
             ("uint16_t", "anchors", self.units.reshape(-1)),
         )
         about = f"{rows} x {columns} cells, {len(self.anchors)} anchors, {self.classes} class{'es' * (self.classes > 1)}"
-        files = {name: (HERE / name).read_text() for name in ("boxes.c", "boxes.h")}
-        return {**files, "boxes_tables.h": header("boxes", about, sizes, tables)}
+        return texts("boxes.c", "boxes.h") | {"boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
         """Return a threshold of 0 .. 1 as the C takes it; raise CompileError for another."""
@@ -145,11 +132,14 @@ class Head:
         rows, columns, _ = self.shape
         return values.reshape(rows, columns, len(self.anchors), TERMS + self.scores)
 
-    def _best(self, score: NDArray[np.generic], threshold: float) -> Ints:
-        """Return the flat indices of up to MOST scores of at least the threshold, the best first, of equal ones the first."""
-        flat = np.asarray(score, np.float64).reshape(-1)
-        order = np.argsort(-flat, kind="stable")[:MOST]
-        return np.asarray(order[flat[order] >= threshold], np.int64)
+    def _best(self, cells: Array, score: Array, threshold: float) -> tuple[Array, tuple[Ints, ...], Ints, Array]:
+        """Return up to MOST cells with scores of at least the threshold, the best first, of equal ones the first: their values,
+        rows, columns and anchors, labels, scores."""
+        order = np.argsort(-score.reshape(-1), kind="stable")[:MOST]
+        places = np.unravel_index(order[score.reshape(-1)[order] >= threshold], score.shape)
+        cell = cells[places]
+        labels = cell[:, TERMS:].argmax(axis=1) if self.scores else np.zeros(len(cell), np.int64)
+        return cell, places, labels, score[places]
 
 
 def head_of(data: Dataset) -> Head | None:
@@ -187,13 +177,11 @@ def suppressed(edges: NDArray[np.generic], labels: Ints, limit: float) -> list[i
     areas, kept = sides[:, 0] * sides[:, 1], list[int]()
     alive = np.ones(len(edges), bool)
     for index in range(len(edges)):
-        if not alive[index]:
-            continue
-        kept.append(index)
-        inside = np.minimum(edges[index, 2:], edges[:, 2:]) - np.maximum(edges[index, :2], edges[:, :2])
-        shared = np.where((inside > 0).all(axis=1), inside[:, 0] * inside[:, 1], 0)
-        union = areas[index] + areas - shared
-        alive &= (shared <= limit * union) | (labels != labels[index])
+        if alive[index]:
+            kept.append(index)
+            inside = np.minimum(edges[index, 2:], edges[:, 2:]) - np.maximum(edges[index, :2], edges[:, :2])
+            shared = np.where((inside > 0).all(axis=1), inside[:, 0] * inside[:, 1], 0)
+            alive &= (shared <= limit * (areas[index] + areas - shared)) | (labels != labels[index])
     return kept
 
 

@@ -1,14 +1,20 @@
-"""Headers of sizes and tables for the C that lies beside a model. In: names and numbers. Out: text."""
+"""The C that lies beside a model: files as they are, and headers of sizes and tables. In: names and numbers. Out: text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 Table = tuple[str, str, NDArray[np.int64]]  # type in C, name, values
 PER_LINE = 12  # values
+
+
+def texts(*names: str) -> dict[str, str]:
+    """Return the C of files of this folder, by file name."""
+    return {name: (Path(__file__).parent / name).read_text() for name in names}
 
 
 def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Table]) -> str:
@@ -24,10 +30,7 @@ def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Tab
     ]
     lines += [f"#define {name.upper()}_{key} {value}" for key, value in sizes.items()]
     for kind, key, values in tables:
-        lines += ["", f"static const {kind} tw_{name}_{key}[{len(values)}] = {{", *_wrapped(values), "};"]
+        numbers = [str(int(value)) for value in values]
+        wrapped = ["    " + ", ".join(numbers[i : i + PER_LINE]) + "," for i in range(0, len(numbers), PER_LINE)]
+        lines += ["", f"static const {kind} tw_{name}_{key}[{len(values)}] = {{", *wrapped, "};"]
     return "\n".join([*lines, "", "#endif", ""])
-
-
-def _wrapped(values: NDArray[np.int64]) -> list[str]:
-    numbers = [str(int(value)) for value in values]
-    return ["    " + ", ".join(numbers[i : i + PER_LINE]) + "," for i in range(0, len(numbers), PER_LINE)]

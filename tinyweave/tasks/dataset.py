@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import read_file
 from ..ir import CompileError
 from ..progress import Progress, silent
 
 PARTS = ("train", "validation", "test")
+PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
 VALIDATION, TEST = 0.15, 0.2  # of all samples
 MAX_FILES = 1 << 20
+MAX_LIST = 1 << 26  # bytes of a list of files
 MAX_BYTES = 1 << 33  # of all samples as the network takes them
 RESIZED = 256  # samples at once
 MIN_OF_CLASS = 5  # samples of each class in training; fewer teach nothing
@@ -121,10 +124,22 @@ def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], s
         *above, label = path.relative_to(folder).parent.parts or ("",)
         if not label:
             raise CompileError(f"'{path}' lies in no class's folder", "put it into one, whose name is its class")
-        names = {"val": "validation", **{name: name for name in PARTS}}
-        part = next((names[name.lower()] for name in above if name.lower() in names), None)
+        part = next((PART_NAMES[name.lower()] for name in above if name.lower() in PART_NAMES), None)
         labelled.append(LabelledFile(path, label, group_of(path.relative_to(folder).as_posix()), part))
     return with_all_parts(labelled)
+
+
+def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str] = str.strip) -> dict[str, str]:
+    """Return the part of each file that lists of a folder name; empty where there are none.
+
+    lists: the part by the list's name. name_of: returns what a line names.
+    """
+    parts = dict[str, str]()
+    for name, part in lists.items():
+        if (folder / name).is_file():
+            lines = read_file(folder / name, MAX_LIST, "mend it, or take it away").decode(errors="replace").splitlines()
+            parts |= {name_of(line): part for line in lines if line.strip()}
+    return parts
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
@@ -134,14 +149,11 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
-        return [LabelledFile(file.path, file.label, file.group) for file in files]
+        return [replace(file, part=None) for file in files]
     if "validation" in named:
         return files
-    split = []
-    for file in files:
-        moved = file.part == "train" and part_of(file.group) == "validation"
-        split.append(LabelledFile(file.path, file.label, file.group, "validation" if moved else file.part))
-    return split
+    moved = {file.path for file in files if file.part == "train" and part_of(file.group) == "validation"}
+    return [replace(file, part="validation") if file.path in moved else file for file in files]
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
@@ -180,16 +192,13 @@ def dataset(
     classes = tuple(sorted({file.label for file in files}))
     parts = parts_of(files)
     check_classes(classes, [file.label for file in files], parts)
-    values: NDArray[np.int8] | None = None
+    sample = read(files[0].path)
+    if sample.nbytes * len(files) > MAX_BYTES:
+        raise CompileError(f"{len(files):,} samples of {sample.nbytes:,} B are too many", "give fewer, or smaller ones")
+    values = np.empty((len(files), *sample.shape), np.int8)
     for index, file in enumerate(files):
-        sample = read(file.path)
-        if values is None:
-            if sample.nbytes * len(files) > MAX_BYTES:
-                raise CompileError(f"{len(files):,} samples of {sample.nbytes:,} B are too many", "give fewer, or smaller ones")
-            values = np.empty((len(files), *sample.shape), np.int8)
-        values[index] = sample
+        values[index] = read(file.path)
         progress(f"reading {kind}", index + 1, len(files))
-    assert values is not None
     labels = np.array([classes.index(file.label) for file in files])
     return Dataset(kind, classes, values, labels, np.array([PARTS.index(part) for part in parts], np.uint8), preparation)
 
@@ -204,11 +213,9 @@ def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence
 def check_counts(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str], what: str) -> None:
     """Raise CompileError where training, validation or test has not enough of a class."""
     counts = Counter(zip(labels, parts, strict=True))
-    for label in classes:
-        for part, needed in (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1)):
-            if counts[label, part] < needed:
-                have = counts[label, part]
-                raise CompileError(
-                    f"class '{label}' has {have} {what if have == 1 else PLURALS[what]} for {part}",
-                    f"give it more files: at least {needed} for {part}; a fifth of all are for test",
-                )
+    for label, (part, needed) in product(classes, (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1))):
+        if (have := counts[label, part]) < needed:
+            raise CompileError(
+                f"class '{label}' has {have} {what if have == 1 else PLURALS[what]} for {part}",
+                f"give it more files: at least {needed} for {part}; a fifth of all are for test",
+            )

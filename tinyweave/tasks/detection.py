@@ -41,6 +41,8 @@ def read_detection(
     classes: the classes to learn, in this order; all of them, by name, if empty. anchors: how many the head has at most.
     stride: pixels from one cell of the head to the next. Raise CompileError for a wrong folder, or a size of no whole cells.
     """
+    if anchors < 1 or stride < 1:
+        raise CompileError(f"{anchors} anchors on cells of {stride} pixels find nothing", "give whole numbers above 0")
     if any(side % stride for side in size):
         raise CompileError(
             f"images of {size[0]} x {size[1]} are no whole cells of {stride} pixels", f"give multiples of {stride}"
@@ -67,8 +69,8 @@ def read_detection(
         values[index, top : top + rows, left : left + columns] = (pixels.astype(np.int16) - ZERO).astype(np.int8)
         scale = np.array([rows / own[0], columns / own[1]] * 2)
         for number, box in enumerate(boxes):
-            inside = clipped(image.path, box, own) * scale + (top, left, top, left)
-            labels[index, number] = (names.index(box.label), *inside, box.flag)
+            edges = clipped(image.path, box, own) * scale + (top, left, top, left)
+            labels[index, number] = (names.index(box.label), *edges, box.flag)
         progress("reading images", index + 1, len(images))
     numbers = np.array([PARTS.index(part) for part in parts], np.uint8)
     prepared = {

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from .c_tables import header
+from .c_tables import header, texts
 
 Ints = NDArray[np.int64]
-WINDOW_BITS, TWIDDLE_BITS, WEIGHT_BITS = 15, 30, 8
-LOG_BITS = 6  # of the mantissa that the table of logarithms is asked by
+Floats = NDArray[np.float64]
+WINDOW_BITS, TWIDDLE_BITS = 15, 30
 STEPS = 8  # features per doubling of power
 QUIETEST = 20 * STEPS  # the logarithm that is -128: 32 doublings, or 96 dB, from there to 127
 GAIN = 4  # of the terms of a cosine transform behind the first, which is the mean of the bands
 BATCH = 4096  # frames at once
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class LogMel:
     highest: float
     coefficients: int = 0
 
-    weight_bits, log_bits = WEIGHT_BITS, LOG_BITS
+    weight_bits, log_bits = 8, 6  # of the filters; of the mantissa that the table of logarithms is asked by
     emphasis_bits = 0  # if any, (1 - 2^-bits) of the sample before is taken from each sample
     fraction_bits = 0  # of a step of a feature, which is cut off toward 0
     doubling, quietest = STEPS, QUIETEST  # in fractions of a step: a doubling of power; the logarithm whose feature is -128
@@ -62,9 +60,7 @@ class LogMel:
     @property
     def silence(self) -> Ints:
         """Return the features [per_frame] of a frame without sound."""
-        quiet = np.full(self.per_frame, -128)
-        quiet[1:] *= not self.coefficients
-        return quiet
+        return np.where(np.arange(self.per_frame) * self.coefficients, 0, -128)
 
     @property
     def cosine_bits(self) -> int:
@@ -104,11 +100,17 @@ class LogMel:
         turns = np.exp(-2j * np.pi * np.arange(self.frame // 2) / self.frame) * 2**TWIDDLE_BITS
         return np.round(turns.real).astype(np.int64), np.round(turns.imag).astype(np.int64)
 
+    @property
+    def corners(self) -> tuple[Floats, Floats]:
+        """Return the ends of the triangles [bands + 2] and the bins [frame / 2], on the scale on which triangles are straight:
+        here in bins."""
+        hertz = 700 * (10 ** (np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2) / 2595) - 1)
+        return hertz * self.frame / self.rate, np.arange(self.frame / 2)
+
     @cached_property
     def filters(self) -> list[tuple[int, Ints]]:
         """Return per band its first bin and its weights from there on; a band narrower than a bin has the bin nearest to it."""
-        edges = _hertz(np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2)) * self.frame / self.rate
-        bins = np.arange(self.frame // 2)
+        edges, bins = self.corners
         filters = []
         for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
             shape = np.minimum((bins - left) / (middle - left), (right - bins) / (right - middle))
@@ -216,8 +218,7 @@ class LogMel:
 
     def c_files(self) -> dict[str, str]:
         """Return the C of one frame's features, by file name."""
-        files = {name: (HERE / name).read_text() for name in ("log_mel.c", "log_mel.h")}
-        return {**files, "log_mel_tables.h": self.c_tables()}
+        return texts("log_mel.c", "log_mel.h") | {"log_mel_tables.h": self.c_tables()}
 
     def text(self) -> str:
         """Return the settings as a line for people."""
@@ -239,10 +240,6 @@ def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20
 def mel(hertz: float) -> float:
     """Return a frequency on the mel scale."""
     return float(2595 * np.log10(1 + hertz / 700))
-
-
-def _hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(700 * (10 ** (mel / 2595) - 1))
 
 
 def _rounded(values: Ints, bits: int) -> Ints:

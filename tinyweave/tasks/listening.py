@@ -6,10 +6,13 @@ In: samples, scores. Out: windows of features as training has them, detections. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from .features import HERE, LogMel
+from .c_tables import texts
+from .features import LogMel
 
 SILENCE = -128  # the scores before the first step
 
@@ -41,15 +44,19 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
     return detected
 
 
+def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int]) -> str:
+    """Return what the programs print of the scores [n, classes] after so many frames, and the words detected then, or -1."""
+    return "".join(
+        f"frame {frame}: class {row.argmax()}, score {row.max()}{f', heard {word}' if word >= 0 else ''}\n"
+        for frame, row, word in zip(frames, scores, words, strict=True)
+    )
+
+
 def c_files() -> dict[str, str]:
     """Return the C of the ring and of the smoothing, by file name; the ring also needs the files of `LogMel.c_files`."""
-    return _texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
+    return texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
 
 
 def wav_files() -> dict[str, str]:
     """Return the C that reads the head of a wav file, by file name."""
-    return _texts("wav.c", "wav.h")
-
-
-def _texts(*names: str) -> dict[str, str]:
-    return {name: (HERE / name).read_text() for name in names}
+    return texts("wav.c", "wav.h")

@@ -41,9 +41,8 @@ def read_sensors(
                 f"'{file.path}' has fewer rows than a window, {window}", "leave it out, or give a shorter window"
             )
         if windows and cut.shape[2] != windows[0].shape[2]:
-            columns = cut.shape[2], windows[0].shape[2]
             raise CompileError(
-                f"'{file.path}' has {columns[0]} columns, '{files[0].path}' has {columns[1]}", "give as many in all"
+                f"'{file.path}' has {cut.shape[2]} columns, '{files[0].path}' has {windows[0].shape[2]}", "give as many in all"
             )
         windows.append(cut)
         labels += [file.label] * len(cut)
@@ -58,8 +57,7 @@ def read_sensors(
     scale, offset = scaling(values[of_part == 0])
     steps = np.clip(np.round(values * scale + offset), -128, 127).astype(np.int8)
     prepared = {"source": "sensors", "window": window, "scale": scale.tolist(), "offset": offset.tolist()}
-    named = np.array([classes.index(label) for label in labels])
-    return Dataset("sensors", classes, steps[:, None], named, of_part, prepared)
+    return Dataset("sensors", classes, steps[:, None], np.array(list(map(classes.index, labels))), of_part, prepared)
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

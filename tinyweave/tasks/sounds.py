@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import read_file
 from ..ir import CompileError
 from ..media import RECORDINGS, read_recording
 from ..progress import Progress, silent
-from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of
+from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of, listed
 from .features import LogMel, log_mel
 
 LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # of Speech Commands
-MAX_LIST = 1 << 26  # bytes
 MAX_SECONDS = 60  # of a recording: what is longer is a stream, of which a network sees a window
 SPEAKER = "_nohash_"  # what follows the speaker in Speech Commands' names
 NAMES = "give a folder for each class, or names as LABEL_SPEAKER_TAKE.wav"
@@ -39,7 +38,7 @@ def read_sounds(
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
     features = features_of(rate, bands, coefficients)
-    if not seconds <= MAX_SECONDS:
+    if not abs(seconds) <= MAX_SECONDS:
         raise CompileError(f"recordings of {seconds:g} s are not supported", f"give at most {MAX_SECONDS} s")
     wanted = round(seconds * rate)
     if features.frames(wanted) < 1:
@@ -84,16 +83,13 @@ def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
     paths = files_of(folder, RECORDINGS)
     if all(path.parent == folder for path in paths):
         return [_named(path, by_speaker=by_speaker) for path in paths]
-    listed = _listed(folder)
-    labelled = []
-    for file in by_folder(folder, RECORDINGS, _speaker):
-        if file.label.startswith("_"):  # _background_noise_ is no word
-            continue
-        part = listed.get(file.path.relative_to(folder).as_posix(), "train" if listed else file.part)
-        labelled.append(LabelledFile(file.path, file.label, file.group, part))
-    if not labelled:
+    words = [file for file in by_folder(folder, RECORDINGS, _speaker) if not file.label.startswith("_")]  # _background_noise_
+    if not words:
         raise CompileError(f"'{folder}' holds no recordings of words", NAMES)
-    return labelled
+    parts = listed(folder, LISTS)
+    if not parts:
+        return words
+    return [replace(file, part=parts.get(file.path.relative_to(folder).as_posix(), "train")) for file in words]
 
 
 def _speaker(path: str) -> str:
@@ -109,13 +105,3 @@ def _named(path: Path, *, by_speaker: bool) -> LabelledFile:
     if not label or not says_label or (by_speaker and not says_speaker):
         raise CompileError(f"'{path.name}' does not say its class{' and speaker' if by_speaker else ''}", NAMES)
     return LabelledFile(path, label, speaker if by_speaker else path.name)
-
-
-def _listed(folder: Path) -> dict[str, str]:
-    """Return path below `folder` -> part, as Speech Commands' lists say; empty where there are none."""
-    parts = {}
-    for name, part in LISTS.items():
-        if (folder / name).is_file():
-            lines = read_file(folder / name, MAX_LIST, "mend it, or take it away").decode(errors="replace").splitlines()
-            parts |= {line.strip(): part for line in lines}
-    return parts

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ..ir import CompileError
-from .features import WINDOW_BITS, Ints, LogMel, mel
+from .features import WINDOW_BITS, Floats, Ints, LogMel, mel
 
 RATE, FRAME, HOP, BANDS = 16_000, 1024, 512, 40
 LOUDEST_DB, OFFSET_DB = 64.0, 52.0
@@ -51,18 +51,11 @@ class WakeWordMel(LogMel):
         phase = 2 * np.pi * np.arange(self.frame) / (self.frame - 1)
         return np.round((0.54 - 0.46 * np.cos(phase)) * (2**WINDOW_BITS - 1)).astype(np.int64)
 
-    @cached_property
-    def filters(self) -> list[tuple[int, Ints]]:
-        """Return per band its first bin and its weights: triangles on the mel scale."""
+    @property
+    def corners(self) -> tuple[Floats, Floats]:
+        """Return the ends of the bands and the bins on the mel scale, on which the triangles are straight."""
         edges = np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2)
-        bins = np.array([mel(k * self.rate / self.frame) for k in range(self.frame // 2)])
-        filters = []
-        for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
-            shape = np.minimum((bins - left) / (middle - left), (right - bins) / (right - middle))
-            weights = np.round(np.clip(shape, 0, 1) * 2**self.weight_bits).astype(np.int64)
-            used = np.flatnonzero(weights)
-            filters.append((int(used[0]), weights[used[0] : used[-1] + 1]))
-        return filters
+        return edges, np.array([mel(k * self.rate / self.frame) for k in range(self.frame // 2)])
 
 
 def wake_word_mel(step: float) -> WakeWordMel:

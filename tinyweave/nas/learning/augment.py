@@ -34,13 +34,11 @@ def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
     louder = LOUDER * (2 * _uniform(count, generator, x) - 1)
     noise = torch.randn(x.shape, generator=generator).to(x.device) * 0.03
     x = torch.where(x > -1, x + louder + noise, x).clamp(-1, 1)
-    for axis, side in ((2, rows), (3, columns)):
+    for side, place in ((rows, torch.arange(rows)[:, None]), (columns, torch.arange(columns))):
         width = (_uniform(count, generator, x) * MASKED * side).floor()
         first = (_uniform(count, generator, x) * (side - width)).floor()
-        shape = [1, 1, 1, 1]
-        shape[axis] = side
-        place = torch.arange(side, device=x.device).reshape(shape)
-        x = torch.where((place >= first) & (place < first + width), -1.0, x)
+        at = place.to(x.device)
+        x = torch.where((at >= first) & (at < first + width), -1.0, x)
     return x
 
 

@@ -60,8 +60,7 @@ class Mean(nn.Module):
 
 def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
     """Return a convolution, its norm, and its activation, if any."""
-    pads = layer.padding[0][0], layer.padding[1][0]
-    groups = layer.c_in if layer.depthwise else 1
+    pads, groups = (layer.padding[0][0], layer.padding[1][0]), layer.c_in if layer.depthwise else 1
     conv = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, layer.stride, pads, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([ACTIVATIONS[activation]()] if activation else []))
 

@@ -40,8 +40,8 @@ class ElasticUnit(nn.Module):
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
         super().__init__()
-        conv = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, groups=layer.c_in if layer.depthwise else 1, bias=False)
-        self.weight = conv.weight
+        groups = layer.c_in if layer.depthwise else 1
+        self.weight = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, groups=groups, bias=False).weight
         self.scale, self.shift = nn.Parameter(torch.ones(layer.c_out)), nn.Parameter(torch.zeros(layer.c_out))
         self.sides = tuple(sorted(sides, reverse=True))
         taps = [(min(side, layer.kernel[0]), min(side, layer.kernel[1])) for side in self.sides[1:] if transformed]
@@ -71,13 +71,12 @@ class ElasticExcitation(Excitation):
 
     def cut(self, channels: int, squeezed: int) -> dict[str, Tensor]:
         """Return the weights that an Excitation of a network has, by their names there."""
-        cut = dict[str, Tensor]()
-        for name, layer, c_out, c_in in (
-            ("reduce", self.reduce, squeezed, channels),
-            ("expand", self.expand, channels, squeezed),
-        ):
-            cut |= {f"{name}.weight": layer.weight[:c_out, :c_in], f"{name}.bias": layer.bias[:c_out]}
-        return cut
+        return {
+            "reduce.weight": self.reduce.weight[:squeezed, :channels],
+            "reduce.bias": self.reduce.bias[:squeezed],
+            "expand.weight": self.expand.weight[:channels, :squeezed],
+            "expand.bias": self.expand.bias[:channels],
+        }
 
     def sort(self, order: Tensor) -> None:
         """Put the channels of the map in this order, and those between the layers in that of their L1 norm."""
@@ -147,39 +146,33 @@ class Supernet(nn.Module):
         x = x.mean((2, 3))
         return functional.linear(x, self.classifier.weight[:, : x.shape[1]].contiguous(), self.classifier.bias)
 
+    def shared(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
+        """Yield the weights of a network of the space by their names in its module; the largest one has all that are here."""
+        for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
+            for number, (unit, layer) in enumerate(layers):
+                yield f"{index}.layers.{number}.0.weight", unit.cut(layer)
+                yield f"{index}.layers.{number}.1.weight", unit.scale[: layer.c_out]
+                yield f"{index}.layers.{number}.1.bias", unit.shift[: layer.c_out]
+            for name, value in excitation.items():
+                yield f"{index}.excitation.{name}", value
+        yield f"{index + 2}.weight", self.classifier.weight[:, : layer.c_out]  # behind the mean
+        yield f"{index + 2}.bias", self.classifier.bias
+
     def extract(self, arch: Arch) -> nn.Sequential:
         """Return a network of the space by itself, with its weights; its norms have no statistics yet, see `recalibrate`."""
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():
-            for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
-                for number, (unit, layer) in enumerate(layers):
-                    name = f"{index}.layers.{number}"
-                    state[f"{name}.0.weight"].copy_(unit.cut(layer))
-                    state[f"{name}.1.weight"].copy_(unit.scale[: layer.c_out])
-                    state[f"{name}.1.bias"].copy_(unit.shift[: layer.c_out])
-                for name, value in excitation.items():
-                    state[f"{index}.excitation.{name}"].copy_(value)
-            *_, weight, bias = state
-            state[weight].copy_(self.classifier.weight[:, : state[weight].shape[1]])
-            state[bias].copy_(self.classifier.bias)
+            for name, value in self.shared(arch):
+                state[name].copy_(value)
         return module
 
     def load(self, module: nn.Sequential) -> None:
         """Take the weights of the largest network, trained by itself."""
         state = module.state_dict()
         with torch.no_grad():
-            for index, (_, layers, excitation) in enumerate(self.blocks(self.largest)):
-                for number, (unit, _) in enumerate(layers):
-                    name = f"{index}.layers.{number}"
-                    unit.weight.copy_(state[f"{name}.0.weight"])
-                    unit.scale.copy_(state[f"{name}.1.weight"])
-                    unit.shift.copy_(state[f"{name}.1.bias"])
-                for name, value in excitation.items():
-                    value.copy_(state[f"{index}.excitation.{name}"])
-            *_, weight, bias = state
-            self.classifier.weight.copy_(state[weight])
-            self.classifier.bias.copy_(state[bias])
+            for name, value in self.shared(self.largest):
+                value.copy_(state[name])
 
     def sort(self) -> None:
         """Put the channels between the layers of each bottleneck in an order, those first whose weights in the projection have

@@ -194,9 +194,10 @@ def save(state: dict[str, object], path: Path) -> None:
 
 def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
     """Return the parameters in two groups: weights decay, biases and norms do not."""
-    weights = [p for p in module.parameters() if p.ndim > 1]
-    others = [p for p in module.parameters() if p.ndim <= 1]
-    return [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return [
+        {"params": [p for p in module.parameters() if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in module.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+    ]
 
 
 def _read(checkpoint: Path | None) -> dict[str, Any] | None:
