@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import __version__
-from ..lazy import lazy
 from . import steps
 from .options import (
     BAD_INPUT,
@@ -18,20 +17,15 @@ from .options import (
     SAMPLES,
     SEED,
     SHARED,
-    CompareWith,
     Inputs,
     Json,
     KernelPrefix,
-    MeasuredFile,
     ModelFile,
     Name,
     Options,
     Out,
-    PlanFile,
     Samples,
-    SecondEmulator,
     Seed,
-    TraceFile,
     check_planned,
     command_line,
     edge_options,
@@ -40,33 +34,25 @@ from .options import (
     source_options,
     with_options,
 )
-
-if TYPE_CHECKING:
-    from .. import api, files, ir, manifest, planning, results
-    from ..report import columns, counts, figure, markdown, measured, page, tables, text, viewers, words
-    from ..report import record as records
-    from . import samples as sample_files
-else:  # a verb loads what it uses: `--help` nothing of it
-    api, files, ir = map(lazy, ("api", "files", "ir"))
-    manifest, planning, results = map(lazy, ("manifest", "planning", "results"))
-    sample_files = lazy("cli.samples")
-    columns, counts, figure, markdown, measured, page, records, tables, text, viewers, words = (
-        lazy(f"report.{name}")
-        for name in (
-            "columns",
-            "counts",
-            "figure",
-            "markdown",
-            "measured",
-            "page",
-            "record",
-            "tables",
-            "text",
-            "viewers",
-            "words",
-        )
-    )
-
+from .rooms import (
+    api,
+    columns,
+    counts,
+    figure,
+    files,
+    ir,
+    manifest,
+    markdown,
+    measured,
+    page,
+    planning,
+    records,
+    sample_files,
+    tables,
+    text,
+    viewers,
+    words,
+)
 
 app = typer.Typer(
     name="tinyweave",
@@ -181,7 +167,10 @@ def compile_model(
     chosen: Options,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
-    plan_file: PlanFile = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="Emit this plan, of `plan -o FILE` with the same --io and --layout."),
+    ] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -293,9 +282,18 @@ def profile(
     *,
     chosen: Options,
     inputs: Inputs = None,
-    compare_with: CompareWith = None,
-    trace_file: TraceFile = None,
-    log: MeasuredFile = None,
+    compare_with: Annotated[
+        Path | None, typer.Option("--compare", metavar="FILE", help="What `profile --json` printed earlier: show what changed.")
+    ] = None,
+    trace_file: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="Also write the layers as a trace for Perfetto or Chrome.")
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured", metavar="FILE", help="What an export printed with its profile on: show it beside the estimate."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Measure one inference on an emulated core.
@@ -344,7 +342,9 @@ def deploy(
     seed: Seed = SEED,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
-    second_emulator: SecondEmulator = False,
+    second_emulator: Annotated[
+        bool, typer.Option("--second-emulator", help="Also run it as complete firmware on a board that QEMU plays.")
+    ] = False,
     out: Out = None,
     as_json: Json = False,
 ) -> int:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import __version__
-from ..lazy import lazy
 from . import steps
 from .commands import app
 from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, source_options, with_options
-
-if TYPE_CHECKING:
-    from .. import api, files, ir, manifest
-    from ..report import record as records
-    from ..report import text
-    from . import samples as sample_files
-else:
-    api, files, ir, manifest = map(lazy, ("api", "files", "ir", "manifest"))
-    text, records, sample_files = map(lazy, ("report.text", "report.record", "cli.samples"))
+from .rooms import api, files, ir, manifest, records, sample_files, text
 
 VERSION = "1.0.0"
 FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no table

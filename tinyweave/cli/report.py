@@ -5,22 +5,14 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ..lazy import lazy
 from . import steps
 from .commands import app
 from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
-
-if TYPE_CHECKING:
-    from .. import api, files, ir, planning
-    from ..report import page, schema, viewers
-    from ..report import record as records
-else:
-    api, files, ir = map(lazy, ("api", "files", "ir"))
-    page, records, schema, viewers = map(lazy, (f"report.{name}" for name in ("page", "record", "schema", "viewers")))
+from .rooms import api, files, ir, page, planning, records, schema, viewers
 
 JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
 

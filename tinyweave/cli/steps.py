@@ -8,20 +8,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..lazy import lazy
 from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, source_options, target_options
-
-if TYPE_CHECKING:
-    from .. import api, codegen, devices, files, ir, manifest, planning, results
-    from ..report import columns, figure, front, front_figure, schema, text
-    from ..report import record as records
-else:
-    api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
-    columns, figure, front, front_figure, records, schema, text = (
-        lazy(f"report.{name}") for name in ("columns", "figure", "front", "front_figure", "record", "schema", "text")
-    )
+from .rooms import (
+    api,
+    codegen,
+    columns,
+    devices,
+    figure,
+    files,
+    front,
+    front_figure,
+    ir,
+    manifest,
+    planning,
+    records,
+    results,
+    schema,
+    text,
+)
 
 
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
