@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -77,13 +78,7 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     with steps.told(model):
         loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
     record = records.record(loaded, unsupported=reasons)
-    if as_json:
-        steps.print_json(record)
-    else:
-        out = text.console()
-        text.show_model(out, record)
-        text.show_layers(out, record)
-        text.show_unsupported(out, record)
+    steps.show(record, text.show_model, text.show_layers, text.show_unsupported, as_json=as_json)
     return BAD_INPUT if reasons else 0
 
 
@@ -142,18 +137,14 @@ def plan(
         record["advice"] = steps.advise("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
     if out is not None:
         files.write_file(out, planning.to_json(planned))
-    if as_json:
-        steps.print_json(record)
-    elif explained:
-        text.show_explanation(text.console(), planned, explained)
+    if explained:
+        shown = [lambda out, record: text.show_explanation(out, planned, explained)]
     else:
-        screen = text.console()
-        text.show_plan(screen, planned, record)
-        text.show_verdict(screen, record)
-        text.show_advice(screen, record)
-    if compared and not as_json:
-        print()
-        text.show_lines(text.console(), counts.count_lines(loaded.graph, compared, overhead, limits.ram))
+        shown = [lambda out, record: text.show_plan(out, planned, record), text.show_verdict, text.show_advice]
+    if compared:
+        lines = ["", *counts.count_lines(loaded.graph, compared, overhead, limits.ram)]
+        shown.append(lambda out, record: text.show_lines(out, lines))
+    steps.show(record, *shown, as_json=as_json)
     return DOES_NOT_FIT if record["fits"] is False else 0
 
 
@@ -194,15 +185,9 @@ def compile_model(
     else:
         plans = [steps.make_plan(model, board, limits, chosen) for model in loaded]
     options = {"name": name, "kernel_prefix": kernel_prefix, "plan": plan_file}
+    about = {"kernel_prefix": kernel_prefix or "", "row_source": chosen["source"], "pixels": chosen["pixels"]}
     sources = [
-        steps.source_of(
-            model,
-            planned,
-            command_line("compile", [path], chosen, **options),
-            board=board,
-            chosen=chosen,
-            kernel_prefix=kernel_prefix,
-        )
+        api.source(model, planned, command_line("compile", [path], chosen, **options), board, **about)
         for model, planned, path in zip(loaded, plans, models, strict=True)
     ]
     emitted, folder = api.together(sources), out or Path("out") / loaded[0].name
@@ -211,19 +196,12 @@ def compile_model(
     ) as written:
         for source in sources:
             api.write(source, written.scratch)
-    entries = [
-        records.record(model, plan=planned, device=board, limits=limits, row_source=chosen["source"])
-        for model, planned in zip(loaded, plans, strict=True)
-    ]
+    entries = steps.written_records(loaded, plans, board=board, limits=limits, chosen=chosen)
     if as_json:
-        steps.warn_of_changed(folder, written)
-        paths = {"files": (*emitted, manifest.MANIFEST), "removed": written.removed}
-        about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
-        return steps.print_json(
-            {"tinyweave": __version__, "models": entries, **about} if len(entries) > 1 else entries[0] | about
-        )
-    screen = text.console()
-    text.heading(screen, f"wrote {len(emitted) + 1} files to {folder}")
+        files_of = steps.written_files(folder, [*emitted, manifest.MANIFEST], written)
+        whole = {"tinyweave": __version__, "models": entries} if len(entries) > 1 else entries[0]
+        return steps.print_json(whole | files_of)
+    text.heading(text.console(), f"wrote {len(emitted) + 1} files to {folder}")
     for file, content in emitted.items():
         print(f"  {file}  {len(content):,} B")
     print(f"  {manifest.MANIFEST}  lists them")
@@ -235,10 +213,7 @@ def compile_model(
             print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
         if not steps.keeps_state(plans):
             print("models that do not run at the same time can share one arena, as large as the largest")
-    steps.say_row_sources(entries)
-    for record in entries:
-        if record["fits"] is False:
-            text.show_verdict(screen, record)
+    steps.show_needs(entries)
     return 0
 
 
@@ -268,10 +243,7 @@ def verify(
             loaded, planned, inputs=arrays, count=samples, seed=seed, core=api.emulated_core(board), progress=report
         )
     record = records.record(loaded, plan=planned, verification=result, device=board, limits=limits)
-    if as_json:
-        steps.print_json(record)
-    else:
-        text.show_proof(text.console(), record)
+    steps.show(record, text.show_proof, as_json=as_json)
     return 0 if result.ok else DIFFERS
 
 
@@ -319,15 +291,9 @@ def profile(
         record["measured"] = measured.measured_records(record, planned, counted)
     if trace_file:
         files.write_file(trace_file, json.dumps(viewers.trace(record), indent=1) + "\n")
-    if as_json:
-        return steps.print_json(record)
-    screen = text.console()
-    if counted is not None:
-        text.show_measured(screen, record)
-        return 0
-    text.show_profile(screen, record, before)
-    text.show_memory(screen, record)
-    text.show_instructions(screen, record)
+    layers = partial(text.show_profile, before=before)
+    shown = [layers, text.show_memory, text.show_instructions] if counted is None else [text.show_measured]
+    steps.show(record, *shown, as_json=as_json)
     return 0
 
 
@@ -370,10 +336,7 @@ def deploy(
         record["advice"] = steps.advise(
             "deploy", model, loaded, planned, board=board, limits=less, chosen=chosen, **options, out=out
         )
-        if as_json:
-            steps.print_json(record)
-        else:
-            text.show_misfit(text.console(), record)
+        steps.show(record, text.show_misfit, as_json=as_json)
         return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
     command = command_line("deploy", [model], chosen, **options)
@@ -404,18 +367,11 @@ def deploy(
         (written.scratch / "report.html").write_text(page.page([entry]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if as_json:
-        steps.warn_of_changed(folder, written)
-        steps.print_json(record)
-    else:
-        screen = text.console()
-        text.show_target(screen, record)
-        text.show_memory(screen, record)
-        text.show_instructions(screen, record)
-        text.show_proof(screen, record)
-        text.show_verdict(screen, record)
+    shown = (text.show_target, text.show_memory, text.show_instructions, text.show_proof, text.show_verdict)
+    steps.show(record, *shown, as_json=as_json)
+    if not as_json:
         print(f"C and the report with every layer: {folder}")
-        steps.say_removed(folder, written)
+    steps.say_removed(folder, written, as_json=as_json)
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
 
 
@@ -448,9 +404,7 @@ def reorder(
     drawn = figure.figure(record, picture.name) if picture else b""
     wanted = {out: done.file, table: tables.order_csv(record), picture: drawn}
     files.write_files({path: content for path, content in wanted.items() if path is not None})
-    if as_json:
-        return steps.print_json(record)
-    text.show_reordering(text.console(), record)
+    steps.show(record, text.show_reordering, as_json=as_json)
     return 0
 
 
@@ -476,10 +430,7 @@ def compare(
         boards = api.compare_boards(loaded, sample=arrays[0] if arrays else None, progress=report, **scheduled(chosen))
     planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
     record = records.comparison_record(loaded, planned, boards)
-    if as_json:
-        steps.print_json(record)
-    else:
-        text.show_comparison(text.console(), record)
+    steps.show(record, text.show_comparison, as_json=as_json)
     return 0 if record["fits"] else DOES_NOT_FIT
 
 

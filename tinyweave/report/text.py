@@ -75,7 +75,9 @@ def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
     """Sentences, wrapped to the width with a hanging indent; the first line styled."""
     for index, line in enumerate(lines):
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        for part in textwrap.wrap(line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+        for part in textwrap.wrap(
+            line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]:
             out.print(Text(part, style=style if index == 0 else ""))
 
 
