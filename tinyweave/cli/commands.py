@@ -78,7 +78,7 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     with steps.told(model):
         loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
     record = records.record(loaded, unsupported=reasons)
-    steps.show(record, text.show_model, text.show_layers, text.show_unsupported, as_json=as_json)
+    steps.show(record, lambda: [text.show_model, text.show_layers, text.show_unsupported], as_json=as_json)
     return BAD_INPUT if reasons else 0
 
 
@@ -137,14 +137,16 @@ def plan(
         record["advice"] = steps.advise("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
     if out is not None:
         files.write_file(out, planning.to_json(planned))
-    if explained:
-        shown = [lambda out, record: text.show_explanation(out, planned, explained)]
-    else:
-        shown = [lambda out, record: text.show_plan(out, planned, record), text.show_verdict, text.show_advice]
-    if compared:
-        lines = ["", *counts.count_lines(loaded.graph, compared, overhead, limits.ram)]
-        shown.append(lambda out, record: text.show_lines(out, lines))
-    steps.show(record, *shown, as_json=as_json)
+
+    def shown() -> list[steps.Show]:
+        if explained:
+            parts: list[steps.Show] = [lambda out, record: text.show_explanation(out, planned, explained)]
+        else:
+            parts = [partial(text.show_plan, plan=planned), text.show_verdict, text.show_advice]
+        lines = ["", *counts.count_lines(loaded.graph, compared, overhead, limits.ram)] if compared else []
+        return [*parts, lambda out, record: text.show_lines(out, lines)]
+
+    steps.show(record, shown, as_json=as_json)
     return DOES_NOT_FIT if record["fits"] is False else 0
 
 
@@ -243,7 +245,7 @@ def verify(
             loaded, planned, inputs=arrays, count=samples, seed=seed, core=api.emulated_core(board), progress=report
         )
     record = records.record(loaded, plan=planned, verification=result, device=board, limits=limits)
-    steps.show(record, text.show_proof, as_json=as_json)
+    steps.show(record, lambda: [text.show_proof], as_json=as_json)
     return 0 if result.ok else DIFFERS
 
 
@@ -291,9 +293,13 @@ def profile(
         record["measured"] = measured.measured_records(record, planned, counted)
     if trace_file:
         files.write_file(trace_file, json.dumps(viewers.trace(record), indent=1) + "\n")
-    layers = partial(text.show_profile, before=before)
-    shown = [layers, text.show_memory, text.show_instructions] if counted is None else [text.show_measured]
-    steps.show(record, *shown, as_json=as_json)
+
+    def shown() -> list[steps.Show]:
+        if counted is not None:
+            return [text.show_measured]
+        return [partial(text.show_profile, before=before), text.show_memory, text.show_instructions]
+
+    steps.show(record, shown, as_json=as_json)
     return 0
 
 
@@ -336,7 +342,7 @@ def deploy(
         record["advice"] = steps.advise(
             "deploy", model, loaded, planned, board=board, limits=less, chosen=chosen, **options, out=out
         )
-        steps.show(record, text.show_misfit, as_json=as_json)
+        steps.show(record, lambda: [text.show_misfit], as_json=as_json)
         return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
     command = command_line("deploy", [model], chosen, **options)
@@ -367,8 +373,11 @@ def deploy(
         (written.scratch / "report.html").write_text(page.page([entry]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    shown = (text.show_target, text.show_memory, text.show_instructions, text.show_proof, text.show_verdict)
-    steps.show(record, *shown, as_json=as_json)
+    steps.show(
+        record,
+        lambda: [text.show_target, text.show_memory, text.show_instructions, text.show_proof, text.show_verdict],
+        as_json=as_json,
+    )
     if not as_json:
         print(f"C and the report with every layer: {folder}")
     steps.say_removed(folder, written, as_json=as_json)
@@ -404,7 +413,7 @@ def reorder(
     drawn = figure.figure(record, picture.name) if picture else b""
     wanted = {out: done.file, table: tables.order_csv(record), picture: drawn}
     files.write_files({path: content for path, content in wanted.items() if path is not None})
-    steps.show(record, text.show_reordering, as_json=as_json)
+    steps.show(record, lambda: [text.show_reordering], as_json=as_json)
     return 0
 
 
@@ -430,7 +439,7 @@ def compare(
         boards = api.compare_boards(loaded, sample=arrays[0] if arrays else None, progress=report, **scheduled(chosen))
     planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
     record = records.comparison_record(loaded, planned, boards)
-    steps.show(record, text.show_comparison, as_json=as_json)
+    steps.show(record, lambda: [text.show_comparison], as_json=as_json)
     return 0 if record["fits"] else DOES_NOT_FIT
 
 

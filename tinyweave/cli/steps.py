@@ -31,6 +31,8 @@ from .rooms import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
+
 
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
     """Import a model and run the passes."""
@@ -146,7 +148,7 @@ def show_front(
     record = front_of(model, board, limits, chosen, by_flash=True)
     if picture is not None:
         files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
-    show(record, text.show_front, as_json=as_json)
+    show(record, lambda: [text.show_front], as_json=as_json)
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
 
@@ -198,14 +200,14 @@ def say_removed(folder: Path, written: manifest.Written, *, as_json: bool = Fals
         print(f"tinyweave: warning: '{path}' is of an earlier run, and was changed since: it stays", file=sys.stderr)
 
 
-def show(record: dict[str, Any], *shown: Callable[[Console, dict[str, Any]], None], as_json: bool) -> None:
-    """Show a record to people by these functions, or to programs as JSON."""
+def show(record: dict[str, Any], parts: Callable[[], Sequence[Show]], *, as_json: bool) -> None:
+    """Show a record to people part by part, or to programs as JSON, for which nothing is loaded that draws."""
     if as_json:
         print_json(record)
-        return
-    out = text.console()
-    for each in shown:
-        each(out, record)
+    else:
+        out = text.console()
+        for part in parts():
+            part(out, record)
 
 
 def print_json(value: Any) -> int:

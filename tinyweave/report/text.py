@@ -169,7 +169,7 @@ def show_measured(out: Console, record: Record) -> None:
         out.print(Text(f"  {line}"))
 
 
-def show_plan(out: Console, plan: Plan, record: Record) -> None:
+def show_plan(out: Console, record: Record, plan: Plan) -> None:
     """Show the arena over the steps, how good that is, and what each technique of the planner saves."""
     first, *lines = picture(plan, out.width)
     heading(out, first)
