@@ -35,15 +35,9 @@ def search_record(found: SearchResult, run: Record) -> Record:
     archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
     rungs = [Rung(*pair) for pair in run["rungs"]]
     epochs = total_epochs(rungs) + (supernet["warm_up"] + supernet["epochs"] if supernet else 0)
+    right = {each["candidate"]: each["accuracy"] for each in found.trained}  # after the last training of each
     candidates = [
-        {
-            "ram": cost.ram,
-            "flash": cost.flash,
-            "macs": cost.macs,
-            "ms": cost.ms,
-            "mj": cost.mj,
-            "accuracy": _best(found, number),
-        }
+        {key: getattr(cost, key) for key in ("ram", "flash", "macs", "ms", "mj")} | {"accuracy": right.get(number)}
         for number, (_, cost) in enumerate(found.candidates[:RECORDED])
     ]
     return {
@@ -112,11 +106,6 @@ def _front(candidates: list[Record], costs: list[str]) -> list[int]:
     return front
 
 
-def _best(found: SearchResult, number: int) -> float | None:
-    """Return the accuracy that a candidate had after its last training."""
-    return next((each["accuracy"] for each in reversed(found.trained) if each["candidate"] == number), None)
-
-
 def show_search(out: Console, record: Record) -> None:
     """Show the network that was found: how right it is, and what it needs as it was measured."""
     heading(out, f"wrote {clean(record['firmware'], 200)}")
@@ -126,11 +115,18 @@ def show_search(out: Console, record: Record) -> None:
 def card(record: Record) -> str:
     """Return the model card."""
     count = len(record["task"]["classes"])
-    lines = [f"# {record['task']['kind']}: {count} class{'es' if count != 1 else ''}, {record['space']}", ""]
-    lines += [f"- {line}" for line in _facts(record)]
-    lines += ["", f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.", ""]
-    lines += [f"The network's input: {_input_of(record['task']['preparation'])}.", ""]
-    lines += [f"| RAM, B | Flash, B | M MACs | ms | {record['measure']}, % |", "|---:|---:|---:|---:|---:|"]
+    lines = [
+        f"# {record['task']['kind']}: {count} class{'es' if count != 1 else ''}, {record['space']}",
+        "",
+        *(f"- {line}" for line in _facts(record)),
+        "",
+        f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.",
+        "",
+        f"The network's input: {_input_of(record['task']['preparation'])}.",
+        "",
+        f"| RAM, B | Flash, B | M MACs | ms | {record['measure']}, % |",
+        "|---:|---:|---:|---:|---:|",
+    ]
     trained = sorted(record["candidates"], key=lambda each: -(each["accuracy"] or 0))
     for each in trained[:SHOWN]:
         ms = "-" if each["ms"] is None else f"{each['ms']:.1f}"
