@@ -60,12 +60,16 @@ def plan_layers(
     """Return the rows of a plan in its order; instructions, cycles: what ops took on `core`, by name, as far as it is known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
-    rows = []
-    for row, (_, index) in zip(_rows(plan.graph, order, live, plan_macs(plan)), order, strict=True):
-        counts = {"instructions": (instructions or {}).get(row.name), "cycles": (cycles or {}).get(row.name)}
-        why = kernel_reason(plan, index, core) if core else None
-        rows.append(replace(row, kernel=plan.variants[index] or None, why=why, **counts))
-    return rows
+    return [
+        replace(
+            row,
+            kernel=plan.variants[index] or None,
+            why=kernel_reason(plan, index, core) if core else None,
+            instructions=(instructions or {}).get(row.name),
+            cycles=(cycles or {}).get(row.name),
+        )
+        for row, (_, index) in zip(_rows(plan.graph, order, live, plan_macs(plan)), order, strict=True)
+    ]
 
 
 def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
@@ -104,11 +108,8 @@ def _activations(graph: Graph, op: Op) -> list[Tensor]:
 
 def _window(graph: Graph, op: Op) -> str:
     """Kernel and stride as `3x3/2`, empty for ops without a window."""
-    if op.kind in ("conv_2d", "depthwise_conv_2d"):
-        extent = graph.input(op, 1).shape[1:3]
-    elif "kernel" in op.attrs:
-        extent = op.attrs["kernel"]
-    else:
+    extent = graph.input(op, 1).shape[1:3] if op.kind in ("conv_2d", "depthwise_conv_2d") else op.attrs.get("kernel")
+    if extent is None:
         return ""
     h, w = op.attrs["stride"]
     return f"{extent[0]}x{extent[1]}/" + (f"{h}" if h == w else f"{h}x{w}")
