@@ -29,10 +29,8 @@ def svg(record: Record) -> str:
     largest = max(1, *(order["peak"] for order in orders.values()))
     names = dict.fromkeys(chain.from_iterable(step["tensors"] for order in orders.values() for step in order["steps"]))
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
-    turned = _longest_name(record)
-    each = HEAD + PANEL + FOOT + round(LETTER * turned)
-    height = TOP + len(orders) * each
-    lines = sheet(height, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
+    each = HEAD + PANEL + FOOT + round(LETTER * _longest_name(record))
+    lines = sheet(TOP + len(orders) * each, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
     for number, (key, order) in enumerate(orders.items()):
         lines += _panel(TITLES[key], order, record["producers"], colour, largest=largest, top=TOP + number * each)
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -62,12 +60,13 @@ def _step_name(number: int, step: Record) -> str:
 
 def _panel(title: str, order: Record, producers: Record, colour: dict[str, str], *, largest: int, top: int) -> list[str]:
     end, bottom = WIDTH - RIGHT - NAMES, top + HEAD + PANEL
-    steps = order["steps"]
+    steps, at = order["steps"], order["step"] or 0
     column = (end - LEFT) / max(1, len(steps))
     peak = bottom - PANEL * order["peak"] / largest
-    at = order["step"] or 0
-    lines = [f'<text x="{LEFT}" y="{top + 14}" font-size="13">{title}: peak {order["peak"]:,} B in step {at + 1}</text>']
-    lines += grid(largest, bottom, end, peak)
+    lines = [
+        f'<text x="{LEFT}" y="{top + 14}" font-size="13">{title}: peak {order["peak"]:,} B in step {at + 1}</text>',
+        *grid(largest, bottom, end, peak),
+    ]
     for name, first, count, below in _bands(steps):
         size = steps[first]["tensors"][name]
         x, y = LEFT + first * column, bottom - PANEL * (below + size) / largest
@@ -136,15 +135,14 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
     tensors = list(steps[0]["tensors"].items())[::-1]
     shown = tensors if len(tensors) <= MOST_NAMED else sorted(tensors, key=lambda item: -item[1])[: MOST_NAMED - 1]
     lines = [f'<text x="{x}" y="{top + 9}" fill="#c03028">alive at the peak ({escape(clean(steps[0]["op"], 22))})</text>']
-    for number, (name, size) in enumerate(shown):
+    rest = sum(size for _, size in tensors) - sum(size for _, size in shown)
+    texts = [f"{size:,} B  {escape(clean(producers.get(name, 'input'), 26))}" for name, size in shown]
+    texts += [f"{rest:,} B  {len(tensors) - len(shown)} more"] if len(shown) < len(tensors) else []
+    for number, text in enumerate(texts):
         y = top + 18 * (number + 1)
-        maker = escape(clean(producers.get(name, "input"), 26))
-        lines.append(f'<rect x="{x}" y="{y + 1}" width="10" height="10" fill="{colour[name]}"/>')
-        lines.append(f'<text x="{x + 16}" y="{y + 10}">{size:,} B  {maker}</text>')
-    if len(shown) < len(tensors):
-        rest = sum(size for _, size in tensors) - sum(size for _, size in shown)
-        y = top + 18 * (len(shown) + 1)
-        lines.append(f'<text x="{x + 16}" y="{y + 10}">{rest:,} B  {len(tensors) - len(shown)} more</text>')
+        if number < len(shown):
+            lines.append(f'<rect x="{x}" y="{y + 1}" width="10" height="10" fill="{colour[shown[number][0]]}"/>')
+        lines.append(f'<text x="{x + 16}" y="{y + 10}">{text}</text>')
     return lines
 
 

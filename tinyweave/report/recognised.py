@@ -53,8 +53,10 @@ def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list
     lines = [f'<text x="{LEFT}" y="{top - 20}" font-size="13">true class downwards, answer to the right</text>']
     for row, name in enumerate(classes):
         middle = row * CELL + CELL / 2
-        lines.append(f'<text x="{LEFT - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>')
-        lines.append(f'<text x="{LEFT + middle:g}" y="{top - 6}" text-anchor="middle">{escape(name)}</text>')
+        lines += [
+            f'<text x="{LEFT - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>',
+            f'<text x="{LEFT + middle:g}" y="{top - 6}" text-anchor="middle">{escape(name)}</text>',
+        ]
         for column in range(len(classes)):
             count, x, y = int(counts[row, column]), LEFT + column * CELL, top + row * CELL
             share = count / max(1, int(counts[row].sum()))
@@ -99,8 +101,8 @@ def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
     for moment, word in zip(moments, heard.words, strict=True):
         if word >= 0:
             x = LEFT + across * moment / seconds
-            lines.append(f'<path d="M{x:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>')
-            lines.append(
-                f'<text x="{x + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>'
-            )
+            lines += [
+                f'<path d="M{x:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>',
+                f'<text x="{x + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>',
+            ]
     return lines
