@@ -248,10 +248,9 @@ def aim_of(optimize: str | None, limits: Limits) -> Aim:
     """Return what a plan is chosen by; CompileError for an unknown name."""
     if optimize is None:
         return "speed" if limits.ram is not None and not limits.maps else "balanced"
-    for aim in OPTIMIZE:
-        if optimize == aim:
-            return aim
-    raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    if optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    return optimize
 
 
 def core_with_kernels(aim: Aim, core: str, limits: Limits) -> str:
@@ -290,11 +289,9 @@ def _clock(device: Device | None, latency_ms: float) -> float:
     if device is None:
         raise CompileError("--latency-ms needs a clock", "name a board with --device")
     if device.core not in FORESEEN:
-        known = ", ".join(FORESEEN)
-        why = f"the timings of a {device.core} are not known"
-        if device.core in TIMINGS:
-            why = f"cycles are not foreseen for a {device.core}, only those of a run are estimated"
-        raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {known}")
+        of_a_run = f"cycles are not foreseen for a {device.core}, only those of a run are estimated"
+        why = of_a_run if device.core in TIMINGS else f"the timings of a {device.core} are not known"
+        raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {', '.join(FORESEEN)}")
     if device.clock_hz is None:
         raise CompileError(f"--latency-ms: '{device.name}' has no clock", "name a board, or a TOML file with clock_hz")
     return device.clock_hz
@@ -335,17 +332,14 @@ def layer_cycles_needed(plan: Plan, device: Device | None) -> dict[str, int]:
 def latency_ms(plan: Plan, device: Device | None) -> float | None:
     """Return the milliseconds that a plan takes on a device by its layers' shapes, without kernels that have no timings."""
     needed = cycles_needed(plan, device)
-    if needed is None or needed.at_least is None or device is None or device.clock_hz is None:
-        return None
-    return milliseconds(needed.at_least, device.clock_hz)
+    is_known = needed is not None and needed.at_least is not None and device.clock_hz is not None
+    return milliseconds(needed.at_least, device.clock_hz) if is_known else None
 
 
 def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
     """Return the milliseconds that a plan takes too long by its layers' shapes, 0 if none; None where that is not known."""
     needed = cycles_needed(plan, device)
-    if needed is None:
-        return None
-    return limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles)
+    return needed and (limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles))
 
 
 def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
@@ -387,8 +381,8 @@ def explain(model: Model, plan: Plan, name: str) -> Explanation:
     if name in known:
         return explain_tensor(plan, known[name])
     if name in graph.tensors:
-        size = graph.tensors[name].bytes
-        raise CompileError(f"is a constant of {size:,} B, which lies in Flash", "explain an activation", tensor=name)
+        constant = f"is a constant of {graph.tensors[name].bytes:,} B, which lies in Flash"
+        raise CompileError(constant, "explain an activation", tensor=name)
     if name in model.original.tensors:
         raise CompileError("is in the file, but not in the network after the passes", "see 'tinyweave inspect'", tensor=name)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
