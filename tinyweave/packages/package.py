@@ -76,17 +76,8 @@ class Package:
     @property
     def headers(self) -> list[str]:
         """Return the headers that an application includes."""
-        own = [name for model in self.models for name in model.source.own if name.endswith((".h",))]
-        return [name for name in own if not name.endswith("_weights.h")]
-
-    @property
-    def arena(self) -> dict[str, int]:
-        """Return memory -> bytes of all models' arenas in it, each for itself."""
-        sizes: dict[str, int] = {}
-        for model in self.models:
-            for memory, size in model.plan.arena.items():
-                sizes[memory] = sizes.get(memory, 0) + size
-        return sizes
+        own = [name for model in self.models for name in model.source.own]
+        return [name for name in own if name.endswith(".h") and not name.endswith("_weights.h")]
 
     @property
     def placed(self) -> list[str]:
@@ -114,10 +105,8 @@ class Package:
 def checked_name(name: str) -> str:
     """Return the name of a package; raise CompileError for one that C, CMake or Kconfig could not take."""
     if name != identifier(name) or len(name) > LONGEST_NAME:
-        said = f"'{name[:LONGEST_NAME]}' cannot be the name of a package"
-        raise CompileError(
-            said, f"give at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
-        )
+        allowed = f"at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
+        raise CompileError(f"'{name[:LONGEST_NAME]}' cannot be the name of a package", f"give {allowed}")
     return name
 
 
