@@ -221,6 +221,8 @@ def compare(
     """Hold a model against every known board: planned, built and run once per core."""
     arrays = None if sample is None else _arrays(sample)
     chosen = _changed(options, changes)
+    if given := [name for name, limit in chosen.limits.items() if limit is not None]:
+        raise CompileError(f"compare holds a model against what boards have: {given[0]} limits nothing", "leave it out")
     return api.compare_boards(_model(model, chosen), sample=arrays, **chosen.planning)
 
 
@@ -415,12 +417,15 @@ def _planned(
     changes: dict[str, Any],
     planned: Plan | None = None,
 ) -> tuple[Model, Device | None, Plan]:
-    """Return the model, read if need be, the device, and the plan: the one that is given, or a new one."""
+    """Return the model, read if need be, the device, and the plan: the one that is given, if it is theirs, or a new one."""
     chosen, target = _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
+    if planned is not None:
+        api.check_plan(planned, loaded, target.core if target else None)
+        return loaded, target, planned
     limits = api.limits_of(target, **chosen.limits)
     core = target.core if target else api.DEFAULT_CORE
-    return loaded, target, planned or api.plan(loaded, limits=limits, core=core, **chosen.planning)
+    return loaded, target, api.plan(loaded, limits=limits, core=core, **chosen.planning)
 
 
 def _typed(device: Device | str | None, options: PlanOptions) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         OPTIMIZE,
         ablation,
         by_flash,
+        check_plan,
         counted,
         counted_chain,
         cycles_needed,
@@ -63,8 +64,9 @@ __getattr__ = attributes(
         "advice": "advise",
         "exports": "check_format export_files package",
         "models": "load load_module look_at read streamed with_edges",
-        "plans": "DEFAULT_CORE FORESEEN OPTIMIZE ablation by_flash counted counted_chain cycles_needed device_limits explain "
-        "flash_need flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan read_plan reorder standing",
+        "plans": "DEFAULT_CORE FORESEEN OPTIMIZE ablation by_flash check_plan counted counted_chain cycles_needed "
+        "device_limits explain flash_need flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan "
+        "read_plan reorder standing",
         "programs": "cascade listening looking play",
         "pruning": "prune",
         "quantisation": "accuracies convert_qat prepare_qat quantize",

@@ -43,6 +43,8 @@ def package(
     name: that of the model where there is one. command: for the README; commands: of each model, for its C. options:
     those of the plan and the device, as they are typed. row_source, pixels: as `source` takes them.
     """
+    if not models:
+        raise CompileError("a package of no models", "give one or more")
     if name is None and len(models) > 1:
         raise CompileError("several models make one package", "name it with --package")
     chosen, version = checked_name(models[0].name if name is None else name), checked_version(version)

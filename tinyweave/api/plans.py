@@ -276,9 +276,9 @@ def limits_of(
     """
     limits = device_limits(device) if device else Limits(None, None)
     if ram is not None:
-        limits = replace(limits, ram=_bytes(ram), maps=())
+        limits = replace(limits, ram=parse_size(ram), maps=())
     if flash is not None:
-        limits = replace(limits, flash=_bytes(flash))
+        limits = replace(limits, flash=parse_size(flash))
     return limits if latency_ms is None else replace(limits, latency_ms=latency_ms, clock_hz=_clock(device, latency_ms))
 
 
@@ -294,11 +294,9 @@ def _clock(device: Device | None, latency_ms: float) -> float:
         raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {', '.join(FORESEEN)}")
     if device.clock_hz is None:
         raise CompileError(f"--latency-ms: '{device.name}' has no clock", "name a board, or a TOML file with clock_hz")
+    if not math.isfinite(latency_ms * device.clock_hz):
+        raise CompileError(f"--latency-ms {latency_ms:g} is too long to count its cycles", "leave it out")
     return device.clock_hz
-
-
-def _bytes(size: int | str) -> int:
-    return parse_size(size) if isinstance(size, str) else size
 
 
 def device_limits(device: Device) -> Limits:
@@ -356,12 +354,18 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
-        plan = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
-        if core is not None and (others := foreign(plan.variants, core)):
-            raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
-    except (CompileError, UnicodeDecodeError) as error:
+        plan = replace(planning.from_json(file.decode("utf-8", "replace"), model.graph), lower_bound=0)
+        check_plan(plan, model, core)
+    except CompileError as error:
         raise CompileError(f"{path}: {error}") from error
     return plan
+
+
+def check_plan(plan: Plan, model: Model, core: str | None = None) -> None:
+    """Raise CompileError where a plan is another model's, or, with a `core`, has kernels that this core cannot run."""
+    if core is not None and (others := foreign(plan.variants, core)):
+        raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
+    planning.from_json(planning.to_json(plan), model.graph)
 
 
 def ablation(model: Model, plan: Plan, schedule: str) -> dict[str, int]:

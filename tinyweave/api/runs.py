@@ -85,6 +85,13 @@ def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.nd
 
     Where the model takes frames, there are as many more as fill its window before.
     """
+    if max(count, len(inputs)) < 1 or seed < 0:
+        raise CompileError(f"no inputs come of {count} samples with the seed {seed}", "give 1 sample or more, a seed from 0 on")
+    for sample in inputs:
+        if len(sample) != len(model.graph.inputs):
+            raise CompileError(
+                f"a sample has {len(sample)} arrays, the model {len(model.graph.inputs)} inputs", "give one for each"
+            )
     more = model.stream.calls_until_full - 1 if model.stream else 0
     return compare.samples(model.graph, count + more, seed, inputs)
 
@@ -154,7 +161,8 @@ def run(
     built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []
-    *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
+    checked = samples(model, len(inputs), 0, inputs)[: len(inputs)]
+    *earlier, last = (compare.pack(model.graph, sample) for sample in checked)
     return compare.unpack_all(model.graph, target.invoke(built, last, earlier=earlier))
 
 
@@ -171,7 +179,7 @@ def profile(
 
     Its cycles are estimated, with the Flash of `device` if that has such a core.
     """
-    cases = [sample if sample is not None else samples(model, 1, 0)[0]]
+    cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
         built = target.build(plan, Path(folder), model.name, core)

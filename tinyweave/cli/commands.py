@@ -406,6 +406,9 @@ def reorder(
     """
     if picture is not None:
         figure.check_figure(picture.name)
+    written = [path for path in (out, table, picture) if path is not None]
+    if twice := [path for path in written if written.count(path) > 1]:
+        raise ir.CompileError(f"two results would be called '{twice[0]}'", "give each a path of its own")
     with steps.told(model):
         loaded = api.read(model)
     done = api.reorder(loaded, count)

@@ -194,7 +194,7 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
         try:
             questions.look(str(path))
         except CompileError as error:
-            raise CompileError(f"{path}: {error}") from error
+            raise error if str(path) in str(error) else CompileError(f"{path}: {error}") from error
     try:
         listening = socket.create_server(("127.0.0.1", port))
     except OSError as error:

@@ -22,6 +22,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 SLOT = re.compile(r"@\{(\w+)\}")
 VERSION = re.compile(r"(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})")
 LONGEST_NAME = 48  # with what formats add to it: an Arduino library's name may have 63 characters
+NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Package:
 
 def checked_name(name: str) -> str:
     """Return the name of a package; raise CompileError for one that C, CMake or Kconfig could not take."""
-    if name != identifier(name) or len(name) > LONGEST_NAME:
+    if not NAME.fullmatch(name) or name != identifier(name):
         allowed = f"at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
         raise CompileError(f"'{name[:LONGEST_NAME]}' cannot be the name of a package", f"give {allowed}")
     return name
