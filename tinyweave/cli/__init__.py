@@ -14,14 +14,7 @@ from collections.abc import Sequence
 
 import typer
 
-from . import explore as explore  # their verbs join those of `commands`
-from . import export as export
-from . import guard as guard
-from . import listing as listing
-from . import prune as prune
-from . import quantize as quantize
-from . import report as report
-from . import search as search
+from . import explore, export, guard, listing, prune, quantize, report, search  # noqa: F401 (their verbs join the others)
 from .commands import app
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 from .rooms import columns, ir

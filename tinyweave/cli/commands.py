@@ -49,6 +49,7 @@ from .rooms import (
     planning,
     records,
     sample_files,
+    schema,
     tables,
     text,
     viewers,
@@ -280,7 +281,7 @@ def profile(
     if compare_with and as_json:
         raise ir.CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
     before = steps.read_profile(compare_with) if compare_with else None
-    counted = steps.read_log(log) if log else None
+    printed = files.read_file(log, schema.MAX_BYTES, "give what the example of an export printed") if log else None
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen)
     planned = steps.make_plan(loaded, board, limits, chosen)
@@ -289,13 +290,13 @@ def profile(
         report("building and running on the emulated core", 0, 1)
         found = api.profile(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
     record = records.record(loaded, plan=planned, profile=found, device=board, limits=limits)
-    if counted is not None:
-        record["measured"] = measured.measured_records(record, planned, counted)
+    if printed is not None:
+        record["measured"] = measured.measured_records(record, planned, printed.decode("utf-8", "replace"))
     if trace_file:
         files.write_file(trace_file, json.dumps(viewers.trace(record), indent=1) + "\n")
 
     def shown() -> list[steps.Show]:
-        if counted is not None:
+        if printed is not None:
             return [text.show_measured]
         return [partial(text.show_profile, before=before), text.show_memory, text.show_instructions]
 

@@ -75,14 +75,8 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
 
 def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:
     """Return the plans in their order, each with the records of the same model; CompileError for a record that joins none."""
-    entries, others = [], []
-    for each in found:
-        if isinstance(each, page.Entry):
-            entries.append(each)
-        elif each[0] == "record":
-            entries.append(page.Entry(each[1]))
-        else:
-            others.append(each)
+    planned = [page.Entry(each[1]) if each[0] == "record" else each for each in found]
+    entries, others = ([each for each in planned if isinstance(each, page.Entry) == wanted] for wanted in (True, False))
     for entry in entries:
         if entry.record["buffers"] is None:
             raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")

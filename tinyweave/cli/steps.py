@@ -181,11 +181,6 @@ def read_profile(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_log(path: Path) -> str:
-    """Return what a board printed, as text; bytes that are none are replaced."""
-    return files.read_file(path, schema.MAX_BYTES, "give what the example of an export printed").decode("utf-8", "replace")
-
-
 def origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:
     """Return the file and its SHA-256 of each model, by the model's name in C."""
     return {model.name: (model.path.name, model.sha256) for model in models}

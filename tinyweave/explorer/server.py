@@ -188,9 +188,9 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
         import uvicorn
     except ImportError as error:
         raise CompileError("the explorer needs starlette and uvicorn", "pip install 'tinyweave[explore]'") from error
+    if others := [path for path in models if path.suffix.lower() not in SUFFIXES]:
+        raise CompileError(f"'{others[0]}' is no model: its name ends in none of {', '.join(SUFFIXES)}", "give another file")
     for path in models:
-        if path.suffix.lower() not in SUFFIXES:
-            raise CompileError(f"'{path}' is no model: its name ends in none of {', '.join(SUFFIXES)}", "give another file")
         try:
             questions.look(str(path))
         except CompileError as error:

@@ -99,7 +99,7 @@ def _less(plan: Plan, explanation: Explanation) -> list[str]:
     if without >= peak:
         return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]
     lines = [f"  it is part of the peak: without it the busiest step would need {without:,} B instead of {peak:,} B"]
-    if "state" in explanation.persistent or not explanation.readers or "network output" in explanation.persistent:
+    if {"state", "network output"} & set(explanation.persistent) or not explanation.readers:
         return lines
     last = explanation.readers[-1]
     if last.step > explanation.start + 1 and explanation.waits and explanation.waits.step > explanation.start:

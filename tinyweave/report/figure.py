@@ -114,18 +114,19 @@ def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -
 def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
     """Return the layer below each step, turned where it is longer than the step is wide, or the number of every tenth or so."""
     names = [_step_name(number, step) for number, step in enumerate(steps)]
+    places = [LEFT + (number + 0.5) * column for number in range(len(names))]
     flat = column >= LETTER * max(map(len, names), default=0)
+    if column >= 13 and not flat:
+        return [
+            f'<text transform="translate({x + 4:.2f} {bottom + 6}) rotate(-90)" text-anchor="end">{escape(name)}</text>'
+            for x, name in zip(places, names, strict=True)
+        ]
     every = max(1, len(steps) // 100) * 10
-    lines = []
-    for number, name in enumerate(names):
-        x = LEFT + (number + 0.5) * column
-        if column >= 13 and not flat:
-            turn = f"translate({x + 4:.2f} {bottom + 6}) rotate(-90)"
-            lines.append(f'<text transform="{turn}" text-anchor="end">{escape(name)}</text>')
-        elif flat or (number + 1) % every == 0 or number == 0:
-            shown = escape(name) if flat else number + 1
-            lines.append(f'<text x="{x:.2f}" y="{bottom + 15}" text-anchor="middle">{shown}</text>')
-    return lines
+    return [
+        f'<text x="{x:.2f}" y="{bottom + 15}" text-anchor="middle">{escape(name) if flat else number}</text>'
+        for number, (x, name) in enumerate(zip(places, names, strict=True), 1)
+        if flat or number % every == 0 or number == 1
+    ]
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
 
+FAINT = -96  # scores up to this are not drawn
 CELL, WAVE, ROW = 32, 110, 13  # pixels: of a class in the matrix, of the waveform, of a class's scores
 RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
 
@@ -91,13 +92,12 @@ def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
     for row, name in enumerate(classes):
         y = below + row * ROW
         lines.append(f'<text x="{LEFT - 6}" y="{y + 10}" text-anchor="end">{escape(name)}</text>')
-        for moment, score in zip(moments, heard.scores[:, row], strict=True):
-            if score > -96:
-                x = LEFT + across * moment / seconds - wide
-                lines.append(
-                    f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{ROW - 1}" fill="black"'
-                    f' fill-opacity="{(int(score) + 128) / 255:.2f}"/>'
-                )
+        lines += [
+            f'<rect x="{LEFT + across * moment / seconds - wide:.1f}" y="{y}" width="{wide:.1f}" height="{ROW - 1}"'
+            f' fill="black" fill-opacity="{(int(score) + 128) / 255:.2f}"/>'
+            for moment, score in zip(moments, heard.scores[:, row], strict=True)
+            if score > FAINT
+        ]
     for moment, word in zip(moments, heard.words, strict=True):
         if word >= 0:
             x = LEFT + across * moment / seconds

@@ -84,7 +84,7 @@ def record(
             "inputs": _tensors(graph, graph.inputs),
             "outputs": _tensors(graph, graph.outputs),
         },
-        "device": _device(device),
+        "device": device and {key: getattr(device, key) for key in ("name", "core", "clock_hz", "ram", "flash")},
         "limits": {
             "ram": sum(memories.values()) if memories else limits.ram,
             "memories": dict(memories) if memories else None,
@@ -145,7 +145,16 @@ def record(
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
-        "unsupported": [_reason(error) for error in unsupported],
+        "unsupported": [
+            {
+                "op": error.op and error.op.name,
+                "kind": error.op and error.op.kind,
+                "tensor": error.tensor,
+                "reason": error.why,
+                "hint": error.what_to_do,
+            }
+            for error in unsupported
+        ],
         "steps": _steps(plan, profile) if plan and profile else None,
         "stream_time": stream_record(model),
     }
@@ -206,12 +215,6 @@ def costs(record: Record) -> list[Record]:
             whole = {key: step[key] for key in ("instructions", "cycles")}
             entries.append({**rest, "name": "(stage)", "macs": sum(layer["macs"] for layer in own), **whole})
     return entries
-
-
-def _reason(error: CompileError) -> Record:
-    """Return why an op cannot be compiled."""
-    op = error.op
-    return {"op": op and op.name, "kind": op and op.kind, "tensor": error.tensor, "reason": error.why, "hint": error.what_to_do}
 
 
 def _peak(summit: LayerRow, plan: Plan | None) -> Record:
@@ -343,12 +346,6 @@ def _room(ram: int, flash: int) -> list[Record]:
 def device_record(device: Device) -> Record:
     """Return one board, for `devices --json`."""
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
-
-
-def _device(device: Device | None) -> Record | None:
-    if device is None:
-        return None
-    return {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "ram": device.ram, "flash": device.flash}
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:

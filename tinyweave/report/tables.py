@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..codegen.layer import shape_text
-from ..ir import UNSUPPORTED, Graph, Op, Tensor, is_constant, printable
+from ..ir import UNSUPPORTED, Graph, Op, is_constant, printable
 from ..ops import macs_per_op
 from ..planning import Plan
 from ..planning.alias.overlap import views
@@ -93,17 +93,14 @@ def _rows(
             window=_window(graph, graph.ops[index]),
             macs=counts[index],
             constants=sum(t.bytes for t in graph.inputs_of(graph.ops[index]) if t is not None and is_constant(t)),
-            bytes_in=sum(t.bytes for t in _activations(graph, graph.ops[index])),
+            bytes_in=sum(
+                t.bytes for t in dict.fromkeys(graph.inputs_of(graph.ops[index])) if t is not None and not is_constant(t)
+            ),
             bytes_out=sum(tensor.bytes for tensor in graph.outputs_of(graph.ops[index])),
             live=live[step],
         )
         for step, index in order
     ]
-
-
-def _activations(graph: Graph, op: Op) -> list[Tensor]:
-    names = dict.fromkeys(name for name in op.inputs if name is not None)
-    return [tensor for tensor in map(graph.tensors.__getitem__, names) if not is_constant(tensor)]
 
 
 def _window(graph: Graph, op: Op) -> str:

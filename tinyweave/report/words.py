@@ -255,13 +255,13 @@ def verdict_lines(record: Record) -> list[str]:
         if key == "ram" and len(limits["memories"] or {}) > 1:
             used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
             lines.append(f"    {', '.join(used)}")
-    if limits["latency_ms"] is not None:
-        lines.append(_latency_line(record))
-    if record["peak"]:
-        lines.append(f"  peak: {peak_text(record['peak'])}")
-    if record["boards"] is not None:
-        lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
-    return lines
+    boards = record["boards"]
+    return [
+        *lines,
+        *([] if limits["latency_ms"] is None else [_latency_line(record)]),
+        *([f"  peak: {peak_text(record['peak'])}"] if record["peak"] else []),
+        *([] if boards is None else [f"  listed boards with room for it: {', '.join(boards) or 'none'}"]),
+    ]
 
 
 def _latency_line(record: Record) -> str:
@@ -341,8 +341,7 @@ def cycle_lines(record: Record) -> list[str]:
         low, high = (rounded(milliseconds(count, record["device"]["clock_hz"])) for count in (fewest, most))
         spread = f" ({low} to {high})" if low != high else ""
         line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
-    if record["energy_mj"] is not None:
-        line += f", {rounded(record['energy_mj'])} mJ"
+    line += "" if record["energy_mj"] is None else f", {rounded(record['energy_mj'])} mJ"
     counted_waits = f"{waits} cycles for each line that its caches miss in Flash"
     flash = "Flash that answers at once, for its wait states are not known" if waits is None else counted_waits
     return [f"{line}: estimated from the published timings of a {record['core']}, with {flash}"]
@@ -353,13 +352,12 @@ def instructions_line(record: Record) -> str:
     if count is None:
         return "instructions: not measured"
     each = f", {count / macs:.2f} per MAC executed" if macs else ""
-    line = f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"
-    device = record["device"]
+    device, plain = record["device"], record["plain_c"]
+    parts = [f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"]
     if device and device["core"] != record["core"]:
-        line += f"; {device['name']} has a {device['core']}, which is not emulated: its counts and code size differ"
-    if record["plain_c"]:
-        line += f"; {', '.join(record['plain_c'])} ran as plain C, without the instructions of that core"
-    return line
+        parts.append(f"{device['name']} has a {device['core']}, which is not emulated: its counts and code size differ")
+    parts += [f"{', '.join(plain)} ran as plain C, without the instructions of that core"] if plain else []
+    return "; ".join(parts)
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
@@ -384,11 +382,13 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 def comparison_lines(record: Record) -> list[str]:
     """Return where the RAM goes, whose figures are another core's, and how often the network was run."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
-    lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
-    if any(board["latency_ms"] is not None for board in record["compare"]):
-        lines.append("ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states")
-    if record["peak"]:
-        lines.append(f"peak: {peak_text(record['peak'])}")
+    is_timed = any(board["latency_ms"] is not None for board in record["compare"])
+    timed = "ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states"
+    lines = [
+        f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}",
+        *([timed] if is_timed else []),
+        *([f"peak: {peak_text(record['peak'])}"] if record["peak"] else []),
+    ]
     others = [board for board in record["compare"] if board["core"] != board["measured_on"]]
     if pairs := dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in others):
         lines.append(f"* not emulated; stack and code were measured on the nearest core: {', '.join(pairs)}")
