@@ -30,6 +30,7 @@ PORT = 8040
 MAX_QUESTION = 1 << 14  # bytes
 MAX_MODEL = 1 << 25
 MAX_MODELS = 16
+MOST_LETTERS = 60  # of a model's name
 MAX_MEMORY = 6 << 30  # bytes of address space of the process that plans
 SECONDS = 60  # that one answer may take
 SUFFIXES = (".tflite", ".onnx", ".pt2")
@@ -111,7 +112,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
 
     given: dict[str, tuple[Path, dict[str, Any]]] = {}  # and what was said of it
 
-    async def kept(file: bytes, suffix: str) -> dict[str, Any]:
+    async def kept(file: bytes, name: str, suffix: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
         if digest not in given:
             if len(given) >= MAX_MODELS:
@@ -119,7 +120,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
             path = folder / f"{digest}{suffix}"
             path.write_bytes(file)
             try:
-                given[digest] = path, {"network": digest, **await planner.ask(questions.look, str(path))}
+                given[digest] = path, {"network": digest, "title": name, **await planner.ask(questions.look, str(path))}
             except CompileError:
                 path.unlink(missing_ok=True)
                 raise
@@ -146,10 +147,12 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         suffix = request.query_params.get("suffix", "")
         if suffix not in SUFFIXES:
             raise CompileError(f"a model is a file that ends in {', '.join(SUFFIXES)}", "give another file")
-        return JSONResponse(await kept(await body(request, MAX_MODEL), suffix))
+        name = request.query_params.get("name", "a model")[:MOST_LETTERS]
+        return JSONResponse(await kept(await body(request, MAX_MODEL), name, suffix))
 
     async def own(request: Request) -> Response:
-        return JSONResponse([await kept(read_file(path, MAX_MODEL, "use plan"), path.suffix.lower()) for path in models])
+        files = [(read_file(path, MAX_MODEL, "use plan"), path.stem, path.suffix.lower()) for path in models]
+        return JSONResponse([await kept(*file) for file in files])
 
     async def body(request: Request, most: int) -> bytes:
         taken = bytearray()
