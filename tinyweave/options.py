@@ -54,4 +54,4 @@ def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[s
         if value is not None and value != defaults.get(option):
             yield f"--{option.replace('_', '-')}"
             if value is not True:
-                yield str(value).removesuffix(".0")
+                yield str(value).removesuffix(".0") if isinstance(value, float) else str(value)
