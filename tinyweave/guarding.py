@@ -152,7 +152,8 @@ def write_lock(path: Path, results: Sequence[Guarded]) -> None:
 
 
 def _rounded(value: float | None) -> float | None:
-    return value if value is None or isinstance(value, int) else round(value, 4)
+    """Return a figure with six digits, however small it is: what stays the same must not show as a change."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 # ---- tinyweave.toml ----

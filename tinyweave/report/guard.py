@@ -72,7 +72,7 @@ def _shown(value: float | None) -> str:
 
 
 def _change(old: float | None, now: float | None) -> str:
-    if old is None or now is None or abs(now - old) < 1e-4 * abs(old):
+    if old is None or now is None or now == old or (isinstance(now, float) and abs(now - old) < 1e-4 * abs(old)):
         return ""
     return f"{'+' if now > old else '-'}{_shown(abs(now - old))}" + (f" ({now / old - 1:+.1%})" if old > 0 else "")
 
