@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ import tinyweave as tw
 from tinyweave import api
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.guarding import LOCK, MEASURED, Accuracy, Guarded, guard, read_config, read_lock
-from tinyweave.report.guard import guard_markdown, guard_record
+from tinyweave.guarding import LOCK, MEASURED, Accuracy, Guarded, guard, read_config, read_lock, write_lock
+from tinyweave.report.guard import guard_markdown, guard_record, guard_rows
 from tinyweave.report.schema import faults
 from tinyweave.simulate import compare
 
@@ -74,6 +75,17 @@ def test_a_limit_holds_up_to_its_value_and_what_is_not_known_does_not_hold(proje
     assert not stands(verified=False, ram=1, latency_ms=1.0).ok
     table = guard_markdown(guard_record([stands(verified=False, ram=101, latency_ms=2.0)]))
     assert "not as it must be: chain" in table and "| DIFFERS |" in table and "| TOO MUCH |" in table
+
+
+def test_what_stays_the_same_is_no_change_however_small_it_is(project: Path) -> None:
+    (watched,) = read_config(written(project, LIMITED + "max_ram = 100\n"))
+    now = dict.fromkeys(MEASURED, 0.0) | {"ram": 96, "latency_ms": 0.0368167, "accuracy_drop": 1 / 3, "instructions": 10**9 + 1}
+    one = Guarded(watched, "0" * 64, "gcc", True, now, None)
+    write_lock(project / LOCK, [one])
+    again = replace(one, before=read_lock(project / LOCK)["chain"])
+    assert {row[5] for row in guard_rows(guard_record([again]))[1:]} == {""}
+    other = replace(again, now=now | {"latency_ms": 0.0369, "instructions": 10**9 + 3})
+    assert [row[5] for row in guard_rows(guard_record([other]))[1:] if row[5]] == ["+0.0000833 (+0.2%)", "+2 (+0.0%)"]
 
 
 def test_no_name_breaks_the_table_of_a_pull_request(project: Path) -> None:

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from io import StringIO
 from pathlib import Path
 from types import FunctionType
@@ -16,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import tiny
 
 import tinyweave as tw
 from tinyweave import api
+from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas import halving, searching
 from tinyweave.nas.budget import Seconds
 from tinyweave.planning import to_json
@@ -139,6 +142,25 @@ def test_what_is_compiled_is_listed_and_stays_the_same(model: tw.Model, tmp_path
     assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
 
 
+def test_a_plan_of_another_model_or_core_is_refused(model: tw.Model, tmp_path: Path) -> None:
+    """Its C would be that of the other network, under this one's name."""
+    graph = tiny.chain()
+    path = tmp_path / "chain.tflite"
+    path.write_bytes(to_tflite(graph))
+    other = tw.plan(path)
+    weights = {
+        name: replace(t, data=t.data ^ 1) for name, t in graph.tensors.items() if t.data is not None and t.dtype == "int8"
+    }
+    (tmp_path / "trained.tflite").write_bytes(to_tflite(replace(graph, tensors=graph.tensors | weights)))
+    for run in (tw.verify, tw.profile, partial(tw.compile, folder=tmp_path / "c")):
+        for mine in (model, tmp_path / "trained.tflite"):
+            with pytest.raises(tw.CompileError, match="made for another graph"):
+                run(mine, planned=other)
+        with pytest.raises(tw.CompileError, match="kernels that a cortex-m0plus cannot run"):
+            run(path, device="rp2040", planned=other)
+    assert not (tmp_path / "c").exists() and tw.verify(path, planned=other).ok, "read anew it is the same model"
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -148,6 +170,20 @@ def test_what_is_compiled_is_listed_and_stays_the_same(model: tw.Model, tmp_path
         (lambda model: tw.plan(model, optimize="fast"), "fast"),
         (lambda model: tw.load("none.tflite"), "none.tflite"),
         (lambda model: tw.verify(model, inputs=[np.zeros((2, 2), np.int8)]), r"\(2, 2\)|\[2, 2\]|elements|values"),
+        (
+            lambda model: tw.verify(model, inputs=[[np.zeros((1, 49, 32, 1), np.int8)] * 2]),
+            "a sample has 2 arrays, the model 1",
+        ),
+        (lambda model: tw.verify(model, samples=0), "0 samples"),
+        (lambda model: tw.verify(model, seed=-1), "the seed -1"),
+        (lambda model: tw.profile(model, sample=np.zeros((1, 49, 32, 1))), r"needs int8\[1, 49, 32, 1\]"),
+        (lambda model: tw.compare(model, sample=np.zeros(1, np.int8)), r"needs int8\[1, 49, 32, 1\]"),
+        (lambda model: tw.compare(model, ram="5k"), "ram limits nothing"),
+        (lambda model: tw.plan(model, ram=-1), "'-1' is not a size"),
+        (lambda model: tw.plan(model, flash=1.5), "'1.5' is not a size"),
+        (lambda model: tw.plan(model, "nrf52840", latency_ms=1e308), "too long to count its cycles"),
+        (lambda model: tw.plan(model, max_mac_overhead=1e308), "cannot run with 1e\\+308 times its work"),
+        (lambda model: tw.export([], "folder", format="cmake"), "a package of no models"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(model: tw.Model, call: Any, said: str) -> None:

@@ -10,7 +10,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ from . import __version__, api
 from .devices import find, parse_size
 from .files import read_file, write_file
 from .ir import CompileError
-from .options import LIMITS, OF_MODEL, PlanOptions
+from .options import LIMITS, PlanOptions
 from .planning.fuse.schedule import plan_macs
 from .progress import Progress, silent
-from .results import Deployment
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -99,32 +98,23 @@ def guard(path: Path, progress: Progress = silent) -> list[Guarded]:
 
 def _guarded(watched: Watched, before: Values | None, progress: Progress) -> Guarded:
     loaded, board = api.load(watched.file, watched.io, layout=watched.layout), find(watched.device)
-    model, others = api.streamed(loaded, watched.options.stream_time), (*LIMITS, *OF_MODEL)
-    planning = {each.name: getattr(watched.options, each.name) for each in fields(PlanOptions) if each.name not in others}
-    limits = {name: watched.limits.get(name) for name in LIMITS}
+    model = api.streamed(loaded, watched.options.stream_time)
+    allowed = api.limits_of(board, **{name: watched.limits.get(name) for name in LIMITS})
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-        allowed = api.limits_of(board, **limits)
-        done = api.deploy(model, Path(folder), device=board, limits=allowed, progress=progress, **planning)
-    now = _measured(done)
-    if watched.accuracy is not None:
-        right = api.accuracies(api.read(watched.accuracy.float_model), api.read(watched.file), **_samples(watched.accuracy))
-        now |= {"accuracy": right[1], "accuracy_drop": 100 * (right[0] - right[1])}
-    return Guarded(watched, model.sha256, done.profile.compiler, done.verification.ok, now, before)
-
-
-def _measured(done: Deployment) -> dict[str, float | None]:
-    profile = done.profile
-    counts = {
-        "ram": profile.ram,
-        "flash": profile.flash,
-        "instructions": profile.instructions,
+        done = api.deploy(model, Path(folder), device=board, limits=allowed, progress=progress, **watched.options.planning)
+    profile, given = done.profile, watched.accuracy
+    now: dict[str, float | None] = {
+        **{key: getattr(profile, key) for key in ("ram", "flash", "instructions")},
         "macs": sum(plan_macs(done.plan)),
+        "latency_ms": profile.latency_ms(done.device),
+        "accuracy": None,
+        "accuracy_drop": None,
     }
-    return {**counts, "latency_ms": profile.latency_ms(done.device), "accuracy": None, "accuracy_drop": None}
-
-
-def _samples(accuracy: Accuracy) -> dict[str, Any]:
-    return {"samples": accuracy.samples, "labels": accuracy.labels, "scale": accuracy.scale, "offset": accuracy.offset}
+    if given is not None:
+        about = {"samples": given.samples, "labels": given.labels, "scale": given.scale, "offset": given.offset}
+        of_float, of_int8 = api.accuracies(api.read(given.float_model), api.read(watched.file), **about)
+        now |= {"accuracy": of_int8, "accuracy_drop": 100 * (of_float - of_int8)}
+    return Guarded(watched, model.sha256, profile.compiler, done.verification.ok, now, before)
 
 
 def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
@@ -139,15 +129,15 @@ def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
 
 
 def _number_or_none(value: Any) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value)):
+    if value is not None and not _is_number(value):
         raise ValueError("no number")
     return value
 
 
-def _is_finite(value: float) -> bool:
-    """Return whether a number is one that a float holds: no NaN, no infinity, no integer of hundreds of digits."""
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number that a float holds: no NaN, no infinity, no integer of hundreds of digits."""
     try:
-        return math.isfinite(value)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
         return False
 
@@ -162,7 +152,8 @@ def write_lock(path: Path, results: Sequence[Guarded]) -> None:
 
 
 def _rounded(value: float | None) -> float | None:
-    return value if value is None or isinstance(value, int) else round(value, 4)
+    """Return a figure with six digits, however small it is: what stays the same must not show as a change."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 # ---- tinyweave.toml ----
@@ -188,7 +179,7 @@ class _Table:
         try:
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise CompileError(f"{json.dumps(value, default=str)[:40]} is of another type")
-            if isinstance(value, (int, float)) and not _is_finite(value):
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and not _is_number(value):
                 raise CompileError("it is no finite number, or too large")
             return convert(value) if convert else value
         except CompileError as error:
@@ -227,7 +218,7 @@ def read_config(path: Path) -> list[Watched]:
 
 
 def _watched(table: _Table) -> Watched:
-    folder, file = table.path.parent, table.need("file", str)
+    folder, file, device = table.path.parent, table.need("file", str), table.need("device", str)
     limits = {
         "ram": table.take("max_ram", (int, str), convert=parse_size),
         "flash": table.take("max_flash", (int, str), convert=parse_size),
@@ -236,20 +227,20 @@ def _watched(table: _Table) -> Watched:
     }
     if all(limit is None for limit in limits.values()):
         raise table.mistake("max_ram", "no limit is given", "give max_ram, max_flash, max_latency_ms or max_accuracy_drop")
-    options = {
-        "schedule": table.take("schedule", str, "best"),
-        "optimize": table.take("optimize", str),
-        "stream_inputs": table.take("stream_inputs", bool, False),
-        "stream_outputs": table.take("stream_outputs", bool, False),
-        "max_mac_overhead": table.take("max_mac_overhead", (int, float)),
-        "stream_time": table.take("stream_time", (int, str)),
-    }
+    options = PlanOptions(
+        schedule=table.take("schedule", str, "best"),
+        optimize=table.take("optimize", str),
+        stream_inputs=table.take("stream_inputs", bool, False),
+        stream_outputs=table.take("stream_outputs", bool, False),
+        max_mac_overhead=table.take("max_mac_overhead", (int, float)),
+        stream_time=table.take("stream_time", (int, str)),
+    )
     watched = Watched(
         name=table.take("name", str, Path(file).stem, convert=_not_empty),
         file=folder / file,
-        device=_device(table, folder),
+        device=str(folder / device) if device.endswith(".toml") else device,  # which lies beside the file that names it
         limits={key: limit for key, limit in limits.items() if limit is not None},
-        options=PlanOptions(**options),
+        options=options,
         io=table.take("io", str, "model"),
         layout=table.take("layout", str, "model"),
         accuracy=_accuracy(table, folder),
@@ -258,12 +249,6 @@ def _watched(table: _Table) -> Watched:
     if "accuracy_drop" in watched.limits and watched.accuracy is None:
         raise table.mistake("max_accuracy_drop", "it needs labelled samples", "add accuracy = { float = ..., samples = ... }")
     return watched
-
-
-def _device(table: _Table, folder: Path) -> str:
-    """Return the device's name; a TOML file lies beside the file that names it."""
-    name = str(table.need("device", str))
-    return str(folder / name) if name.endswith(".toml") else name
 
 
 def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
@@ -297,8 +282,6 @@ def _positive(value: float) -> float:
 
 def _numbers(value: Any) -> tuple[float, ...]:
     numbers = value if isinstance(value, list) else [value]
-    if not numbers or not all(
-        isinstance(each, (int, float)) and not isinstance(each, bool) and _is_finite(each) for each in numbers
-    ):
+    if not numbers or not all(map(_is_number, numbers)):
         raise CompileError(f"{str(value)[:40]} is no number", "give one number, or a list with one per channel")
     return tuple(map(float, numbers))

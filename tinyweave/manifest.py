@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,6 @@ def _remove(path: Path, folder: Path) -> bool:
     except OSError:
         return False
     with suppress(OSError):  # the first that is not empty ends it
-        for parent in path.parents:
-            if parent == folder:
-                break
+        for parent in takewhile(lambda parent: parent != folder, path.parents):
             parent.rmdir()
     return True

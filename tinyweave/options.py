@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 LIMITS = ("ram", "flash", "latency_ms")
@@ -42,6 +42,11 @@ class PlanOptions:
         """Return those of the options that say what a plan must fit."""
         return {name: getattr(self, name) for name in LIMITS}
 
+    @property
+    def planning(self) -> dict[str, Any]:
+        """Return those that the planner takes as they are."""
+        return {name: value for name, value in asdict(self).items() if name not in (*LIMITS, *OF_MODEL)}
+
 
 def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
     """Yield options as the command line takes them, those left out that have their default."""
@@ -49,4 +54,4 @@ def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[s
         if value is not None and value != defaults.get(option):
             yield f"--{option.replace('_', '-')}"
             if value is not True:
-                yield str(value).removesuffix(".0")
+                yield str(value).removesuffix(".0") if isinstance(value, float) else str(value)

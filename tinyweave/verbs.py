@@ -19,7 +19,7 @@ from .files import write_below
 from .guarding import CONFIG, Guarded
 from .ir import CompileError
 from .manifest import generated_folder
-from .options import LIMITS, OF_MODEL, PlanOptions, typed
+from .options import PlanOptions, typed
 from .planning import Plan
 from .results import Deployment, Fit, Model, Profile, Pruning, Quantisation, Reordering
 from .simulate.compare import Verification
@@ -68,10 +68,10 @@ def pareto(
     chosen, target = _changed(options, changes), _device(device)
     if chosen.schedule != "best":
         raise CompileError(f"there is no front of schedule {chosen.schedule}", "leave out the schedule")
-    limits, core = api.limits_of(target, **chosen.limits), target.core if target else api.DEFAULT_CORE
     if chosen.optimize is not None:
         raise CompileError("optimize picks one plan, and the front is all of them", "leave it out, or use plan")
-    more = {name: value for name, value in _planning(chosen).items() if name not in ("schedule", "optimize")}
+    limits, core = api.limits_of(target, **chosen.limits), target.core if target else api.DEFAULT_CORE
+    more = {name: value for name, value in chosen.planning.items() if name not in ("schedule", "optimize")}
     return api.front(_model(model, chosen), limits, core=core, **more)
 
 
@@ -211,7 +211,7 @@ def deploy(
             second_emulator=second_emulator,
             row_source=source,
             pixels=pixels,
-            **_planning(chosen),
+            **chosen.planning,
         )
 
 
@@ -221,12 +221,14 @@ def compare(
     """Hold a model against every known board: planned, built and run once per core."""
     arrays = None if sample is None else _arrays(sample)
     chosen = _changed(options, changes)
-    return api.compare_boards(_model(model, chosen), sample=arrays, **_planning(chosen))
+    if given := [name for name, limit in chosen.limits.items() if limit is not None]:
+        raise CompileError(f"compare holds a model against what boards have: {given[0]} limits nothing", "leave it out")
+    return api.compare_boards(_model(model, chosen), sample=arrays, **chosen.planning)
 
 
 def reorder(model: Model | str | Path) -> Reordering:
     """Return the order of a model's ops that needs the least memory, and its .tflite file in that order."""
-    return api.reorder(model if isinstance(model, Model) else api.read(model))
+    return api.reorder(_read(model))
 
 
 def quantize(
@@ -258,24 +260,21 @@ def quantize(
     at most, dB at least, points below the float model at most; layers have 4-bit weights and int16 maps for that, `.precision`
     says which, and what each costs and gains.
     """
-    read = model if isinstance(model, Model) else api.read(model)
-    given: dict[str, Any] = {"equalize": equalize, "correct_bias": correct_bias, "blamed": blame} | (
-        {} if count is None else {"count": count}
-    )
-    given |= {
-        "adaptive_rounding": adaptive_rounding,
-        "flash": flash,
-        "min_sqnr": min_sqnr,
-        "max_accuracy_drop": max_accuracy_drop,
-    }
     return api.quantize(
-        read,
+        _read(model),
         samples,
         scale=None if scale is None else _numbers(scale),
         offset=_numbers(offset),
         labels=labels,
         method=method,
-        **given,
+        equalize=equalize,
+        correct_bias=correct_bias,
+        adaptive_rounding=adaptive_rounding,
+        blamed=blame,
+        flash=flash,
+        min_sqnr=min_sqnr,
+        max_accuracy_drop=max_accuracy_drop,
+        **({} if count is None else {"count": count}),
     )
 
 
@@ -297,10 +296,17 @@ def prune(
     the training, which needs torch; without labels it aims at what the float model gives. `.fidelities` says what is lost: of
     int8, pruned, and after the training.
     """
-    read = model if isinstance(model, Model) else api.read(model)
-    scales = None if scale is None else _numbers(scale)
-    options: dict[str, Any] = {"labels": labels, "epochs": epochs, "rate": rate}
-    return api.prune(read, samples, ram=ram, flash=flash, scale=scales, offset=_numbers(offset), **options)
+    return api.prune(
+        _read(model),
+        samples,
+        ram=ram,
+        flash=flash,
+        scale=None if scale is None else _numbers(scale),
+        offset=_numbers(offset),
+        labels=labels,
+        epochs=epochs,
+        rate=rate,
+    )
 
 
 def search(
@@ -384,16 +390,19 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
     return (float(value),) if isinstance(value, (int, float)) else tuple(map(float, value))
 
 
+def _read(model: Model | str | Path) -> Model:
+    """Return the model as its file has it."""
+    return model if isinstance(model, Model) else api.read(model)
+
+
 def _model(model: Model | str | Path, options: PlanOptions) -> Model:
     """Return the model, read if need be, that takes as many frames at a call as the options say."""
     return api.streamed(model if isinstance(model, Model) else load(model), options.stream_time)
 
 
 def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
-    unknown = set(changes) - set(PlanOptions.__dataclass_fields__)
-    if unknown:
-        known = ", ".join(PlanOptions.__dataclass_fields__)
-        raise CompileError(f"there is no option {sorted(unknown)[0]}", f"options are {known}")
+    if unknown := sorted(set(changes) - set(PlanOptions.__dataclass_fields__)):
+        raise CompileError(f"there is no option {unknown[0]}", f"options are {', '.join(PlanOptions.__dataclass_fields__)}")
     return replace(options, **changes)
 
 
@@ -408,24 +417,21 @@ def _planned(
     changes: dict[str, Any],
     planned: Plan | None = None,
 ) -> tuple[Model, Device | None, Plan]:
-    """Return the model, read if need be, the device, and the plan: the one that is given, or a new one."""
+    """Return the model, read if need be, the device, and the plan: the one that is given, if it is theirs, or a new one."""
     chosen, target = _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
+    if planned is not None:
+        api.check_plan(planned, loaded, target.core if target else None)
+        return loaded, target, planned
     limits = api.limits_of(target, **chosen.limits)
     core = target.core if target else api.DEFAULT_CORE
-    return loaded, target, planned or api.plan(loaded, limits=limits, core=core, **_planning(chosen))
+    return loaded, target, api.plan(loaded, limits=limits, core=core, **chosen.planning)
 
 
 def _typed(device: Device | str | None, options: PlanOptions) -> str:
     """Return a device, and the options that are not the default, as the command line takes them."""
-    chosen: dict[str, Any] = {"device": device.name if isinstance(device, Device) else device}
-    chosen |= {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__}
+    chosen = {"device": device.name if isinstance(device, Device) else device, **asdict(options)}
     return " ".join(typed(chosen, asdict(DEFAULTS)))
-
-
-def _planning(options: PlanOptions) -> dict[str, Any]:
-    """Return what `api.plan` takes of the options as it is."""
-    return {name: getattr(options, name) for name in PlanOptions.__dataclass_fields__ if name not in (*LIMITS, *OF_MODEL)}
 
 
 def _arrays(sample: Sample) -> list[np.ndarray]:

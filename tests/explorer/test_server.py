@@ -79,13 +79,22 @@ def test_what_is_no_question_is_refused_in_one_line(client: Any) -> None:
 
 def test_a_model_that_is_given_is_planned_and_nothing_else_is_written(client: Any, tmp_path: Path) -> None:
     file = to_tflite(tiny.chain())
-    found = client.post("/model?suffix=.tflite", content=file).json()
-    assert found["layers"] == 5
+    found = client.post("/model?suffix=.tflite&name=My%20words", content=file).json()
+    assert (found["title"], found["layers"]) == ("My words", 5), "it is called as its file is, not as its bytes' digest"
     answer = client.post("/exact", content=json.dumps(ASKED | {"network": found["network"]})).json()
     assert answer["entry"]["record"]["model"]["sha256"] == found["network"]
     assert client.post("/fast", content=json.dumps(ASKED | {"network": found["network"]})).json() is None
     assert client.post("/model?suffix=.onnx", content=file).json() == found, "it is known by its bytes"
     assert [path.name for path in tmp_path.iterdir()] == [f"{found['network']}.tflite"]
+
+
+def test_models_of_the_command_line_are_called_as_their_files(planner: Any, tmp_path: Path) -> None:
+    paths = [tmp_path / "kws.tflite", tmp_path / "again.tflite"]
+    for path in paths:
+        path.write_bytes(to_tflite(tiny.chain()))
+    (tmp_path / "kept").mkdir()
+    client = testclient.TestClient(server.application(tmp_path / "kept", paths, planner), base_url=LOCAL)
+    assert [each["title"] for each in client.post("/own", content=b"{}").json()] == ["kws", "kws"], "the same bytes, one model"
 
 
 def test_no_more_models_are_kept_than_the_limit(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,16 @@ def test_the_readme_has_the_options_of_the_plan(chain: Path, tmp_path: Path) -> 
         assert sorted(said.split()) == sorted(words.split())
 
 
+def test_the_command_that_the_readme_names_gives_the_export_again(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(chain.parent)
+    words = "export chain.tflite --format arduino --package-version 2.0.0 --max-mac-overhead 2.0 --device nrf52840"
+    assert main([*words.split(), "-o", "a"]) == 0
+    command = Path("a", "README.md").read_text().split("written by `tinyweave ")[1].split("`")[0]
+    assert main([*command.split(), "-o", "b"]) == 0
+    one, other = ({name: Path(folder, name).read_bytes() for name in below(Path(folder))} for folder in "ab")
+    assert one == other
+
+
 def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None:
     export(tmp_path, "cmake", device="cortex-m4")
     (tmp_path / "src" / "mine.c").write_text("mine")

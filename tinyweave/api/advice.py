@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 from .. import planning, results
@@ -66,12 +66,9 @@ class _Candidate:
     optimize: str | None
 
     @property
-    def least_bytes(self) -> int:
-        return self.choices.least_bytes
-
-    @property
     def needs_too_much(self) -> bool:
-        return self.limits.ram is not None and self.least_bytes > max([self.limits.ram, *map(_total, self.limits.maps)])
+        totals = [sum(memories.values()) for memories in self.limits.maps]
+        return self.limits.ram is not None and self.choices.least_bytes > max([self.limits.ram, *totals])
 
     @cached_property
     def proposal(self) -> Proposal | None:
@@ -81,10 +78,6 @@ class _Candidate:
         except CompileError:
             return None
         return _judged(self.changes, plan, self.board, self.limits)
-
-
-def _total(memories: Mapping[str, int]) -> int:
-    return sum(memories.values())
 
 
 @dataclass
@@ -156,7 +149,7 @@ def advise(
     is_flash_enough = limits.flash is None or not base.need.excess(limits.flash)
     if not is_flash_enough and options["optimize"] != "size":
         smallest = _try(search, SMALLEST)
-        is_flash_enough = smallest is not None and smallest.proposal is not None and _within_flash(smallest.proposal, limits)
+        is_flash_enough = bool(smallest and smallest.proposal and not smallest.proposal.need.excess(limits.flash))
     start = SMALLEST if is_flash_enough and base.need.excess(limits.flash) else {}
     done = _search_options(search, start, base, needs_flash=is_flash_enough)
     named = replace(limits, latency_ms=None, clock_hz=None)
@@ -166,10 +159,6 @@ def advise(
     if base.too_slow and not any(each.fits is not False for each in done):
         done += _more_time(search, base)
     return _best(done, search.tried, base)
-
-
-def _within_flash(proposal: Proposal, limits: results.Limits) -> bool:
-    return not proposal.need.excess(limits.flash)
 
 
 def _cheapest(search: _Search) -> Proposal | None:
@@ -194,14 +183,13 @@ def _search_options(search: _Search, start: Options, base: Proposal, *, needs_fl
             break
     if base.fits_ram:
         return []  # more work would cost time, and no Flash less
-    closest = min(search.tried, key=lambda each: (each.least_bytes, len(each.changes)), default=None)
-    least = {**start, **(closest.changes if closest else {})}
+    least = {**start, **next((each.changes for each in _closest(search.tried)), {})}
     for overhead in OVERHEADS:
         if overhead > (search.options["max_mac_overhead"] or 1):
             candidate = _try(search, {**least, "max_mac_overhead": overhead})
             if solved := _solved(candidate, needs_flash=needs_flash):
                 return solved
-            if candidate and search.limits.ram is not None and candidate.least_bytes > HOPELESS * search.limits.ram:
+            if candidate and search.limits.ram is not None and candidate.choices.least_bytes > HOPELESS * search.limits.ram:
                 break
     return []
 
@@ -231,8 +219,7 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
 def _solvable(search: _Search, changes: Options, *, needs_flash: bool) -> bool:
     """Return whether all changes together fit, as far as each of them can be planned."""
     for without in ((), ("stream_outputs",), ("stream_inputs",), ("stream_inputs", "stream_outputs")):
-        left = {name: value for name, value in changes.items() if name not in without}
-        candidate = _try(search, left)
+        candidate = _try(search, {name: value for name, value in changes.items() if name not in without})
         if candidate is not None:
             return bool(_solved(candidate, needs_flash=needs_flash))
     return False
@@ -240,9 +227,8 @@ def _solvable(search: _Search, changes: Options, *, needs_flash: bool) -> bool:
 
 def _try(search: _Search, changes: Options) -> _Candidate | None:
     """Return the candidate with these changes, if it can help and there are tries left."""
-    for each in search.tried:
-        if each.changes == changes:
-            return each
+    if known := [each for each in search.tried if each.changes == changes]:
+        return known[0]
     return None if len(search.tried) >= MOST_TRIES or search.needs_more(changes) else search.candidate(changes)
 
 
@@ -254,11 +240,9 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
         if (board.ram or 0) >= start.arena and board.flash is not None and board.flash >= start.need.upper_bound
     ]
     fast_enough = [board for board in large_enough if board != search.board and not _is_slow(search, start, board)]
-    for board in fast_enough[:MOST_BOARDS]:
-        candidate = search.candidate({"device": board.name, **start.changes}, board)
-        if candidate and candidate.proposal and candidate.proposal.fits:
-            return [candidate.proposal]
-    return []
+    tried = (search.candidate({"device": board.name, **start.changes}, board) for board in fast_enough[:MOST_BOARDS])
+    fitting = (each.proposal for each in tried if each and each.proposal and each.proposal.fits)
+    return list(islice(fitting, 1))
 
 
 def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
@@ -273,7 +257,7 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
 
 def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
     """Return the shortest time limit that was reached within the RAM, by any of the options that were tried."""
-    tried = [base, *(each.proposal for each in search.tried if each.proposal and not each.needs_too_much)]
+    tried = [base, *(each.proposal for each in search.tried if not each.needs_too_much and each.proposal)]
     able = [each for each in tried if each.fits_ram and not each.need.excess(search.limits.flash) and each.latency_ms]
     best = min((each for each in able if "device" not in each.changes), key=lambda each: each.latency_ms or 0, default=None)
     if best is None or best.latency_ms is None:
@@ -300,14 +284,17 @@ def _solved(candidate: _Candidate | None, *, needs_flash: bool) -> list[Proposal
     return [proposal] if (proposal.fits is not False if needs_flash else proposal.fits_ram) else []
 
 
+def _closest(tried: Sequence[_Candidate]) -> list[_Candidate]:
+    """Return what was tried, those that need least first."""
+    return sorted(tried, key=lambda each: (each.choices.least_bytes, len(each.changes)))
+
+
 def _best(done: Sequence[Proposal], tried: Sequence[_Candidate], base: Proposal) -> list[Proposal]:
     """Return the few best proposals: none that changes more than another and needs no less; where none fits the closest of
     those that need less than the plan as it is."""
-    fitting = sorted((each for each in done if each.fits is not False), key=lambda each: each.rank)
-    others = sorted((each for each in done if each.fits is False), key=lambda each: each.rank)
-    ranked = [*fitting, *others]
+    ranked = sorted(done, key=lambda each: (each.fits is False, each.rank))
     if not ranked:
-        closest = sorted(tried, key=lambda each: (each.least_bytes, len(each.changes)))[:MOST_CLOSEST]
+        closest = _closest(tried)[:MOST_CLOSEST]
         able = (each.proposal for each in closest if each.proposal and each.proposal.arena < base.arena)
         ranked = sorted(able, key=lambda each: each.arena)
     best: list[Proposal] = []

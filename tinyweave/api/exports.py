@@ -16,7 +16,7 @@ from ..planning import Plan
 from ..results import Model
 from ..simulate import compare
 from .plans import DEFAULT_CORE
-from .runs import samples, source, together
+from .runs import samples, source, together, windows
 
 __all__ = ["check_format", "export_files", "package", "packaged"]
 
@@ -43,6 +43,8 @@ def package(
     name: that of the model where there is one. command: for the README; commands: of each model, for its C. options:
     those of the plan and the device, as they are typed. row_source, pixels: as `source` takes them.
     """
+    if not models:
+        raise CompileError("a package of no models", "give one or more")
     if name is None and len(models) > 1:
         raise CompileError("several models make one package", "name it with --package")
     chosen, version = checked_name(models[0].name if name is None else name), checked_version(version)
@@ -61,16 +63,14 @@ def package(
 def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], Sequence[bytes]]], board: Device) -> Package:
     """Return one model for a board; trials: its inputs and outputs, as bytes."""
     emitted = source(model, plan, "", board)
-    samples_of = tuple(Trial(tuple(inputs), tuple(outputs)) for inputs, outputs in trials)
-    parts = (PackagedModel(plan, emitted, model.path.name, samples_of),)
-    return Package(model.name, "1.0.0", parts, emitted.files, board.core, board, "", "")
+    part = PackagedModel(plan, emitted, model.path.name, tuple(Trial(*map(tuple, trial)) for trial in trials))
+    return Package(model.name, "1.0.0", (part,), emitted.files, board.core, board, "", "")
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
     """Return samples and what the reference computes of them, in sequence."""
     cases = samples(model, 1, 0, inputs)
-    seen = model.stream.windows(cases) if model.stream else cases
-    right = compare.truth(model.whole.graph, seen)
+    right = compare.truth(model.whole.graph, windows(model, cases))
     return tuple(
         Trial(tuple(compare.pack(model.graph, case)), tuple(compare.pack_outputs(model.graph, outputs)))
         for case, outputs in zip(cases, right.outputs, strict=True)

@@ -248,10 +248,9 @@ def aim_of(optimize: str | None, limits: Limits) -> Aim:
     """Return what a plan is chosen by; CompileError for an unknown name."""
     if optimize is None:
         return "speed" if limits.ram is not None and not limits.maps else "balanced"
-    for aim in OPTIMIZE:
-        if optimize == aim:
-            return aim
-    raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    if optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    return optimize
 
 
 def core_with_kernels(aim: Aim, core: str, limits: Limits) -> str:
@@ -277,9 +276,9 @@ def limits_of(
     """
     limits = device_limits(device) if device else Limits(None, None)
     if ram is not None:
-        limits = replace(limits, ram=_bytes(ram), maps=())
+        limits = replace(limits, ram=parse_size(ram), maps=())
     if flash is not None:
-        limits = replace(limits, flash=_bytes(flash))
+        limits = replace(limits, flash=parse_size(flash))
     return limits if latency_ms is None else replace(limits, latency_ms=latency_ms, clock_hz=_clock(device, latency_ms))
 
 
@@ -290,18 +289,14 @@ def _clock(device: Device | None, latency_ms: float) -> float:
     if device is None:
         raise CompileError("--latency-ms needs a clock", "name a board with --device")
     if device.core not in FORESEEN:
-        known = ", ".join(FORESEEN)
-        why = f"the timings of a {device.core} are not known"
-        if device.core in TIMINGS:
-            why = f"cycles are not foreseen for a {device.core}, only those of a run are estimated"
-        raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {known}")
+        of_a_run = f"cycles are not foreseen for a {device.core}, only those of a run are estimated"
+        why = of_a_run if device.core in TIMINGS else f"the timings of a {device.core} are not known"
+        raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {', '.join(FORESEEN)}")
     if device.clock_hz is None:
         raise CompileError(f"--latency-ms: '{device.name}' has no clock", "name a board, or a TOML file with clock_hz")
+    if not math.isfinite(latency_ms * device.clock_hz):
+        raise CompileError(f"--latency-ms {latency_ms:g} is too long to count its cycles", "leave it out")
     return device.clock_hz
-
-
-def _bytes(size: int | str) -> int:
-    return parse_size(size) if isinstance(size, str) else size
 
 
 def device_limits(device: Device) -> Limits:
@@ -335,17 +330,14 @@ def layer_cycles_needed(plan: Plan, device: Device | None) -> dict[str, int]:
 def latency_ms(plan: Plan, device: Device | None) -> float | None:
     """Return the milliseconds that a plan takes on a device by its layers' shapes, without kernels that have no timings."""
     needed = cycles_needed(plan, device)
-    if needed is None or needed.at_least is None or device is None or device.clock_hz is None:
-        return None
-    return milliseconds(needed.at_least, device.clock_hz)
+    is_known = needed is not None and needed.at_least is not None and device.clock_hz is not None
+    return milliseconds(needed.at_least, device.clock_hz) if is_known else None
 
 
 def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
     """Return the milliseconds that a plan takes too long by its layers' shapes, 0 if none; None where that is not known."""
     needed = cycles_needed(plan, device)
-    if needed is None:
-        return None
-    return limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles)
+    return needed and (limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles))
 
 
 def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
@@ -362,12 +354,18 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
-        plan = replace(planning.from_json(file.decode(), model.graph), lower_bound=0)
-        if core is not None and (others := foreign(plan.variants, core)):
-            raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
-    except (CompileError, UnicodeDecodeError) as error:
+        plan = replace(planning.from_json(file.decode("utf-8", "replace"), model.graph), lower_bound=0)
+        check_plan(plan, model, core)
+    except CompileError as error:
         raise CompileError(f"{path}: {error}") from error
     return plan
+
+
+def check_plan(plan: Plan, model: Model, core: str | None = None) -> None:
+    """Raise CompileError where a plan is another model's, or, with a `core`, has kernels that this core cannot run."""
+    if core is not None and (others := foreign(plan.variants, core)):
+        raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
+    planning.from_json(planning.to_json(plan), model.graph)
 
 
 def ablation(model: Model, plan: Plan, schedule: str) -> dict[str, int]:
@@ -387,8 +385,8 @@ def explain(model: Model, plan: Plan, name: str) -> Explanation:
     if name in known:
         return explain_tensor(plan, known[name])
     if name in graph.tensors:
-        size = graph.tensors[name].bytes
-        raise CompileError(f"is a constant of {size:,} B, which lies in Flash", "explain an activation", tensor=name)
+        constant = f"is a constant of {graph.tensors[name].bytes:,} B, which lies in Flash"
+        raise CompileError(constant, "explain an activation", tensor=name)
     if name in model.original.tensors:
         raise CompileError("is in the file, but not in the network after the passes", "see 'tinyweave inspect'", tensor=name)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]

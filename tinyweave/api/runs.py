@@ -27,7 +27,7 @@ from ..results import Deployment, Fit, Limits, Model, Profile, excess
 from ..simulate import compare, emulated, litert, target
 from ..simulate.compare import Verification
 from ..simulate.run import StepPart
-from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, device_limits, flash_need, plan
+from .plans import DEFAULT_CORE, aim_of, core_with_kernels, cycles_needed, flash_need, limits_of, plan
 from .row_sources import row_source_bytes, row_source_files
 
 REBUILDS = 2  # of what is deployed: with what its Flash holds, then with all code measured; and for what it took too much of
@@ -85,6 +85,13 @@ def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.nd
 
     Where the model takes frames, there are as many more as fill its window before.
     """
+    if max(count, len(inputs)) < 1 or seed < 0:
+        raise CompileError(f"no inputs come of {count} samples with the seed {seed}", "give 1 sample or more, a seed from 0 on")
+    for sample in inputs:
+        if len(sample) != len(model.graph.inputs):
+            raise CompileError(
+                f"a sample has {len(sample)} arrays, the model {len(model.graph.inputs)} inputs", "give one for each"
+            )
     more = model.stream.calls_until_full - 1 if model.stream else 0
     return compare.samples(model.graph, count + more, seed, inputs)
 
@@ -112,8 +119,12 @@ def verify(
 
 def truth(model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None) -> compare.Truth:
     """Return the right outputs: LiteRT's on the imported file; where the model takes frames, at each call on its window."""
-    seen = model.stream.windows(cases) if model.stream else cases
-    return compare.truth(model.whole.graph, seen, _litert(model.whole), progress)
+    return compare.truth(model.whole.graph, windows(model, cases), _litert(model.whole), progress)
+
+
+def windows(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:
+    """Return what the network sees at each call: the inputs, or where the model takes frames the window that they fill."""
+    return model.stream.windows(cases) if model.stream else cases
 
 
 def _litert(model: Model) -> compare.Reference:
@@ -150,7 +161,8 @@ def run(
     built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []
-    *earlier, last = (compare.pack(model.graph, sample) for sample in inputs)
+    checked = samples(model, len(inputs), 0, inputs)[: len(inputs)]
+    *earlier, last = (compare.pack(model.graph, sample) for sample in checked)
     return compare.unpack_all(model.graph, target.invoke(built, last, earlier=earlier))
 
 
@@ -161,12 +173,17 @@ def profile(
     sample: Sequence[np.ndarray] | None = None,
     *,
     device: Device | None = None,
+    by_step: bool = True,
 ) -> Profile:
-    """Measure one invoke on an emulated core; its cycles are estimated, with the Flash of `device` if that has such a core."""
+    """Measure one invoke on an emulated core, of edge values if no sample is given; by_step: each step and layer of it, too.
+
+    Its cycles are estimated, with the Flash of `device` if that has such a core.
+    """
+    cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
         write(source(model, plan), Path(folder))
         built = target.build(plan, Path(folder), model.name, core)
-        return _profile(_measured(model, built, sample, device), device)
+        return _profile(compare.run_samples(built, cases, caches=_caches(core, device)), device, by_step=by_step)
 
 
 def compare_boards(
@@ -187,25 +204,13 @@ def compare_boards(
     planned = {core: plan(model, core=core, **chosen) for core in dict.fromkeys(like.values())}
     plans = {core: planned[other] for core, other in like.items()}
     runs = {device: (plans[device.core].variants, emulated_core(device)) for device in boards}
-    profiles: dict[tuple[tuple[str, ...], str], Profile] = {}
+    profiles = dict[tuple[tuple[str, ...], str], Profile]()
     for device, run in runs.items():
-        if run in profiles:
-            continue
-        if progress:
-            progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
-        with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder:
-            write(source(model, plans[device.core]), Path(folder))
-            built = target.build(plans[device.core], Path(folder), model.name, run[1])
-            profiles[run] = _profile(_measured(model, built, sample), by_step=False)
+        if run not in profiles:
+            if progress:
+                progress(f"building and running on the emulated {run[1]}", len(profiles), len(set(runs.values())))
+            profiles[run] = profile(model, plans[device.core], run[1], sample, by_step=False)
     return [Fit(device, plans[device.core], profiles[runs[device]]) for device in boards]
-
-
-def _measured(
-    model: Model, built: target.Build, sample: Sequence[np.ndarray] | None, device: Device | None = None
-) -> target.Run:
-    """Run a build for a core on one sample, edge values if left out."""
-    cases = [sample if sample is not None else samples(model, 1, 0)[0]]
-    return compare.run_samples(built, cases, caches=_caches(built.target, device))
 
 
 def _waits(core: str, device: Device | None) -> int | None:
@@ -229,8 +234,8 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
     plan, core, waits = built.plan, built.target, _waits(built.target, device)
     traced = whole
     if by_step:
-        fused = [(step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
-        layers = {plan.graph.ops[index].name: step for step, stage in fused for index in stage.ops}
+        fused = [(step, index) for step, stage in enumerate(plan.stages) if stage.schedule is not None for index in stage.ops]
+        layers = {plan.graph.ops[index].name: step for step, index in fused}
         traced = target.invoke(target.with_trace(built), run.sample, caches=_caches(core, device), layers=layers)
     others = foreign(plan.variants, core)
     in_all, parts = ({} if others else emulated.cycles(core, ran, waits) for ran in (whole, traced))
@@ -290,12 +295,10 @@ def deploy(
     although another one that fits may be better. row_source, pixels: as `source` takes them; the plan leaves the source its
     RAM and Flash. second_emulator: run it as firmware under QEMU as well.
     """
-    wanted = limits or (device_limits(device) if device else Limits(None, None))
-    beside = beside_in_flash = 0
-    if row_source:
-        beside = row_source_bytes(model, row_source)
-        beside_in_flash = compiled_bytes(row_source_files(model, row_source, pixels), device)["flash"]
-    allowed = wanted.less(beside, beside_in_flash)
+    wanted = limits or limits_of(device)
+    beside = row_source_bytes(model, row_source) if row_source else 0
+    in_flash = compiled_bytes(row_source_files(model, row_source, pixels), device)["flash"] if row_source else 0
+    allowed = wanted.less(beside, in_flash)
     kernels = device.core if device else DEFAULT_CORE
     how = partial(
         plan,
@@ -313,8 +316,7 @@ def deploy(
     def build(planned: Plan) -> target.Build:
         for name in emitted:
             (folder / name).unlink()
-        about = {"row_source": row_source, "pixels": pixels}
-        made = source(model, planned, command, device, kernel_prefix=kernel_prefix, **about)
+        made = source(model, planned, command, device, kernel_prefix=kernel_prefix, row_source=row_source, pixels=pixels)
         write(made, folder)
         emitted[:] = made.files
         return target.build(planned, folder, model.name, core)
@@ -336,17 +338,17 @@ def deploy(
         built = build(replanned)
     if fitting is not None and _exceeds_flash(built, allowed):  # the code of kernels that came anew was larger than estimated
         built = build(fitting)
-    run = partial(compare.run_samples, cases=cases, progress=progress)
-    there = run(built, caches=_caches(core, device))
+    run = partial(compare.run_samples, cases=cases, caches=_caches(core, device), progress=progress)
+    there = run(built)
     for _ in range(REBUILDS):
         stricter = _stricter(allowed, there, device)
         replanned = how(limits=stricter, other_flash=other_flash) if stricter else built.plan
         if (replanned.stages, replanned.variants) == (built.plan.stages, built.plan.variants):
             break
         built = build(replanned)
-        there = run(built, caches=_caches(core, device))
+        there = run(built)
     right = truth(model, cases, progress)
-    here = run(target.build(built.plan, folder, model.name, target.HOST))
+    here = run(target.build(built.plan, folder, model.name, target.HOST), caches=None)
     verification = compare.verdict(right, cases, [here, there], progress)
     if second_emulator:
         from . import second_emulator as other
@@ -354,8 +356,8 @@ def deploy(
         board, compiler, text = other.second_emulator(model, built.plan, device, cases, right)
         first = verification.first_difference or text
         verification = replace(verification, boards={board: compiler}, first_difference=first)
-    taken = row_source, beside, beside_in_flash
-    return Deployment(model, built.plan, _profile(there, device), verification, device, wanted, *taken)
+    measured = _profile(there, device)
+    return Deployment(model, built.plan, measured, verification, device, wanted, row_source, beside, in_flash)
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
@@ -377,13 +379,17 @@ def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits 
 
 
 def _exceeds_flash(built: target.Build, limits: Limits) -> bool:
-    return limits.flash is not None and sum(built.sizes[part] for part in ("weights", "tables", "code")) > limits.flash
+    return limits.flash is not None and _flash(built) > limits.flash
+
+
+def _flash(built: target.Build) -> int:
+    return sum(built.sizes[part] for part in ("weights", "tables", "code"))
 
 
 def _other_flash(built: target.Build) -> planning.OtherFlash:
     """Return what was measured of Flash beside the constants of layers."""
-    plan, sizes = built.plan, built.sizes
-    rest = sizes["weights"] + sizes["tables"] + sizes["code"] - planning.constant_bytes(plan.graph, plan.variants)
+    plan = built.plan
+    rest = _flash(built) - planning.constant_bytes(plan.graph, plan.variants)
     return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
 
 

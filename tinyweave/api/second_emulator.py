@@ -60,9 +60,8 @@ def second_emulator(
             have = found.get((sample, output))
             if have is None:
                 last = next((line for line in reversed(printed.splitlines()) if not line.startswith("tw-output")), "nothing")
-                raise Fault(
-                    f"the firmware on {board.name} ended before output {output} of sample {sample}: it said {last[:200]}"
-                )
+                why = f"ended before output {output} of sample {sample}"
+                raise Fault(f"the firmware on {board.name} {why}: it said {last[:200]}")
             if have != wanted:
                 at = next(i for i, (a, b) in enumerate(zip(have, wanted, strict=True)) if a != b)
                 where = f"byte {at} of output {output} of sample {sample}"

@@ -11,27 +11,13 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
-from ..lazy import lazy
-from . import explore as explore  # their verbs join those of `commands`
-from . import export as export
-from . import guard as guard
-from . import listing as listing
-from . import prune as prune
-from . import quantize as quantize
-from . import report as report
-from . import search as search
+from . import explore, export, guard, listing, prune, quantize, report, search  # noqa: F401 (their verbs join the others)
 from .commands import app
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
-
-if TYPE_CHECKING:
-    from .. import ir
-    from ..report import columns
-else:
-    ir, columns = map(lazy, ("ir", "report.columns"))
+from .rooms import columns, ir
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import __version__
-from ..lazy import lazy
 from . import steps
 from .options import (
     BAD_INPUT,
@@ -18,20 +18,15 @@ from .options import (
     SAMPLES,
     SEED,
     SHARED,
-    CompareWith,
     Inputs,
     Json,
     KernelPrefix,
-    MeasuredFile,
     ModelFile,
     Name,
     Options,
     Out,
-    PlanFile,
     Samples,
-    SecondEmulator,
     Seed,
-    TraceFile,
     check_planned,
     command_line,
     edge_options,
@@ -40,33 +35,26 @@ from .options import (
     source_options,
     with_options,
 )
-
-if TYPE_CHECKING:
-    from .. import api, files, ir, manifest, planning, results
-    from ..report import columns, counts, figure, markdown, measured, page, tables, text, viewers, words
-    from ..report import record as records
-    from . import samples as sample_files
-else:  # a verb loads what it uses: `--help` nothing of it
-    api, files, ir = map(lazy, ("api", "files", "ir"))
-    manifest, planning, results = map(lazy, ("manifest", "planning", "results"))
-    sample_files = lazy("cli.samples")
-    columns, counts, figure, markdown, measured, page, records, tables, text, viewers, words = (
-        lazy(f"report.{name}")
-        for name in (
-            "columns",
-            "counts",
-            "figure",
-            "markdown",
-            "measured",
-            "page",
-            "record",
-            "tables",
-            "text",
-            "viewers",
-            "words",
-        )
-    )
-
+from .rooms import (
+    api,
+    columns,
+    counts,
+    figure,
+    files,
+    ir,
+    manifest,
+    markdown,
+    measured,
+    page,
+    planning,
+    records,
+    sample_files,
+    schema,
+    tables,
+    text,
+    viewers,
+    words,
+)
 
 app = typer.Typer(
     name="tinyweave",
@@ -91,13 +79,7 @@ def inspect(model: ModelFile, *, chosen: Options, as_json: Json = False) -> int:
     with steps.told(model):
         loaded, reasons = api.look_at(model, chosen["io"], layout=chosen["layout"])
     record = records.record(loaded, unsupported=reasons)
-    if as_json:
-        steps.print_json(record)
-    else:
-        out = text.console()
-        text.show_model(out, record)
-        text.show_layers(out, record)
-        text.show_unsupported(out, record)
+    steps.show(record, lambda: [text.show_model, text.show_layers, text.show_unsupported], as_json=as_json)
     return BAD_INPUT if reasons else 0
 
 
@@ -156,18 +138,16 @@ def plan(
         record["advice"] = steps.advise("plan", model, loaded, planned, board=board, limits=limits, chosen=chosen)
     if out is not None:
         files.write_file(out, planning.to_json(planned))
-    if as_json:
-        steps.print_json(record)
-    elif explained:
-        text.show_explanation(text.console(), planned, explained)
-    else:
-        screen = text.console()
-        text.show_plan(screen, planned, record)
-        text.show_verdict(screen, record)
-        text.show_advice(screen, record)
-    if compared and not as_json:
-        print()
-        text.show_lines(text.console(), counts.count_lines(loaded.graph, compared, overhead, limits.ram))
+
+    def shown() -> list[steps.Show]:
+        if explained:
+            parts: list[steps.Show] = [lambda out, record: text.show_explanation(out, planned, explained)]
+        else:
+            parts = [partial(text.show_plan, plan=planned), text.show_verdict, text.show_advice]
+        lines = ["", *counts.count_lines(loaded.graph, compared, overhead, limits.ram)] if compared else []
+        return [*parts, lambda out, record: text.show_lines(out, lines)]
+
+    steps.show(record, shown, as_json=as_json)
     return DOES_NOT_FIT if record["fits"] is False else 0
 
 
@@ -181,7 +161,10 @@ def compile_model(
     chosen: Options,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
-    plan_file: PlanFile = None,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="Emit this plan, of `plan -o FILE` with the same --io and --layout."),
+    ] = None,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -205,15 +188,9 @@ def compile_model(
     else:
         plans = [steps.make_plan(model, board, limits, chosen) for model in loaded]
     options = {"name": name, "kernel_prefix": kernel_prefix, "plan": plan_file}
+    about = {"kernel_prefix": kernel_prefix or "", "row_source": chosen["source"], "pixels": chosen["pixels"]}
     sources = [
-        steps.source_of(
-            model,
-            planned,
-            command_line("compile", [path], chosen, **options),
-            board=board,
-            chosen=chosen,
-            kernel_prefix=kernel_prefix,
-        )
+        api.source(model, planned, command_line("compile", [path], chosen, **options), board, **about)
         for model, planned, path in zip(loaded, plans, models, strict=True)
     ]
     emitted, folder = api.together(sources), out or Path("out") / loaded[0].name
@@ -222,19 +199,12 @@ def compile_model(
     ) as written:
         for source in sources:
             api.write(source, written.scratch)
-    entries = [
-        records.record(model, plan=planned, device=board, limits=limits, row_source=chosen["source"])
-        for model, planned in zip(loaded, plans, strict=True)
-    ]
+    entries = steps.written_records(loaded, plans, board=board, limits=limits, chosen=chosen)
     if as_json:
-        steps.warn_of_changed(folder, written)
-        paths = {"files": (*emitted, manifest.MANIFEST), "removed": written.removed}
-        about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
-        return steps.print_json(
-            {"tinyweave": __version__, "models": entries, **about} if len(entries) > 1 else entries[0] | about
-        )
-    screen = text.console()
-    text.heading(screen, f"wrote {len(emitted) + 1} files to {folder}")
+        files_of = steps.written_files(folder, [*emitted, manifest.MANIFEST], written)
+        whole = {"tinyweave": __version__, "models": entries} if len(entries) > 1 else entries[0]
+        return steps.print_json(whole | files_of)
+    text.heading(text.console(), f"wrote {len(emitted) + 1} files to {folder}")
     for file, content in emitted.items():
         print(f"  {file}  {len(content):,} B")
     print(f"  {manifest.MANIFEST}  lists them")
@@ -246,10 +216,7 @@ def compile_model(
             print(f"arena of {record['model']['name']}: {columns.size(record['ram']['arena'])}")
         if not steps.keeps_state(plans):
             print("models that do not run at the same time can share one arena, as large as the largest")
-    steps.say_row_sources(entries)
-    for record in entries:
-        if record["fits"] is False:
-            text.show_verdict(screen, record)
+    steps.show_needs(entries)
     return 0
 
 
@@ -279,10 +246,7 @@ def verify(
             loaded, planned, inputs=arrays, count=samples, seed=seed, core=api.emulated_core(board), progress=report
         )
     record = records.record(loaded, plan=planned, verification=result, device=board, limits=limits)
-    if as_json:
-        steps.print_json(record)
-    else:
-        text.show_proof(text.console(), record)
+    steps.show(record, lambda: [text.show_proof], as_json=as_json)
     return 0 if result.ok else DIFFERS
 
 
@@ -293,9 +257,18 @@ def profile(
     *,
     chosen: Options,
     inputs: Inputs = None,
-    compare_with: CompareWith = None,
-    trace_file: TraceFile = None,
-    log: MeasuredFile = None,
+    compare_with: Annotated[
+        Path | None, typer.Option("--compare", metavar="FILE", help="What `profile --json` printed earlier: show what changed.")
+    ] = None,
+    trace_file: Annotated[
+        Path | None, typer.Option("--trace", metavar="FILE", help="Also write the layers as a trace for Perfetto or Chrome.")
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured", metavar="FILE", help="What an export printed with its profile on: show it beside the estimate."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Measure one inference on an emulated core.
@@ -308,7 +281,7 @@ def profile(
     if compare_with and as_json:
         raise ir.CompileError("--compare shows what changed to people, not in --json", "leave out one of them")
     before = steps.read_profile(compare_with) if compare_with else None
-    counted = steps.read_log(log) if log else None
+    printed = files.read_file(log, schema.MAX_BYTES, "give what the example of an export printed") if log else None
     board, limits = steps.target_of(chosen)
     loaded = steps.load_model(model, chosen)
     planned = steps.make_plan(loaded, board, limits, chosen)
@@ -317,19 +290,17 @@ def profile(
         report("building and running on the emulated core", 0, 1)
         found = api.profile(loaded, planned, api.emulated_core(board), arrays[0] if arrays else None, device=board)
     record = records.record(loaded, plan=planned, profile=found, device=board, limits=limits)
-    if counted is not None:
-        record["measured"] = measured.measured_records(record, planned, counted)
+    if printed is not None:
+        record["measured"] = measured.measured_records(record, planned, printed.decode("utf-8", "replace"))
     if trace_file:
         files.write_file(trace_file, json.dumps(viewers.trace(record), indent=1) + "\n")
-    if as_json:
-        return steps.print_json(record)
-    screen = text.console()
-    if counted is not None:
-        text.show_measured(screen, record)
-        return 0
-    text.show_profile(screen, record, before)
-    text.show_memory(screen, record)
-    text.show_instructions(screen, record)
+
+    def shown() -> list[steps.Show]:
+        if printed is not None:
+            return [text.show_measured]
+        return [partial(text.show_profile, before=before), text.show_memory, text.show_instructions]
+
+    steps.show(record, shown, as_json=as_json)
     return 0
 
 
@@ -344,7 +315,9 @@ def deploy(
     seed: Seed = SEED,
     name: Name = None,
     kernel_prefix: KernelPrefix = None,
-    second_emulator: SecondEmulator = False,
+    second_emulator: Annotated[
+        bool, typer.Option("--second-emulator", help="Also run it as complete firmware on a board that QEMU plays.")
+    ] = False,
     out: Out = None,
     as_json: Json = False,
 ) -> int:
@@ -370,10 +343,7 @@ def deploy(
         record["advice"] = steps.advise(
             "deploy", model, loaded, planned, board=board, limits=less, chosen=chosen, **options, out=out
         )
-        if as_json:
-            steps.print_json(record)
-        else:
-            text.show_misfit(text.console(), record)
+        steps.show(record, lambda: [text.show_misfit], as_json=as_json)
         return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
     command = command_line("deploy", [model], chosen, **options)
@@ -404,18 +374,14 @@ def deploy(
         (written.scratch / "report.html").write_text(page.page([entry]), encoding="utf-8")
         (written.scratch / "report.md").write_text(markdown.markdown(record, words.picture(done.plan)), encoding="utf-8")
         (written.scratch / "report.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if as_json:
-        steps.warn_of_changed(folder, written)
-        steps.print_json(record)
-    else:
-        screen = text.console()
-        text.show_target(screen, record)
-        text.show_memory(screen, record)
-        text.show_instructions(screen, record)
-        text.show_proof(screen, record)
-        text.show_verdict(screen, record)
+    steps.show(
+        record,
+        lambda: [text.show_target, text.show_memory, text.show_instructions, text.show_proof, text.show_verdict],
+        as_json=as_json,
+    )
+    if not as_json:
         print(f"C and the report with every layer: {folder}")
-        steps.say_removed(folder, written)
+    steps.say_removed(folder, written, as_json=as_json)
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
 
 
@@ -441,6 +407,9 @@ def reorder(
     """
     if picture is not None:
         figure.check_figure(picture.name)
+    written = [path for path in (out, table, picture) if path is not None]
+    if twice := [path for path in written if written.count(path) > 1]:
+        raise ir.CompileError(f"two results would be called '{twice[0]}'", "give each a path of its own")
     with steps.told(model):
         loaded = api.read(model)
     done = api.reorder(loaded, count)
@@ -448,9 +417,7 @@ def reorder(
     drawn = figure.figure(record, picture.name) if picture else b""
     wanted = {out: done.file, table: tables.order_csv(record), picture: drawn}
     files.write_files({path: content for path, content in wanted.items() if path is not None})
-    if as_json:
-        return steps.print_json(record)
-    text.show_reordering(text.console(), record)
+    steps.show(record, lambda: [text.show_reordering], as_json=as_json)
     return 0
 
 
@@ -476,10 +443,7 @@ def compare(
         boards = api.compare_boards(loaded, sample=arrays[0] if arrays else None, progress=report, **scheduled(chosen))
     planned = next(board.plan for board in boards if board.device.core == api.DEFAULT_CORE)
     record = records.comparison_record(loaded, planned, boards)
-    if as_json:
-        steps.print_json(record)
-    else:
-        text.show_comparison(text.console(), record)
+    steps.show(record, lambda: [text.show_comparison], as_json=as_json)
     return 0 if record["fits"] else DOES_NOT_FIT
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..lazy import lazy
 from .commands import app
-
-if TYPE_CHECKING:
-    from ..explorer import server
-else:
-    server = lazy("explorer.server")
+from .rooms import server
 
 
 @app.command()

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import __version__
-from ..lazy import lazy
 from . import steps
 from .commands import app
 from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, source_options, with_options
-
-if TYPE_CHECKING:
-    from .. import api, files, ir, manifest
-    from ..report import record as records
-    from ..report import text
-    from . import samples as sample_files
-else:
-    api, files, ir, manifest = map(lazy, ("api", "files", "ir", "manifest"))
-    text, records, sample_files = map(lazy, ("report.text", "report.record", "cli.samples"))
+from .rooms import api, files, ir, manifest, sample_files, text
 
 VERSION = "1.0.0"
 FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no table
@@ -83,18 +74,12 @@ def export(
     contents, folder = api.export_files(made, form), out or Path("out") / f"{made.name}_{form.replace('-', '_')}"
     with manifest.generated_folder(folder, command, steps.origins(loaded), is_nested=True) as written:
         files.write_below(written.scratch, contents)
-    entries = [
-        records.record(model, plan=planned, device=board, limits=limits, row_source=chosen["source"])
-        for model, planned in zip(loaded, plans, strict=True)
-    ]
+    entries = steps.written_records(loaded, plans, board=board, limits=limits, chosen=chosen)
     if as_json:
-        steps.warn_of_changed(folder, written)
-        paths = {"files": (*contents, manifest.MANIFEST), "removed": written.removed}
-        about = {key: [str(folder / name) for name in names] for key, names in paths.items()}
         exported = {"format": form, "package": made.name, "version": made.version}
-        return steps.print_json({"tinyweave": __version__, "models": entries, **exported, **about})
-    screen = text.console()
-    text.heading(screen, f"wrote {len(contents) + 1} files to {folder}")
+        files_of = steps.written_files(folder, [*contents, manifest.MANIFEST], written)
+        return steps.print_json({"tinyweave": __version__, "models": entries, **exported, **files_of})
+    text.heading(text.console(), f"wrote {len(contents) + 1} files to {folder}")
     own = [file for file in contents if file.rpartition("/")[2] not in made.files]
     for file in own:
         print(f"  {file}")
@@ -102,9 +87,6 @@ def export(
     steps.say_removed(folder, written)
     if len(entries) > 1 and not steps.keeps_state(plans):
         print("the example has an arena for each model; those that do not run at the same time can share one")
-    steps.say_row_sources(entries)
-    for record in entries:
-        if record["fits"] is False:
-            text.show_verdict(screen, record)
+    steps.show_needs(entries)
     print(f"how to build it: {folder / 'README.md'}")
     return 0

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..lazy import lazy
 from . import steps
 from .commands import app
 from .options import DOES_NOT_FIT, Json
-
-if TYPE_CHECKING:
-    from .. import files, guarding
-    from ..report import guard as told
-    from ..report import text
-else:
-    files, guarding, told, text = map(lazy, ("files", "guarding", "report.guard", "report.text"))
+from .rooms import files, guard_report, guarding, text
 
 
 @app.command()
@@ -43,16 +36,16 @@ def guard(
     """
     with steps.progress_bar() as report:
         results = guarding.guard(config, report)
-    record = told.guard_record(results)
+    record = guard_report.guard_record(results)
     if update:
         guarding.write_lock(config.with_name(guarding.LOCK), results)
     if summary is not None:
         with files.told(summary), summary.open("a", encoding="utf-8") as out:
-            out.write(told.guard_markdown(record))
+            out.write(guard_report.guard_markdown(record))
     if as_json:
         steps.print_json(record)
     else:
-        told.show_guard(text.console(), record)
+        guard_report.show_guard(text.console(), record)
         if update:
             print(f"recorded in {config.with_name(guarding.LOCK)}")
         elif any(each["before"] is None for each in record["guarded"]):

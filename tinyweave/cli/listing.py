@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ..lazy import lazy
 from . import steps
 from .commands import app
 from .options import Json
-
-if TYPE_CHECKING:
-    from .. import devices, toolchain
-    from ..report import columns, text
-    from ..report import record as records
-else:
-    devices, toolchain = map(lazy, ("devices", "toolchain"))
-    columns, records, text = (lazy(f"report.{name}") for name in ("columns", "record", "text"))
+from .rooms import columns, devices, records, text, toolchain
 
 
 @app.command(name="devices")

@@ -10,17 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ..lazy import lazy
 from ..options import typed
-
-if TYPE_CHECKING:
-    from .. import ir
-else:
-    ir = lazy("ir")
+from .rooms import ir
 
 # exit codes
 DOES_NOT_FIT = 1
@@ -30,41 +25,10 @@ OUR_MISTAKE = 70
 INTERRUPTED = 130
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .onnx or .pt2 file.")]
-DeviceName = Annotated[
-    str | None,
-    typer.Option("--device", metavar="NAME", help="A family, part, board (see `tinyweave devices`) or core, or a TOML file."),
-]
 Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
 Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
-Latency = Annotated[
-    float | None,
-    typer.Option(
-        "--latency-ms", metavar="X", help="Time limit of one inference in milliseconds, estimated for the device and its clock."
-    ),
-]
-Schedule = Annotated[
-    str,
-    typer.Option(
-        "--schedule", metavar="NAME", help="best, unfused, layer (by layer), or as others do: patch, patch:N:K, msf, stream2d."
-    ),
-]
-Optimize = Annotated[
-    str | None,
-    typer.Option(
-        "--optimize",
-        metavar="balanced|speed|size",
-        help="Choose the least RAM x cycles, the fewest cycles, or the least RAM; speed with --ram, else balanced.",
-    ),
-]
 StreamInputs = Annotated[
     bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
-]
-StreamOutputs = Annotated[
-    bool,
-    typer.Option(
-        "--stream-outputs",
-        help="A callback takes the outputs by rows: those that are maps, computed by rows, and that no layer reads.",
-    ),
 ]
 Overhead = Annotated[
     float | None,
@@ -74,36 +38,9 @@ Overhead = Annotated[
         help="Multiply-accumulates at most F times the network's, for less RAM; 1.0 if not given, any with patch and msf.",
     ),
 ]
-Io = Annotated[
-    str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
-]
-Layout = Annotated[
-    str,
-    typer.Option(
-        "--layout", metavar="model|nhwc", help="Keep the layout of inputs and outputs, or put channels last: no transposes."
-    ),
-]
-StreamTime = Annotated[
-    str | None,
-    typer.Option(
-        "--stream-time",
-        metavar="H|auto",
-        help="Take H new frames of the network's window at each call, and compute only what is new; see docs/STREAMING.md.",
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
-]
-CompareWith = Annotated[
-    Path | None, typer.Option("--compare", metavar="FILE", help="What `profile --json` printed earlier: show what changed.")
-]
-TraceFile = Annotated[
-    Path | None, typer.Option("--trace", metavar="FILE", help="Also write the layers as a trace for Perfetto or Chrome.")
-]
-MeasuredFile = Annotated[
-    Path | None,
-    typer.Option("--measured", metavar="FILE", help="What an export printed with its profile on: show it beside the estimate."),
 ]
 Samples = Annotated[
     int, typer.Option("--samples", metavar="N", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
@@ -119,54 +56,108 @@ KernelPrefix = Annotated[
         "--kernel-prefix", metavar="ID", help="Begin the kernels' names with this, to link folders that have their own."
     ),
 ]
-SecondEmulator = Annotated[
-    bool, typer.Option("--second-emulator", help="Also run it as complete firmware on a board that QEMU plays.")
-]
-RowSource = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        metavar="SPEC",
-        help="Add C that brings the input: jpeg:640x480, rgb565:320x240, yuyv:320x240:240x240+40+0; see docs/CAMERA.md.",
-    ),
-]
-Pixels = Annotated[
-    str | None,
-    typer.Option("--pixels", metavar="LOW..HIGH", help="With --source: what black and white are to the network, as 0..1."),
-]
-PlanFile = Annotated[
-    Path | None,
-    typer.Option("--plan", metavar="FILE", help="Emit this plan, of `plan -o FILE` with the same --io and --layout."),
-]
 Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to write; out/<name> if left out.")]
 SAMPLES = 5
 SEED = 0
 
 
-def target_options(*, device: DeviceName = None, ram: Ram = None, flash: Flash = None, latency_ms: Latency = None) -> None:
+def target_options(
+    *,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device", metavar="NAME", help="A family, part, board (see `tinyweave devices`) or core, or a TOML file."
+        ),
+    ] = None,
+    ram: Ram = None,
+    flash: Flash = None,
+    latency_ms: Annotated[
+        float | None,
+        typer.Option(
+            "--latency-ms",
+            metavar="X",
+            help="Time limit of one inference in milliseconds, estimated for the device and its clock.",
+        ),
+    ] = None,
+) -> None:
     """List the options that say what the network must fit."""
 
 
 def schedule_options(
     *,
-    schedule: Schedule = "best",
-    optimize: Optimize = None,
+    schedule: Annotated[
+        str,
+        typer.Option(
+            "--schedule",
+            metavar="NAME",
+            help="best, unfused, layer (by layer), or as others do: patch, patch:N:K, msf, stream2d.",
+        ),
+    ] = "best",
+    optimize: Annotated[
+        str | None,
+        typer.Option(
+            "--optimize",
+            metavar="balanced|speed|size",
+            help="Choose the least RAM x cycles, the fewest cycles, or the least RAM; speed with --ram, else balanced.",
+        ),
+    ] = None,
     stream_inputs: StreamInputs = False,
-    stream_outputs: StreamOutputs = False,
+    stream_outputs: Annotated[
+        bool,
+        typer.Option(
+            "--stream-outputs",
+            help="A callback takes the outputs by rows: those that are maps, computed by rows, and that no layer reads.",
+        ),
+    ] = False,
     max_mac_overhead: Overhead = None,
 ) -> None:
     """List the options that `api.plan` takes as they are."""
 
 
-def edge_options(*, io: Io = "model", layout: Layout = "model") -> None:
+def edge_options(
+    *,
+    io: Annotated[
+        str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
+    ] = "model",
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout", metavar="model|nhwc", help="Keep the layout of inputs and outputs, or put channels last: no transposes."
+        ),
+    ] = "model",
+) -> None:
     """List the options that say what the network's inputs and outputs look like."""
 
 
-def stream_options(*, stream_time: StreamTime = None) -> None:
+def stream_options(
+    *,
+    stream_time: Annotated[
+        str | None,
+        typer.Option(
+            "--stream-time",
+            metavar="H|auto",
+            help="Take H new frames of the network's window at each call, and compute only what is new; see docs/STREAMING.md.",
+        ),
+    ] = None,
+) -> None:
     """List the option that says how much of its input the network takes at a call."""
 
 
-def source_options(*, source: RowSource = None, pixels: Pixels = None) -> None:
+def source_options(
+    *,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="SPEC",
+            help="Add C that brings the input: jpeg:640x480, rgb565:320x240, yuyv:320x240:240x240+40+0; see docs/CAMERA.md.",
+        ),
+    ] = None,
+    pixels: Annotated[
+        str | None,
+        typer.Option("--pixels", metavar="LOW..HIGH", help="With --source: what black and white are to the network, as 0..1."),
+    ] = None,
+) -> None:
     """List the options that say where the network's input comes from."""
 
 

@@ -5,22 +5,14 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ..lazy import lazy
 from . import steps
 from .commands import app
 from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
-
-if TYPE_CHECKING:
-    from .. import api, files, ir, planning
-    from ..report import page, schema, viewers
-    from ..report import record as records
-else:
-    api, files, ir = map(lazy, ("api", "files", "ir"))
-    page, records, schema, viewers = map(lazy, (f"report.{name}" for name in ("page", "record", "schema", "viewers")))
+from .rooms import api, files, ir, page, planning, records, schema, viewers
 
 JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
 
@@ -83,14 +75,8 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
 
 def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:
     """Return the plans in their order, each with the records of the same model; CompileError for a record that joins none."""
-    entries, others = [], []
-    for each in found:
-        if isinstance(each, page.Entry):
-            entries.append(each)
-        elif each[0] == "record":
-            entries.append(page.Entry(each[1]))
-        else:
-            others.append(each)
+    planned = [page.Entry(each[1]) if each[0] == "record" else each for each in found]
+    entries, others = ([each for each in planned if isinstance(each, page.Entry) == wanted] for wanted in (True, False))
     for entry in entries:
         if entry.record["buffers"] is None:
             raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..lazy import lazy
 from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, source_options, target_options
+from .rooms import (
+    api,
+    columns,
+    devices,
+    figure,
+    files,
+    front,
+    front_figure,
+    ir,
+    manifest,
+    planning,
+    records,
+    results,
+    schema,
+    text,
+)
 
 if TYPE_CHECKING:
-    from .. import api, codegen, devices, files, ir, manifest, planning, results
-    from ..report import columns, figure, front, front_figure, schema, text
-    from ..report import record as records
-else:
-    api, devices, files, ir = map(lazy, ("api", "devices", "files", "ir"))
-    columns, figure, front, front_figure, records, schema, text = (
-        lazy(f"report.{name}") for name in ("columns", "figure", "front", "front_figure", "record", "schema", "text")
-    )
+    from rich.console import Console
+
+    Show = Callable[[Console, dict[str, Any]], None]  # shows a part of a record
 
 
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
@@ -60,25 +70,33 @@ def keeps_state(plans: Sequence[planning.Plan]) -> bool:
     return any(tensor.role == "state" for plan in plans for tensor in plan.graph.tensors.values())
 
 
-def source_of(
-    model: results.Model,
-    plan: planning.Plan,
-    command: str,
+def written_records(
+    models: Sequence[results.Model],
+    plans: Sequence[planning.Plan],
     *,
     board: devices.Device | None,
+    limits: results.Limits,
     chosen: Options,
-    kernel_prefix: str | None,
-) -> codegen.Source:
-    """Return the C of a model, and of what brings its input, if --source says that."""
-    about = {"row_source": chosen["source"], "pixels": chosen["pixels"]}
-    return api.source(model, plan, command, board, kernel_prefix=kernel_prefix or "", **about)
+) -> list[dict[str, Any]]:
+    """Return the record of each model whose C was written."""
+    about = {"device": board, "limits": limits, "row_source": chosen["source"]}
+    return [records.record(model, plan=plan, **about) for model, plan in zip(models, plans, strict=True)]
 
 
-def say_row_sources(entries: Sequence[dict[str, Any]]) -> None:
-    """Print the RAM of what brings the models' inputs, where --source asked for it."""
+def written_files(folder: Path, names: Sequence[str], written: manifest.Written) -> dict[str, list[str]]:
+    """Return what --json says of the files in a folder; name those that stay on standard error."""
+    say_removed(folder, written, as_json=True)
+    return {key: [str(folder / name) for name in group] for key, group in (("files", names), ("removed", written.removed))}
+
+
+def show_needs(entries: Sequence[dict[str, Any]]) -> None:
+    """Show the RAM of what brings the models' inputs, where --source asked for it, and which of them do not fit."""
     for record in entries:
         if (size := record["ram"]["row_source"]) is not None:
             print(f"row source: {columns.size(size)} more, the struct of {record['model']['name']}_source.h")
+    for record in entries:
+        if record["fits"] is False:
+            text.show_verdict(text.console(), record)
 
 
 def advise(
@@ -130,10 +148,7 @@ def show_front(
     record = front_of(model, board, limits, chosen, by_flash=True)
     if picture is not None:
         files.write_file(picture, figure.encoded(front_figure.front_svg(record), picture.name))
-    if as_json:
-        print_json(record)
-    else:
-        text.show_front(text.console(), record)
+    show(record, lambda: [text.show_front], as_json=as_json)
     return DOES_NOT_FIT if all(point["fits"] is False for point in record["points"]) else 0
 
 
@@ -166,27 +181,28 @@ def read_profile(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_log(path: Path) -> str:
-    """Return what a board printed, as text; bytes that are none are replaced."""
-    return files.read_file(path, schema.MAX_BYTES, "give what the example of an export printed").decode("utf-8", "replace")
-
-
 def origins(models: Sequence[results.Model]) -> dict[str, tuple[str, str]]:
     """Return the file and its SHA-256 of each model, by the model's name in C."""
     return {model.name: (model.path.name, model.sha256) for model in models}
 
 
-def say_removed(folder: Path, written: manifest.Written) -> None:
-    if written.removed:
+def say_removed(folder: Path, written: manifest.Written, *, as_json: bool = False) -> None:
+    """Name the files of an earlier run: those that were removed, and on standard error those that stay."""
+    if written.removed and not as_json:
         print(f"removed what an earlier run left there: {', '.join(written.removed)}")
-    warn_of_changed(folder, written)
-
-
-def warn_of_changed(folder: Path, written: manifest.Written) -> None:
-    """Name the files that an earlier run wrote and that stay, on standard error."""
     for name in written.changed:
         path = columns.clean(str(folder / name), 400)
         print(f"tinyweave: warning: '{path}' is of an earlier run, and was changed since: it stays", file=sys.stderr)
+
+
+def show(record: dict[str, Any], parts: Callable[[], Sequence[Show]], *, as_json: bool) -> None:
+    """Show a record to people part by part, or to programs as JSON, for which nothing is loaded that draws."""
+    if as_json:
+        print_json(record)
+    else:
+        out = text.console()
+        for part in parts():
+            part(out, record)
 
 
 def print_json(value: Any) -> int:

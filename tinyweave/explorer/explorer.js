@@ -229,6 +229,7 @@ function set(changes) {
 }
 
 function take(found) {
+  if (networks[found.network]) return; // it was given before
   networks[found.network] = { title: found.title, given: true };
   controls.network.input.append(h("option", { value: found.network }, `${found.title} (${found.layers} layers)`));
 }
@@ -236,8 +237,8 @@ function take(found) {
 async function drop(file) {
   place.told.textContent = `reading ${file.name} …`;
   try {
-    const suffix = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
-    const found = await post(`model?suffix=${encodeURIComponent(suffix)}`, file, "application/octet-stream");
+    const dot = file.name.lastIndexOf("."), about = new URLSearchParams({ name: file.name.slice(0, dot), suffix: file.name.slice(dot).toLowerCase() });
+    const found = await post(`model?${about}`, file, "application/octet-stream");
     take(found);
     set({ network: found.network });
   } catch (error) {

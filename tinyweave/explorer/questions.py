@@ -54,25 +54,19 @@ def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
     """Return what was asked, checked; known: models that were given."""
     if not isinstance(value, dict) or set(value) != KEYS:
         raise CompileError(f"a question has the keys {', '.join(sorted(KEYS))}", WHAT_TO_DO)
-    network, device, schedule, stream = (value[key] for key in ("network", "device", "schedule", "stream"))
-    if not isinstance(network, str) or (network not in NETWORKS and network not in known):
-        raise CompileError("there is no such network", WHAT_TO_DO)
-    if not isinstance(device, str) or device not in {each.name for each in all_devices()}:
-        raise CompileError("there is no such device", WHAT_TO_DO)
-    if (
-        schedule not in SCHEDULES
-        or not isinstance(stream, bool)
-        or type(value["grid"]) is not int
-        or value["grid"] not in GRIDS
-    ):
-        raise CompileError("there is no such schedule", WHAT_TO_DO)
-    side = int(_number(value, "resolution", *RESOLUTIONS))
-    chosen = f"patch:{value['grid']}" if schedule == "patch" and value["grid"] else str(schedule)
+    network, device, schedule, stream, grid = (value[key] for key in ("network", "device", "schedule", "stream", "grid"))
+    is_there = {
+        "network": isinstance(network, str) and (network in NETWORKS or network in known),
+        "device": isinstance(device, str) and device in {each.name for each in all_devices()},
+        "schedule": schedule in SCHEDULES and isinstance(stream, bool) and type(grid) is int and grid in GRIDS,
+    }
+    if not all(is_there.values()):
+        raise CompileError(f"there is no such {next(key for key in is_there if not is_there[key])}", WHAT_TO_DO)
     return Asked(
         network=network,
-        resolution=side,
+        resolution=int(_number(value, "resolution", *RESOLUTIONS)),
         width=_number(value, "width", *WIDTHS),
-        schedule=chosen,
+        schedule=f"patch:{grid}" if schedule == "patch" and grid else schedule,
         stream=stream,
         overhead=_number(value, "overhead", 1.0, MOST_OVERHEAD),
         ram=int(_number(value, "ram", 1, MOST_RAM)),
@@ -97,9 +91,8 @@ def fast(asked: Asked) -> dict[str, Any] | None:
         return None
     setting = asked.network, asked.resolution, asked.width
     found, least = blocks_of(*setting), None
-    if found:
-        with suppress(CompileError):
-            least = arena_of(*found, stream_inputs=asked.stream)
+    with suppress(CompileError):
+        least = arena_of(*found, stream_inputs=asked.stream) if found else None
     return {"arena": least, **by_formula(*setting)}
 
 
@@ -148,9 +141,11 @@ def _whatever_the_budget(asked: Asked, given: str | None) -> tuple[int, dict[str
 
 def _options(asked: Asked) -> dict[str, Any]:
     """Return what the planner takes; a schedule that has no use for an option is not given it."""
-    overhead = asked.overhead if asked.schedule in ("best", "msf") else None
-    streams = asked.stream and asked.schedule in BY_ROWS
-    return {"schedule": asked.schedule, "stream_inputs": streams, "max_mac_overhead": overhead}
+    return {
+        "schedule": asked.schedule,
+        "stream_inputs": asked.stream and asked.schedule in BY_ROWS,
+        "max_mac_overhead": asked.overhead if asked.schedule in ("best", "msf") else None,
+    }
 
 
 def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
@@ -179,8 +174,7 @@ def _given(path: str) -> Model:
 
 def look(path: str) -> dict[str, Any]:
     """Return what a given model is; CompileError where it cannot be compiled."""
-    model = _given(path)
-    return {"title": model.name, "layers": len(model.graph.ops)}
+    return {"layers": len(_given(path).graph.ops)}
 
 
 def confine(most_bytes: int) -> None:

@@ -30,6 +30,7 @@ PORT = 8040
 MAX_QUESTION = 1 << 14  # bytes
 MAX_MODEL = 1 << 25
 MAX_MODELS = 16
+MOST_LETTERS = 60  # of a model's name
 MAX_MEMORY = 6 << 30  # bytes of address space of the process that plans
 SECONDS = 60  # that one answer may take
 SUFFIXES = (".tflite", ".onnx", ".pt2")
@@ -51,7 +52,9 @@ class Planner:
     @staticmethod
     def _started(memory: int) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(memory,))
+        pool = ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(memory,))
+        pool.submit(int)  # it starts now, not with the first question, which would wait for it
+        return pool
 
     async def ask(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what work(*arguments) returns; CompileError where it is refused, takes too long or too much memory."""
@@ -107,27 +110,21 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
-    given: dict[str, Path] = {}
-    looks: dict[str, dict[str, Any]] = {}  # what was said of each
+    given: dict[str, tuple[Path, dict[str, Any]]] = {}  # and what was said of it
 
-    def refused(why: str, status: int) -> Response:
-        return JSONResponse({"error": why}, status)
-
-    async def kept(file: bytes, suffix: str) -> dict[str, Any]:
+    async def kept(file: bytes, name: str, suffix: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
-        if digest in given:
-            return looks[digest]
-        if len(given) >= MAX_MODELS:
-            raise CompileError(f"{MAX_MODELS} models were given already", "start the explorer anew")
-        path = folder / f"{digest}{suffix}"
-        path.write_bytes(file)
-        try:
-            about = await planner.ask(questions.look, str(path))
-        except CompileError:
-            path.unlink(missing_ok=True)
-            raise
-        given[digest], looks[digest] = path, {"network": digest, **about}
-        return looks[digest]
+        if digest not in given:
+            if len(given) >= MAX_MODELS:
+                raise CompileError(f"{MAX_MODELS} models were given already", "start the explorer anew")
+            path = folder / f"{digest}{suffix}"
+            path.write_bytes(file)
+            try:
+                given[digest] = path, {"network": digest, "title": name, **await planner.ask(questions.look, str(path))}
+            except CompileError:
+                path.unlink(missing_ok=True)
+                raise
+        return given[digest][1]
 
     async def front(request: Request) -> Response:
         return HTMLResponse(page())
@@ -136,9 +133,9 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         asked = questions.question(json.loads(await body(request, MAX_QUESTION)), frozenset(given))
         if request.url.path == "/fast":
             return JSONResponse(questions.fast(asked))
-        path = given.get(asked.network)
         work = questions.front if request.url.path == "/front" else questions.exact
-        return JSONResponse(await planner.ask(work, asked, str(path) if path else None))
+        path = str(given[asked.network][0]) if asked.network in given else None
+        return JSONResponse(await planner.ask(work, asked, path))
 
     async def rung(request: Request) -> Response:
         number = json.loads(await body(request, MAX_QUESTION))
@@ -149,11 +146,13 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     async def model(request: Request) -> Response:
         suffix = request.query_params.get("suffix", "")
         if suffix not in SUFFIXES:
-            return refused(f"a model is a file that ends in {', '.join(SUFFIXES)}", 400)
-        return JSONResponse(await kept(await body(request, MAX_MODEL), suffix))
+            raise CompileError(f"a model is a file that ends in {', '.join(SUFFIXES)}", "give another file")
+        name = request.query_params.get("name", "a model")[:MOST_LETTERS]
+        return JSONResponse(await kept(await body(request, MAX_MODEL), name, suffix))
 
     async def own(request: Request) -> Response:
-        return JSONResponse([await kept(read_file(path, MAX_MODEL, "use plan"), path.suffix.lower()) for path in models])
+        files = [(read_file(path, MAX_MODEL, "use plan"), path.stem, path.suffix.lower()) for path in models]
+        return JSONResponse([await kept(*file) for file in files])
 
     async def body(request: Request, most: int) -> bytes:
         taken = bytearray()
@@ -170,25 +169,18 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
             # a link may lead here from anywhere: the page itself knows nothing, and no other page may show or read it
             is_link = handle is front and request.headers.get("sec-fetch-mode") == "navigate"
             if origin not in (None, own) or (site not in ("none", "same-origin") and not is_link):
-                return refused("this server answers its own page alone", 403)
+                return JSONResponse({"error": "this server answers its own page alone"}, 403)
             try:
                 response = await handle(request)
             except (CompileError, ValueError, RecursionError) as error:
-                response = refused(str(error)[:400], 400)
+                response = JSONResponse({"error": str(error)[:400]}, 400)
             response.headers.update(HEADERS)
             return response
 
         return handled
 
-    routes = [
-        Route("/", guarded(front)),
-        Route("/fast", guarded(answer), methods=["POST"]),
-        Route("/exact", guarded(answer), methods=["POST"]),
-        Route("/front", guarded(answer), methods=["POST"]),
-        Route("/rung", guarded(rung), methods=["POST"]),
-        Route("/model", guarded(model), methods=["POST"]),
-        Route("/own", guarded(own), methods=["POST"]),
-    ]
+    posts = {"/fast": answer, "/exact": answer, "/front": answer, "/rung": rung, "/model": model, "/own": own}
+    routes = [Route("/", guarded(front)), *(Route(path, guarded(post), methods=["POST"]) for path, post in posts.items())]
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)])
 
 
@@ -199,13 +191,13 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
         import uvicorn
     except ImportError as error:
         raise CompileError("the explorer needs starlette and uvicorn", "pip install 'tinyweave[explore]'") from error
+    if others := [path for path in models if path.suffix.lower() not in SUFFIXES]:
+        raise CompileError(f"'{others[0]}' is no model: its name ends in none of {', '.join(SUFFIXES)}", "give another file")
     for path in models:
-        if path.suffix.lower() not in SUFFIXES:
-            raise CompileError(f"'{path}' is no model: its name ends in none of {', '.join(SUFFIXES)}", "give another file")
         try:
             questions.look(str(path))
         except CompileError as error:
-            raise CompileError(f"{path}: {error}") from error
+            raise error if str(path) in str(error) else CompileError(f"{path}: {error}") from error
     try:
         listening = socket.create_server(("127.0.0.1", port))
     except OSError as error:

@@ -22,20 +22,15 @@ def arduino(package: Package) -> Files:
         f"Copy this folder to `libraries/{name}` of your sketchbook, or in the IDE: Sketch, Include Library, Add .ZIP Library.",
         f"Open File, Examples, {name}, and upload; `arduino-cli compile` takes `--library .` and the sketch's folder.",
     ]
+    words = [f"{model.name}_memory\tKEYWORD1" for model in package.models]  # that the editor highlights, each with its kind
+    words += [f"{model.name}_{function}\tKEYWORD2" for model in package.models for function in FUNCTIONS]
     flags = " ".join(f"-D{macro}" for macro in package.switch)
     switch = f'compile with `--build-property "compiler.c.extra_flags={flags}"` of `arduino-cli`.'
     return {
         "library.properties": filled("arduino/library.properties", **values, headers=",".join(package.headers)),
-        "keywords.txt": _keywords(package),
+        "keywords.txt": "\n".join([*words, ""]),
         **below("src", {**package.files, **profile_files(package)}),
         f"examples/{name}/{name}.ino": filled("arduino/example.ino", name=name, header=package.headers[0]),
         **below(f"examples/{name}", example_files(package, in_sections=False)),
         "README.md": readme(package, f"{name}: an Arduino library", build, switch, in_sections=False),
     }
-
-
-def _keywords(package: Package) -> str:
-    """Return what the editor highlights: a word, a tab, its kind."""
-    rows = [f"{model.name}_memory\tKEYWORD1" for model in package.models]
-    rows += [f"{model.name}_{function}\tKEYWORD2" for model in package.models for function in FUNCTIONS]
-    return "\n".join([*rows, ""])

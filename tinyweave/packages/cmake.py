@@ -10,6 +10,7 @@ from .readme import readme
 
 # names that CMake takes for targets of its own
 RESERVED = {"all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"}
+PROFILE = "configure with `-DTW_PROFILE=ON`."
 TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-", "riscv32")}
 
 
@@ -24,7 +25,13 @@ def cmake(package: Package) -> Files:
     own = package.program or {"main.c": filled("firmware/main.c", name=name), **example_files(package)}
     sources = " ".join(sorted(file for file in own if file.endswith(".c")))
     values = {"name": name, "version": package.version, "core": package.core, "sources_of_example": sources, **board}
-    files: Files = {
+    toolchain, firmware = _toolchain(package), Files()
+    if qemu:
+        firmware = {
+            "firmware/startup.c": filled("firmware/startup.c"),
+            f"firmware/{qemu.name}.ld": firmware_script(package),
+        }
+    return {
         "CMakeLists.txt": filled(
             "cmake/CMakeLists.txt",
             **values,
@@ -37,29 +44,23 @@ def cmake(package: Package) -> Files:
         **below("example", own),
         **below("src", library),
         **fragment_files(package),
+        **toolchain,
+        **firmware,
+        "README.md": readme(package, f"{name}: a CMake library", _build(package, sorted(toolchain)), PROFILE),
     }
-    if toolchain := _toolchain(package):
-        files |= toolchain
-    if qemu:
-        files["firmware/startup.c"] = filled("firmware/startup.c")
-        files[f"firmware/{qemu.name}.ld"] = firmware_script(package)
-    files["README.md"] = readme(package, f"{name}: a CMake library", _build(package, sorted(toolchain)), _profile(package))
-    return files
 
 
 def firmware_files(package: Package) -> dict[str, str]:
     """Return all files of a firmware for a board that QEMU plays, in one folder."""
-    script = firmware_script(package)
     example = {} if package.program else {**profile_files(package), **example_files(package)}
     main = package.program or {"main.c": filled("firmware/main.c", name=package.name)}
-    files = {
+    return {
         **package.files,
-        **example,
+        **{name: str(text) for name, text in example.items()},
         **{f"firmware_{name}": text for name, text in main.items()},
         "firmware_startup.c": filled("firmware/startup.c"),
-        "firmware_link.ld": script,
+        "firmware_link.ld": firmware_script(package),
     }
-    return {name: str(text) for name, text in files.items()}
 
 
 def _toolchain(package: Package) -> Files:
@@ -68,15 +69,8 @@ def _toolchain(package: Package) -> Files:
         return {}
     prefix, processor = TOOLCHAINS["arm" if "-mthumb" in package.flags else "riscv"]
     file = f"{prefix.rstrip('-')}.cmake"
-    text = filled(
-        "cmake/toolchain.cmake",
-        core=package.core,
-        file=file,
-        prefix=prefix,
-        processor=processor,
-        flags=" ".join(package.flags),
-    )
-    return {f"cmake/{file}": text}
+    values = {"core": package.core, "prefix": prefix, "processor": processor, "flags": " ".join(package.flags)}
+    return {f"cmake/{file}": filled("cmake/toolchain.cmake", file=file, **values)}
 
 
 def _build(package: Package, toolchains: list[str]) -> list[str]:
@@ -92,7 +86,3 @@ def _build(package: Package, toolchains: list[str]) -> list[str]:
     semihosting = "-semihosting-config enable=on,target=native,arg=firmware,arg=FILE" if package.program else "-semihosting"
     run = f"`qemu-system-arm -M {package.device.name} -nographic {semihosting} -kernel build_board/example/{name}_example.elf`"
     return [use, here, f"For the board: {cross}, then {run}."]
-
-
-def _profile(package: Package) -> str:
-    return "configure with `-DTW_PROFILE=ON`."

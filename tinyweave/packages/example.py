@@ -22,16 +22,19 @@ def example_files(package: Package, *, in_sections: bool = True) -> Files:
 
     in_sections: arenas that the plan put into memories of the board lie in linker sections; else they are ordinary arrays.
     """
-    name = package.name
-    files: Files = {f"{model.name}_samples.h": _samples(model) for model in package.models}
-    runs = "\n".join(_run(package, model) for model in package.models)
-    calls = "\n".join(f"    wrong += run_{model.name}(print);" for model in package.models)
-    includes = "\n".join(line for model in package.models for line in _includes(model, in_sections))
-    files[f"{name}_example.h"] = filled("example.h", name=name, NAME=name.upper())
-    files[f"{name}_example.c"] = filled(
-        "example.c", name=name, runs=runs, calls=calls, includes=includes, print_integer=filled("programs/print.c")
-    )
-    return files
+    name, models = package.name, package.models
+    return {
+        **{f"{model.name}_samples.h": _samples(model) for model in models},
+        f"{name}_example.h": filled("example.h", name=name, NAME=name.upper()),
+        f"{name}_example.c": filled(
+            "example.c",
+            name=name,
+            runs="\n".join(_run(package, model) for model in models),
+            calls="\n".join(f"    wrong += run_{model.name}(print);" for model in models),
+            includes="\n".join(line for model in models for line in _includes(model, in_sections)),
+            print_integer=filled("programs/print.c"),
+        ),
+    }
 
 
 def profile_files(package: Package) -> Files:
@@ -58,9 +61,9 @@ def _samples(model: PackagedModel) -> str:
     arrays = []
     for word, count in (("input", len(graph.inputs)), ("output", len(graph.outputs))):
         for position in range(count):
-            rows = [getattr(trial, f"{word}s")[position] for trial in model.trials]
             name = f"{model.name}_sample_{word}_{position}[{prefix}_SAMPLES][{prefix}_{word.upper()}_{position}_BYTES]"
-            body = ",\n".join(f"    {{\n{_bytes(row)}\n    }}" for row in rows)
+            rows = (_bytes(getattr(trial, f"{word}s")[position]) for trial in model.trials)
+            body = ",\n".join(f"    {{\n{row}\n    }}" for row in rows)
             arrays.append(f"static const uint8_t {name} = {{\n{body}\n}};\n")
     return filled(
         "samples.h", model=model.name, NAME=prefix, file=model.file, count=len(model.trials), arrays="\n".join(arrays)
@@ -151,14 +154,13 @@ def _streams(model: PackagedModel) -> str:
         return ""
     text, members = [], []
     if plan.streamed_inputs:
-        text.append(f"static int32_t {name}_sample;\n")
         numbers = [i for i, tensor in enumerate(plan.graph.inputs) if tensor in plan.streamed_inputs]
-        text.append(_rows(name, prefix, "read", numbers))
+        text += [f"static int32_t {name}_sample;\n", _rows(name, prefix, "read", numbers)]
         members.append(f".read_rows = {name}_read_rows")
     if plan.streamed_outputs:
         numbers = [i for i, tensor in enumerate(plan.graph.outputs) if tensor in plan.streamed_outputs]
-        text += [f"static uint8_t {name}_streamed_{i}[{prefix}_OUTPUT_{i}_BYTES];\n" for i in numbers]
-        text.append(_rows(name, prefix, "write", numbers))
+        kept = (f"static uint8_t {name}_streamed_{i}[{prefix}_OUTPUT_{i}_BYTES];\n" for i in numbers)
+        text += [*kept, _rows(name, prefix, "write", numbers)]
         members.append(f".write_rows = {name}_write_rows")
     return "\n".join([*text, f"static const {name}_io {name}_rows = {{{', '.join(members)}}};\n\n"])
 
@@ -169,12 +171,9 @@ def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:
     cases = []
     for i in numbers:
         row = f"{prefix}_{word.upper()}_{i}_ROW_BYTES"
-        copy = (
-            f"memcpy(destination, {name}_sample_input_{i}[{name}_sample] + first * {row}, (size_t)count * {row});"
-            if verb == "read"
-            else f"memcpy({name}_streamed_{i} + first * {row}, source, (size_t)count * {row});"
-        )
-        cases += [f"    case {i}:", f"        {copy}", "        return 0;"]
+        copied = f"destination, {name}_sample_input_{i}[{name}_sample] + first * {row}"
+        copied = copied if verb == "read" else f"{name}_streamed_{i} + first * {row}, source"
+        cases += [f"    case {i}:", f"        memcpy({copied}, (size_t)count * {row});", "        return 0;"]
     head = f"static int {name}_{verb}_rows(void *user, int32_t {word}, int32_t first, int32_t count, {other})"
     body = ["{", "    (void)user;", f"    switch ({word}) {{", *cases, "    default:", "        return -1;", "    }", "}", ""]
     return "\n".join([head, *body])

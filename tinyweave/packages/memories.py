@@ -27,15 +27,8 @@ def fragment_files(package: Package) -> Files:
         for name, region in package.regions.items()
     ]
     sections = [f"    .{name} (NOLOAD) : ALIGN(8) {{ *(.{name}) }} > TW_{name.upper()}" for name in package.placed]
-    return {
-        FRAGMENT: filled(
-            "memories.ld",
-            package=package.name,
-            target=package.target,
-            regions="\n".join(origins),
-            sections="\n".join(sections),
-        )
-    }
+    parts = {"regions": "\n".join(origins), "sections": "\n".join(sections)}
+    return {FRAGMENT: filled("memories.ld", package=package.name, target=package.target, **parts)}
 
 
 def firmware_script(package: Package) -> str:
@@ -46,10 +39,11 @@ def firmware_script(package: Package) -> str:
     base = SECURE if device.core == "cortex-m55" else 0
     rows = [f"    {m.name} : ORIGIN = 0x{base + m.address:08x}, LENGTH = {m.bytes}" for m in device.memories]
     flash = next(memory.name for memory in device.memories if memory.kind == "flash")
-    data = [memory for memory in device.memories if memory.kind == "sram"]
-    homes = {memory.name: memory.name for memory in device.memories if memory.kind != "flash"}
-    ram = max(data, key=lambda memory: memory.bytes).name
-    arenas = [f"    .{name} (NOLOAD) : ALIGN(8) {{ *(.{name}) }} > {homes.get(name, ram)}\n" for name in package.placed]
+    ram = max((memory for memory in device.memories if memory.kind == "sram"), key=lambda memory: memory.bytes).name
+    homes = {memory.name for memory in device.memories if memory.kind != "flash"}
+    arenas = [
+        f"    .{name} (NOLOAD) : ALIGN(8) {{ *(.{name}) }} > {name if name in homes else ram}\n" for name in package.placed
+    ]
     return filled(
         "firmware/link.ld",
         board=device.name,

@@ -22,6 +22,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 SLOT = re.compile(r"@\{(\w+)\}")
 VERSION = re.compile(r"(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})")
 LONGEST_NAME = 48  # with what formats add to it: an Arduino library's name may have 63 characters
+NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,8 @@ class Package:
     @property
     def headers(self) -> list[str]:
         """Return the headers that an application includes."""
-        own = [name for model in self.models for name in model.source.own if name.endswith((".h",))]
-        return [name for name in own if not name.endswith("_weights.h")]
-
-    @property
-    def arena(self) -> dict[str, int]:
-        """Return memory -> bytes of all models' arenas in it, each for itself."""
-        sizes: dict[str, int] = {}
-        for model in self.models:
-            for memory, size in model.plan.arena.items():
-                sizes[memory] = sizes.get(memory, 0) + size
-        return sizes
+        own = [name for model in self.models for name in model.source.own]
+        return [name for name in own if name.endswith(".h") and not name.endswith("_weights.h")]
 
     @property
     def placed(self) -> list[str]:
@@ -113,11 +105,9 @@ class Package:
 
 def checked_name(name: str) -> str:
     """Return the name of a package; raise CompileError for one that C, CMake or Kconfig could not take."""
-    if name != identifier(name) or len(name) > LONGEST_NAME:
-        said = f"'{name[:LONGEST_NAME]}' cannot be the name of a package"
-        raise CompileError(
-            said, f"give at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
-        )
+    if not NAME.fullmatch(name) or name != identifier(name):
+        allowed = f"at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
+        raise CompileError(f"'{name[:LONGEST_NAME]}' cannot be the name of a package", f"give {allowed}")
     return name
 
 

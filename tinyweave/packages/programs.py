@@ -38,10 +38,9 @@ def listening(
         if not least <= value <= most:
             raise CompileError(f"{key} cannot be {value}", f"give {least} to {most}")
     is_streamed = bool(package.models[0].plan.streamed_inputs)
-    copied = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
-    streamed = f"    const {name}_io io = {{.read_rows = log_mel_ring_rows, .user = &ring}};"
-    given = {"feed": streamed if is_streamed else copied, "io": "&io" if is_streamed else "NULL"}
-    return _with_main(package, "listen.c", beside, **numbers, **given)
+    feed = f"    (void)log_mel_ring_rows(&ring, 0, 0, FRAMES, {name}_input(&{_memory(package)}, 0));"
+    feed = f"    const {name}_io io = {{.read_rows = log_mel_ring_rows, .user = &ring}};" if is_streamed else feed
+    return _with_main(package, "listen.c", beside, **numbers, feed=feed, io="&io" if is_streamed else "NULL")
 
 
 def looking(package: Package, beside: Mapping[str, str], *, threshold: int, budget: int = MOST_BYTES) -> Package:

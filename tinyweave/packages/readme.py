@@ -25,9 +25,8 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
     ]
     models = " and ".join(f"`{model.file}`" for model in package.models)
     placed = package.models[0].name
-    where = f" `{FRAGMENT}` places them: add it to the link."
-    plainly = f" The example has them as ordinary arrays; `{placed}_memory.h` says how to place them elsewhere."
-    linker = (where if in_sections else plainly) if package.placed else ""
+    linker = f" The example has them as ordinary arrays; `{placed}_memory.h` says how to place them elsewhere."
+    linker = f" `{FRAGMENT}` places them: add it to the link." if in_sections else linker
     options = f" {package.options}" if package.options else ""
     profiled = f"`tinyweave profile {package.models[0].file}{options} --measured log.txt`"
     log = f"Save what it prints, and hold it against the estimate: {profiled}."
@@ -39,7 +38,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
         target=package.target,
         build="\n".join(f"- {line}" for line in build),
         ram="; ".join(arenas),
-        linker=linker,
+        linker=linker if package.placed else "",
         measure="" if package.program else measure,
         use=PROGRAM if package.program else SAMPLES,
         file=package.models[0].file,

@@ -137,7 +137,7 @@ def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:
 
 def more_work(macs: int, overhead: float) -> int:
     """Return the multiply-accumulates that may be done again of so many."""
-    if not 0 < overhead < np.inf:
+    if not (overhead > 0 and math.isfinite(overhead * max(macs, 1))):
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
     return max(times(macs, overhead) - macs, 0)
 

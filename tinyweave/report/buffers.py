@@ -5,6 +5,7 @@ In: a Plan. Out: plain values for the record. Steps count from 0, intervals are 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,9 +33,10 @@ def buffer_records(plan: Plan) -> list[Record]:
     records = []
     for buffer in sorted(plan.buffers, key=lambda b: (b.memory, b.start, plan.offsets[b.name])):
         tensors = [name for name, place in plan.places.items() if place.buffer == buffer.name]
-        written, read = ([touch for name in tensors for touch in touches.get(name, ())] for touches in (writers, readers))
-        kind = _kind(plan, buffer, tensors)
-        shares = _shares(plan, buffer)
+        written, read = (
+            sorted({touch for name in tensors for touch in touches.get(name, ())}) for touches in (writers, readers)
+        )
+        kind, shares = _kind(plan, buffer, tensors), _shares(plan, buffer)
         records.append(
             {
                 "name": buffer.name,
@@ -46,14 +48,14 @@ def buffer_records(plan: Plan) -> list[Record]:
                 "begin": buffer.start,
                 "end": buffer.end,
                 "shapes": [shape_text(plan.graph.tensors[name].shape) for name in tensors],
-                "written_by": sorted(set(written)),
-                "read_by": sorted(set(read)),
+                "written_by": written,
+                "read_by": read,
                 "shares": shares,
                 "why": "; ".join(
                     [
                         *_reasons(plan, buffer, kind),
-                        *([f"written by {min(written)[1]} in step {min(written)[0] + 1}"] if written else []),
-                        *([f"last read by {max(read)[1]} in step {max(read)[0] + 1}"] if read else []),
+                        *(f"written by {layer} in step {step + 1}" for step, layer in written[:1]),
+                        *(f"last read by {layer} in step {step + 1}" for step, layer in read[-1:]),
                         *(
                             f"shares {count:,} B with {labels[other]}, of which one dies as the other is written"
                             for other, count in shares.items()
@@ -67,16 +69,12 @@ def buffer_records(plan: Plan) -> list[Record]:
 
 def _touches(plan: Plan) -> tuple[Touches, Touches]:
     """Return who writes and who reads each tensor; an op without code writes nothing."""
-    writers: dict[str, list[tuple[int, str]]] = {}
-    readers: dict[str, list[tuple[int, str]]] = {}
-    for step, stage in enumerate(plan.stages):
-        for index in stage.ops:
-            op = plan.graph.ops[index]
-            for name in op.outputs if plan.variants[index] else ():
-                writers.setdefault(name, []).append((step, op.name))
-            for name in op.inputs:
-                if name is not None:
-                    readers.setdefault(name, []).append((step, op.name))
+    writers, readers = defaultdict[str, list[tuple[int, str]]](list), defaultdict[str, list[tuple[int, str]]](list)
+    for step, index in ((step, index) for step, stage in enumerate(plan.stages) for index in stage.ops):
+        op = plan.graph.ops[index]
+        for touches, names in ((writers, op.outputs if plan.variants[index] else ()), (readers, op.inputs)):
+            for name in filter(None, names):
+                touches[name].append((step, op.name))
     return writers, readers
 
 
@@ -97,15 +95,13 @@ def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
 
 def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
     """Return the buffers that are alive with this one on some of its bytes, and on how many."""
-    begin, shares = plan.offsets[buffer.name], {}
-    for other in plan.buffers:
-        if other is buffer or other.memory != buffer.memory or max(other.start, buffer.start) >= min(other.end, buffer.end):
-            continue
-        at = plan.offsets[other.name]
-        count = min(begin + buffer.bytes, at + other.bytes) - max(begin, at)
-        if count > 0:
-            shares[other.name] = count
-    return shares
+    begin, at = plan.offsets[buffer.name], plan.offsets
+    shares = {
+        other.name: min(begin + buffer.bytes, at[other.name] + other.bytes) - max(begin, at[other.name])
+        for other in plan.buffers
+        if other is not buffer and other.memory == buffer.memory and max(other.start, buffer.start) < min(other.end, buffer.end)
+    }
+    return {name: count for name, count in shares.items() if count > 0}
 
 
 def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
@@ -115,10 +111,10 @@ def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
     if kind != "ring":
         return [REASONS[kind]] if kind in REASONS else []
     tensor = plan.graph.tensors[buffer.name]
-    rows = buffer.bytes // row_bytes(tensor)
-    streamed = "; the caller brings them" if buffer.name in plan.streamed_inputs else ""
-    streamed = "; the caller takes them" if buffer.name in plan.streamed_outputs else streamed
-    return [f"{rows} of {tensor.shape[1]} rows are kept, since the layers run row by row{streamed}"]
+    brought = "; the caller brings them" if buffer.name in plan.streamed_inputs else ""
+    streamed = "; the caller takes them" if buffer.name in plan.streamed_outputs else brought
+    kept = f"{buffer.bytes // row_bytes(tensor)} of {tensor.shape[1]} rows are kept"
+    return [f"{kept}, since the layers run row by row{streamed}"]
 
 
 def stage_records(plan: Plan) -> list[Record]:
@@ -129,20 +125,18 @@ def stage_records(plan: Plan) -> list[Record]:
 def _stage(plan: Plan, step: int, stage: Stage) -> Record:
     graph, schedule = plan.graph, stage.schedule
     assert schedule is not None
-    tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
-    timings = []
-    for node, timing in schedule.timings.items():
-        name = node if isinstance(node, str) else graph.ops[node].name
-        timings.append({"layer": name, "first": timing.first, "every": timing.every, "rows": timing.rows})
-        timings[-1]["rows_per_iteration"] = timing.rows_per_iteration
+    keys = ("first", "every", "rows", "rows_per_iteration")
     maps = [_map(graph, name, rows, None) for name, rows in schedule.rings.items()]
     maps += [_map(graph, name, rows, cols) for name, (rows, cols) in schedule.tiles.items()]
     return {
         "step": step,
         "ticks": schedule.ticks,
         "layers": [graph.ops[index].name for index in stage.ops],
-        "in_tiles": {graph.ops[index].name: [tile.rows, tile.cols] for index, tile in tiles.items()},
-        "timings": timings,
+        "in_tiles": {graph.ops[index].name: [tile.rows, tile.cols] for tile in stage.tiles or () for index in tile.ops},
+        "timings": [
+            {"layer": node if isinstance(node, str) else graph.ops[node].name} | {key: getattr(timing, key) for key in keys}
+            for node, timing in schedule.timings.items()
+        ],
         "maps": maps,
     }
 

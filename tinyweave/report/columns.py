@@ -69,7 +69,7 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
 
     Gaps get narrow first; then the columns with the headings `dispensable` are left out, one after the other.
     """
-    lines: list[str] = []
+    lines = list[str]()
     for count in range(len(dispensable) + 1):
         shown = [index for index, head in enumerate(rows[0]) if head not in dispensable[:count]]
         flush = frozenset(place for place, index in enumerate(shown) if index in right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..ir import Graph
-from ..papers.counts import Counted, Row
+from ..papers.counts import Counted
 from .columns import align
 from .record import Record
 
@@ -15,13 +15,17 @@ NONE = "none"
 
 def count_record(counted: Counted) -> Record:
     """Return everything that was counted, ready for json.dumps."""
-    rows = {name: None if row is None else _values(row) for name, row in counted.rows.items()}
+    rows = {
+        name: row
+        and {
+            "ram": row.ram,
+            "mac_overhead": None if row.overhead is None else round(row.overhead, 4),
+            "exact_mac_overhead": round(row.exact, 4),
+            "how": row.how,
+        }
+        for name, row in counted.rows.items()
+    }
     return {"name": counted.name, "left_out": list(counted.left_out), **rows}
-
-
-def _values(row: Row) -> Record:
-    overhead = None if row.overhead is None else round(row.overhead, 4)
-    return {"ram": row.ram, "mac_overhead": overhead, "exact_mac_overhead": round(row.exact, 4), "how": row.how}
 
 
 def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None) -> list[str]:
@@ -35,11 +39,9 @@ def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None
     }
     cells = [(f"{counted.name}, for comparison", "RAM", "its F", "exact F", "")]
     for name, row in counted.rows.items():
-        if row is None:
-            cells.append((what[name], NONE, "", "", ""))
-        else:
-            its = "" if row.overhead is None else f"{row.overhead:.3f}"
-            cells.append((what[name], f"{row.ram:,} B", its, f"{row.exact:.3f}", row.how))
+        its = f"{row.overhead:.3f}" if row and row.overhead is not None else ""
+        shown = (f"{row.ram:,} B", its, f"{row.exact:.3f}", row.how) if row else (NONE, "", "", "")
+        cells.append((what[name], *shown))
     lines = [line.rstrip() for line in align(cells, frozenset({1, 2, 3}))]
     kinds = Counter(op.kind for op in graph.ops if op.name in set(counted.left_out))
     if kinds:

@@ -16,18 +16,15 @@ MOST_NAMES = 6
 def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
     """Return what it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
     label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
-    shown = label[explanation.buffer]
     tensor = plan.graph.tensors.get(explanation.tensor)
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
-    end = explanation.offset + explanation.bytes
+    place = f"{explanation.offset:,} .. {explanation.offset + explanation.bytes:,} of {explanation.memory}"
+    by_rows = explanation.tensor in (*plan.streamed_inputs, *plan.streamed_outputs)
     lines = [
-        f"{shown}: {explanation.bytes:,} B at {explanation.offset:,} .. {end:,} of {explanation.memory}",
+        f"{label[explanation.buffer]}: {explanation.bytes:,} B at {place}",
         f"  tensor '{shortened(explanation.tensor, 60)}', {what}",
         f"  alive in {_steps(explanation.start, explanation.end)}",
-        *(
-            f"    {line}"
-            for line in _life(explanation, by_rows=explanation.tensor in (*plan.streamed_inputs, *plan.streamed_outputs))
-        ),
+        *(f"    {line}" for line in _life(explanation, by_rows=by_rows)),
     ]
     if tensor and explanation.bytes < tensor.bytes:
         rows = explanation.bytes * tensor.shape[1] // tensor.bytes
@@ -35,14 +32,10 @@ def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
     lines += [f"    {line}" for line in _twice(plan, explanation.tensor)]
     if explanation.views:
         lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in explanation.views])}")
-    touching = [overlap for overlap in explanation.overlaps if overlap.shared]
-    apart = [overlap for overlap in explanation.overlaps if not overlap.shared]
-    for overlap in touching:
-        lines.append(f"  shares {overlap.shared:,} B with {label[overlap.other]} while {overlap.op} runs")
-        lines.append(f"    {_rule(overlap)}; here it begins {_beside(overlap.distance)}")
-    for overlap in apart:
-        lines.append(f"  lies apart from {label[overlap.other]} while {overlap.op} runs")
-        lines.append(f"    {_apart(overlap, plan)}")
+    for overlap in sorted(explanation.overlaps, key=lambda overlap: not overlap.shared):
+        how = f"shares {overlap.shared:,} B with" if overlap.shared else "lies apart from"
+        why = f"{_rule(overlap)}; here it begins {_beside(overlap.distance)}" if overlap.shared else _apart(overlap, plan)
+        lines += [f"  {how} {label[overlap.other]} while {overlap.op} runs", f"    {why}"]
     if explanation.at_other_times:
         lines.append(f"  at other times these bytes belong to {_some([label[name] for name in explanation.at_other_times])}")
     return lines + _less(plan, explanation)
@@ -64,14 +57,12 @@ def _twice(plan: Plan, name: str) -> list[str]:
 def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
     begins = [f"written by {_touch(explanation.writers[0])}"] if explanation.writers else []
     ends = [f"read last by {_touch(explanation.readers[-1])}"] if explanation.readers else ["read by no layer"]
-    lines = [", ".join(begins + ends)]
-    if "network input" in explanation.persistent:
-        lines.append("a network input, brought by rows" if by_rows else "a network input, written before the first step")
-    if "network output" in explanation.persistent:
-        lines.append("a network output, handed out by rows" if by_rows else "a network output, kept to the end for the caller")
-    if "state" in explanation.persistent:
-        lines.append("state, kept between calls: no other buffer may have its bytes")
-    return lines
+    roles = {
+        "network input": f"a network input, {'brought by rows' if by_rows else 'written before the first step'}",
+        "network output": f"a network output, {'handed out by rows' if by_rows else 'kept to the end for the caller'}",
+        "state": "state, kept between calls: no other buffer may have its bytes",
+    }
+    return [", ".join(begins + ends), *(text for role, text in roles.items() if role in explanation.persistent)]
 
 
 def _rule(overlap: Overlap) -> str:
@@ -80,8 +71,8 @@ def _rule(overlap: Overlap) -> str:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.overlap_distance == 0:
         return f"{overlap.kernel} reads each byte before it writes there: the output may begin where its operand does, or below"
-    behind = f"{overlap.overlap_distance:,} B behind"
-    return f"{overlap.kernel} writes {behind} its reads: the output may begin that far below its operand"
+    behind = f"{overlap.kernel} writes {overlap.overlap_distance:,} B behind its reads"
+    return f"{behind}: the output may begin that far below its operand"
 
 
 def _beside(distance: int) -> str:
@@ -108,7 +99,7 @@ def _less(plan: Plan, explanation: Explanation) -> list[str]:
     if without >= peak:
         return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]
     lines = [f"  it is part of the peak: without it the busiest step would need {without:,} B instead of {peak:,} B"]
-    if "state" in explanation.persistent or not explanation.readers or "network output" in explanation.persistent:
+    if {"state", "network output"} & set(explanation.persistent) or not explanation.readers:
         return lines
     last = explanation.readers[-1]
     if last.step > explanation.start + 1 and explanation.waits and explanation.waits.step > explanation.start:

@@ -29,10 +29,8 @@ def svg(record: Record) -> str:
     largest = max(1, *(order["peak"] for order in orders.values()))
     names = dict.fromkeys(chain.from_iterable(step["tensors"] for order in orders.values() for step in order["steps"]))
     colour = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
-    turned = _longest_name(record)
-    each = HEAD + PANEL + FOOT + round(LETTER * turned)
-    height = TOP + len(orders) * each
-    lines = sheet(height, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
+    each = HEAD + PANEL + FOOT + round(LETTER * _longest_name(record))
+    lines = sheet(TOP + len(orders) * each, f"{escape(clean(record['model']['name']))}: bytes alive in each step")
     for number, (key, order) in enumerate(orders.items()):
         lines += _panel(TITLES[key], order, record["producers"], colour, largest=largest, top=TOP + number * each)
     return "\n".join([*lines, "</svg>"]) + "\n"
@@ -62,12 +60,13 @@ def _step_name(number: int, step: Record) -> str:
 
 def _panel(title: str, order: Record, producers: Record, colour: dict[str, str], *, largest: int, top: int) -> list[str]:
     end, bottom = WIDTH - RIGHT - NAMES, top + HEAD + PANEL
-    steps = order["steps"]
+    steps, at = order["steps"], order["step"] or 0
     column = (end - LEFT) / max(1, len(steps))
     peak = bottom - PANEL * order["peak"] / largest
-    at = order["step"] or 0
-    lines = [f'<text x="{LEFT}" y="{top + 14}" font-size="13">{title}: peak {order["peak"]:,} B in step {at + 1}</text>']
-    lines += grid(largest, bottom, end, peak)
+    lines = [
+        f'<text x="{LEFT}" y="{top + 14}" font-size="13">{title}: peak {order["peak"]:,} B in step {at + 1}</text>',
+        *grid(largest, bottom, end, peak),
+    ]
     for name, first, count, below in _bands(steps):
         size = steps[first]["tensors"][name]
         x, y = LEFT + first * column, bottom - PANEL * (below + size) / largest
@@ -115,18 +114,19 @@ def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -
 def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
     """Return the layer below each step, turned where it is longer than the step is wide, or the number of every tenth or so."""
     names = [_step_name(number, step) for number, step in enumerate(steps)]
+    places = [LEFT + (number + 0.5) * column for number in range(len(names))]
     flat = column >= LETTER * max(map(len, names), default=0)
+    if column >= 13 and not flat:
+        return [
+            f'<text transform="translate({x + 4:.2f} {bottom + 6}) rotate(-90)" text-anchor="end">{escape(name)}</text>'
+            for x, name in zip(places, names, strict=True)
+        ]
     every = max(1, len(steps) // 100) * 10
-    lines = []
-    for number, name in enumerate(names):
-        x = LEFT + (number + 0.5) * column
-        if column >= 13 and not flat:
-            turn = f"translate({x + 4:.2f} {bottom + 6}) rotate(-90)"
-            lines.append(f'<text transform="{turn}" text-anchor="end">{escape(name)}</text>')
-        elif flat or (number + 1) % every == 0 or number == 0:
-            shown = escape(name) if flat else number + 1
-            lines.append(f'<text x="{x:.2f}" y="{bottom + 15}" text-anchor="middle">{shown}</text>')
-    return lines
+    return [
+        f'<text x="{x:.2f}" y="{bottom + 15}" text-anchor="middle">{escape(name) if flat else number}</text>'
+        for number, (x, name) in enumerate(zip(places, names, strict=True), 1)
+        if flat or number % every == 0 or number == 1
+    ]
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
@@ -136,15 +136,14 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
     tensors = list(steps[0]["tensors"].items())[::-1]
     shown = tensors if len(tensors) <= MOST_NAMED else sorted(tensors, key=lambda item: -item[1])[: MOST_NAMED - 1]
     lines = [f'<text x="{x}" y="{top + 9}" fill="#c03028">alive at the peak ({escape(clean(steps[0]["op"], 22))})</text>']
-    for number, (name, size) in enumerate(shown):
+    rest = sum(size for _, size in tensors) - sum(size for _, size in shown)
+    texts = [f"{size:,} B  {escape(clean(producers.get(name, 'input'), 26))}" for name, size in shown]
+    texts += [f"{rest:,} B  {len(tensors) - len(shown)} more"] if len(shown) < len(tensors) else []
+    for number, text in enumerate(texts):
         y = top + 18 * (number + 1)
-        maker = escape(clean(producers.get(name, "input"), 26))
-        lines.append(f'<rect x="{x}" y="{y + 1}" width="10" height="10" fill="{colour[name]}"/>')
-        lines.append(f'<text x="{x + 16}" y="{y + 10}">{size:,} B  {maker}</text>')
-    if len(shown) < len(tensors):
-        rest = sum(size for _, size in tensors) - sum(size for _, size in shown)
-        y = top + 18 * (len(shown) + 1)
-        lines.append(f'<text x="{x + 16}" y="{y + 10}">{rest:,} B  {len(tensors) - len(shown)} more</text>')
+        if number < len(shown):
+            lines.append(f'<rect x="{x}" y="{y + 1}" width="10" height="10" fill="{colour[shown[number][0]]}"/>')
+        lines.append(f'<text x="{x + 16}" y="{y + 10}">{text}</text>')
     return lines
 
 

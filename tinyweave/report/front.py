@@ -122,40 +122,33 @@ def front_rows(record: Record) -> list[tuple[str, ...]]:
     """Return a headed row per plan: RAM, time, work, constants, what is not proved."""
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
-    for label, entry in front_entries(record):
-        time, work = entry["latency_ms_at_least"], entry["mac_overhead"]
-        rows.append(
-            (
-                label,
-                f"{entry['arena']:,}",
-                "-" if time is None else rounded(time),
-                f"{entry['slowdown']:.2f}",
-                f"{entry['macs']:,}",
-                "-" if work is None else f"{work:.3f}",
-                f"{entry['constants']:,}",
-                f"{entry['gap']:,}" if entry["gap"] and not label else "-",
-            )
+    rows += [
+        (
+            label,
+            f"{entry['arena']:,}",
+            "-" if entry["latency_ms_at_least"] is None else rounded(entry["latency_ms_at_least"]),
+            f"{entry['slowdown']:.2f}",
+            f"{entry['macs']:,}",
+            "-" if entry["mac_overhead"] is None else f"{entry['mac_overhead']:.3f}",
+            f"{entry['constants']:,}",
+            f"{entry['gap']:,}" if entry["gap"] and not label else "-",
         )
+        for label, entry in front_entries(record)
+    ]
     is_empty = [all(row[column] in ("", "-") for row in rows[1:]) for column in range(len(rows[0]))]
     return [tuple(cell for cell, empty in zip(row, is_empty, strict=True) if not empty) for row in rows]
 
 
 def front_lines(record: Record) -> list[str]:
     """Return what the columns mean, and what of the points is proved."""
-    by_flash = ["by Flash: the fastest plans with fewer and fewer constants"] if record["by_flash"] else []
-    return [cycles_line(record), *by_flash, *proved_lines(record)]
-
-
-def cycles_line(record: Record) -> str:
-    """Return what cycles are a multiple of, and whose they are."""
     missing, like = _missing(record), record["cycles_of"]
+    other = "" if like == record["core"] else f" for a {like}, since those of a {record['core']} are not known"
+    without = f", {without_text(missing)}" if missing else ""
+    cost = f"as a multiple of the fastest plan's, estimated from the layers' shapes{other}{without}"
     if like is None:
-        cost = "cycles x: MACs as a multiple of the least, for no kernel's cycles are known"
-    else:
-        cost = "cycles x: as a multiple of the fastest plan's, estimated from the layers' shapes"
-        cost += "" if like == record["core"] else f" for a {like}, since those of a {record['core']} are not known"
-        cost += f", {without_text(missing)}" if missing else ""
-    return cost
+        cost = "MACs as a multiple of the least, for no kernel's cycles are known"
+    by_flash = ["by Flash: the fastest plans with fewer and fewer constants"] if record["by_flash"] else []
+    return [f"cycles x: {cost}", *by_flash, *proved_lines(record)]
 
 
 def proved_lines(record: Record) -> list[str]:
@@ -172,8 +165,11 @@ def published_rows(record: Record) -> list[tuple[str, ...]]:
     rows = []
     for figure in record["published"]:
         time = figure["latency_ms"]
-        counts = [f"{count / 1e6:,.1f} M instructions on a {core}" for core, count in figure["instructions"].items()][:1]
-        counts += [f"{count / 1e6:,.1f} M cycles on a {core}" for core, count in figure["cycles"].items()][:1]
+        counts = [
+            f"{count / 1e6:,.1f} M {what} on a {core}"
+            for what in ("instructions", "cycles")
+            for core, count in list(figure[what].items())[:1]
+        ]
         said = "; ".join([*counts, figure["note"], figure["source"]])
         rows.append((f"{figure['ram']:,} B", "-" if time is None else f"{rounded(time)} ms", figure["tool"], said))
     return rows

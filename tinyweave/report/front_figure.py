@@ -7,6 +7,7 @@ have published as dotted lines, as far as they are not so far off that the front
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from html import escape
 from itertools import chain
@@ -74,13 +75,15 @@ def front_svg(record: Record) -> str:
     lines += [] if ram is None else [f'<path d="M{LEFT} {axes.y(ram):.2f}H{END}" {dashed}']
     lines += [] if late is None else [f'<path d="M{axes.x(late):.2f} {axes.bottom}V{TOP + HEAD}" {dashed}']
     lines += _steps(points, time, axes, has_ms)
-    names: dict[tuple[float, int], list[str]] = {}
+    names = defaultdict[tuple[float, int], list[str]](list)
     for each in near:
-        names.setdefault((time(each), each["arena"]), []).append(each["schedule"])
+        names[time(each), each["arena"]].append(each["schedule"])
     for (at, size), schedules in names.items():
         lines += _square(", ".join(schedules), axes.x(at), axes.y(size))
-    for number, (colour, text) in enumerate(legend):
-        lines.append(f'<text x="{END + 14}" y="{TOP + HEAD + LINE * number + 10}" fill="{colour}">{escape(text)}</text>')
+    lines += [
+        f'<text x="{END + 14}" y="{TOP + HEAD + LINE * number + 10}" fill="{colour}">{escape(text)}</text>'
+        for number, (colour, text) in enumerate(legend)
+    ]
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -89,11 +92,14 @@ def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, h
     places = [(axes.x(time(point)), axes.y(point["arena"])) for point in points]
     (first, top), *rest = places
     path = f"M{first:.2f} {top:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in rest)
-    lines = [f'<path d="{path}H{END}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>']
-    for point, (x, y) in zip(points, places, strict=True):
-        shown = escape(_said(point, has_ms))
-        lines.append(f'<circle cx="{x:.2f}" cy="{y:.2f}" r="4" fill="{COLOURS[0]}"><title>{shown}</title></circle>')
-    return lines
+    said = [escape(_said(point, has_ms)) for point in points]
+    return [
+        f'<path d="{path}H{END}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>',
+        *(
+            f'<circle cx="{x:.2f}" cy="{y:.2f}" r="4" fill="{COLOURS[0]}"><title>{title}</title></circle>'
+            for title, (x, y) in zip(said, places, strict=True)
+        ),
+    ]
 
 
 def _square(name: str, x: float, y: float) -> list[str]:

@@ -9,14 +9,21 @@ from rich.text import Text
 
 from .. import __version__
 from ..guarding import MEASURED, Guarded
-from .columns import align, clean, rounded
+from .columns import align, clean, count_text, rounded
 from .schema import VERSION
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-NAMES = {"ram": "RAM, B", "flash": "Flash, B", "latency_ms": "ms, estimated", "accuracy_drop": "accuracy lost, points"}
-NAMES |= {"instructions": "instructions", "macs": "MACs", "accuracy": "accuracy"}
+NAMES = {
+    "ram": "RAM, B",
+    "flash": "Flash, B",
+    "latency_ms": "ms, estimated",
+    "instructions": "instructions",
+    "macs": "MACs",
+    "accuracy": "accuracy",
+    "accuracy_drop": "accuracy lost, points",
+}
 HEAD = ("model", "", "limit", "now", "recorded", "change", "")
 Record = dict[str, Any]
 
@@ -61,16 +68,13 @@ def guard_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def _shown(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else rounded(value)
+    return rounded(value) if isinstance(value, float) else count_text(value)
 
 
 def _change(old: float | None, now: float | None) -> str:
-    if old is None or now is None or abs(now - old) < 1e-4 * abs(old):
+    if old is None or now is None or now == old or (isinstance(now, float) and abs(now - old) < 1e-4 * abs(old)):
         return ""
-    sign = "+" if now > old else "-"
-    return f"{sign}{_shown(abs(now - old))}" + (f" ({now / old - 1:+.1%})" if old > 0 else "")
+    return f"{'+' if now > old else '-'}{_shown(abs(now - old))}" + (f" ({now / old - 1:+.1%})" if old > 0 else "")
 
 
 def show_guard(out: Console, record: Record) -> None:

@@ -50,10 +50,7 @@ def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
         counts = (layer[key] if layer["rows"] is not None else None for key in ("rows", "top", "new", "kept", "bytes"))
         work = count_text(layer["macs"]), count_text(layer["macs_window"])
         rows.append((clean(layer["name"], 40), *map(count_text, counts), *work, layer["why"] or ""))
-    if more := len(layers) - last - 2:
-        rows.append((f"{counted(more, 'layer')} after it", *("-",) * 5, *_sums(layers[last + 2 :]), "likewise"))
+    if rest := layers[last + 2 :]:
+        sums = (count_text(sum(layer[key] for layer in rest)) for key in ("macs", "macs_window"))
+        rows.append((f"{counted(len(rest), 'layer')} after it", *("-",) * 5, *sums, "likewise"))
     return rows
-
-
-def _sums(layers: list[dict[str, Any]]) -> tuple[str, str]:
-    return count_text(sum(layer["macs"] for layer in layers)), count_text(sum(layer["macs_window"] for layer in layers))

@@ -9,6 +9,11 @@ from .record import Record
 from .words import cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
 
 WIDE = 160
+# what stands behind the words of the proof, so that a reader need not trust them
+PROOF_METHOD = (
+    "The arena was filled with noise before each run and the first input was run twice over complementary noise: a byte "
+    "that differs from both was written, and a result that depends on the noise would show."
+)
 
 
 def markdown(record: Record, picture: Sequence[str]) -> str:
@@ -27,7 +32,7 @@ def markdown(record: Record, picture: Sequence[str]) -> str:
         _work(record),
         "## Proof",
         "\n".join(f"- {_escape(line.strip())}" for line in proof_lines(record)),
-        _proof_method(record),
+        PROOF_METHOD if record["verify"]["ok"] is not None else "",
         "## Layers",
         "Bytes in, out and live are activations; live counts everything that must be in RAM while the layer runs.",
         _code(align(rows, right)),
@@ -46,23 +51,12 @@ def _about(record: Record) -> str:
 
 def _work(record: Record) -> str:
     lines = [
-        f"- MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
-        f"- {instructions_line(record)}",
-        *(f"- {line}" for line in cycle_lines(record)),
+        f"MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
+        instructions_line(record),
+        *([f"measured with: {_escape(record['compiler'])}"] if record["compiler"] else []),
+        *cycle_lines(record),
     ]
-    if record["compiler"]:
-        lines.insert(2, f"- measured with: {_escape(record['compiler'])}")
-    return "\n".join(lines)
-
-
-def _proof_method(record: Record) -> str:
-    """Return what stands behind the words above, so that a reader need not trust them."""
-    if record["verify"]["ok"] is None:
-        return ""
-    return (
-        "The arena was filled with noise before each run and the first input was run twice over complementary noise: a byte "
-        "that differs from both was written, and a result that depends on the noise would show."
-    )
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _loops(record: Record) -> str:

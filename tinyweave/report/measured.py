@@ -14,6 +14,7 @@ from typing import Any
 from ..codegen.layer import Traced, traced
 from ..ir import CompileError
 from ..planning import Plan
+from .columns import count_text
 
 Record = dict[str, Any]
 LINE = re.compile(r"tw-profile (\w{1,100}) (\d{1,6})/(\d{1,6}) (\w{1,300}) (\d{1,10})$", re.ASCII)
@@ -39,8 +40,7 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
     inferences = max(map(len, counts.values()), default=0)
     for (step, layer), found in counts.items():
         if len(found) != inferences:
-            said = f"the log has {len(found)} of {inferences} lines of {layer} in step {step + 1}"
-            raise CompileError(said, BUILD)
+            raise CompileError(f"the log has {len(found)} of {inferences} lines of {layer} in step {step + 1}", BUILD)
     if not any(map(any, counts.values())):
         raise CompileError("the log has 0 cycles for every layer", "the board's counter stands still: see docs/EXPORT.md")
     return [median_low(found) for found in counts.values()]
@@ -68,7 +68,6 @@ def measured_rows(entries: Sequence[Record], estimated: int | None) -> list[tupl
     total = sum(entry["measured"] for entry in entries)
     whole = {"name": "all", "estimated": estimated, "measured": total, "ratio": total / estimated if estimated else None}
     for entry in (*entries, whole):
-        shown = "-" if entry["estimated"] is None else f"{entry['estimated']:,}"
         ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.2f}"
-        rows.append((entry["name"], shown, f"{entry['measured']:,}", ratio))
+        rows.append((entry["name"], count_text(entry["estimated"]), f"{entry['measured']:,}", ratio))
     return rows

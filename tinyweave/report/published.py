@@ -19,21 +19,13 @@ FIGURES = Path(__file__).with_name("published.json")
 
 def published(graph: Graph) -> list[dict[str, Any]]:
     """Return the figures for a network with these layers: tool, ram in bytes, instructions and cycles by core, note, source."""
-    network = _figures().get(fingerprint(graph))
-    return list(network["figures"]) if network else []
+    return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
 
 
 def fingerprint(graph: Graph) -> str:
     """Return a digest of the kinds, types and shapes of a graph's layers."""
     layers = [
-        (
-            op.kind,
-            [
-                graph.tensors[name] and (graph.tensors[name].dtype, graph.tensors[name].shape)
-                for name in (*op.inputs, *op.outputs)
-                if name
-            ],
-        )
+        (op.kind, [(graph.tensors[name].dtype, graph.tensors[name].shape) for name in (*op.inputs, *op.outputs) if name])
         for op in graph.ops
     ]
     return hashlib.sha256(repr(layers).encode()).hexdigest()[:16]

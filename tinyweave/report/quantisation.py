@@ -26,8 +26,8 @@ Record = dict[str, Any]
 
 def quantisation_record(done: results.Quantisation, out: Path | None = None) -> Record:
     """Return what became of a float model, for `quantize`."""
-    graph, near = done.model.original, done.fidelity
-    accuracy = None if near.accuracy is None else {"float": near.accuracy[0], "int8": near.accuracy[1]}
+    graph, near, mixed = done.model.original, done.fidelity, done.precision
+    said = ("sqnr_db", "int8_sqnr_db", "saved")
     return {
         "tinyweave": __version__,
         "schema": VERSION,
@@ -45,55 +45,43 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
         "methods": dict(Counter(done.calibration.methods.values()).most_common()),
         "gains": dict(done.gains),
         "left_out": list(done.left_out),
-        "sqnr_db": near.sqnr_db,
-        "agreement": near.agreement,
-        "accuracy": accuracy,
-        "precision": None if done.precision is None else _precision(done.precision),
+        **_fidelity(near),
+        "precision": mixed
+        and {**{key: getattr(mixed, key) for key in said}, "layers": [asdict(layer) for layer in mixed.layers]},
         "layers": None if done.blame is None else [asdict(layer) for layer in done.blame.layers],
-    }
-
-
-def _precision(mixed: results.Mixed) -> Record:
-    return {
-        "sqnr_db": mixed.sqnr_db,
-        "int8_sqnr_db": mixed.int8_sqnr_db,
-        "saved": mixed.saved,
-        "layers": [asdict(layer) for layer in mixed.layers],
     }
 
 
 def _edge(done: results.Quantisation, name: str) -> Record:
     tensor = done.model.original.tensors[name]
-    scaled = {"scale": None, "zero_point": None}
-    if tensor.quant is not None:
-        scaled = {"scale": tensor.scale, "zero_point": tensor.zero_point}
-    return {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), **scaled}
+    scale, zero_point = (None, None) if tensor.quant is None else (tensor.scale, tensor.zero_point)
+    return {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), "scale": scale, "zero_point": zero_point}
 
 
 def show_quantisation(out: Console, record: Record) -> None:
     """Show the file, its edges, and how near it comes to the float model."""
     heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
-    before, after, samples = record["bytes"]["float"], record["bytes"]["int8"], record["samples"]
-    lines = [f"size: {after:,} B, the float file has {before:,} B"]
+    samples, right = record["samples"], record["accuracy"]
+    lines = [f"size: {record['bytes']['int8']:,} B, the float file has {record['bytes']['float']:,} B"]
     for word, key in (("input", "inputs"), ("output", "outputs")):
         for edge in record[key]:
             shape = "x".join(map(str, edge["shape"]))
             scale = "" if edge["scale"] is None else f", real = {edge['scale']:.7g} * (value - {edge['zero_point']})"
             lines.append(f"{word}: {clean(edge['name'])} {edge['dtype']} {shape}{scale}")
-    lines.append(f"the network was given {_preprocessing(record['preprocessing'])}")
     methods = ", ".join(f"{count} {method}" for method, count in record["methods"].items())
-    lines.append(f"ranges: from {samples['calibrated']:,} samples: {methods}")
+    lines += [
+        f"the network was given {_preprocessing(record['preprocessing'])}",
+        f"ranges: from {samples['calibrated']:,} samples: {methods}",
+    ]
     for what, gain in record["gains"].items():
         left = ", left out: a limit would be missed" if what in record["left_out"] else "" if gain > 0 else ", left out"
         lines.append(f"{what}: {gain:+.2f} dB at the output{left}")
-    lines.append(f"compared with the float model on {samples['compared']:,} samples:")
-    lines.append(f"  signal to noise at the output: {record['sqnr_db']:.1f} dB")
-    if record["agreement"] is not None:
-        lines.append(f"  the same class: {100 * record['agreement']:.1f} %")
-    if record["accuracy"] is not None:
-        lines.append(
-            f"  accuracy: float {100 * record['accuracy']['float']:.1f} %, int8 {100 * record['accuracy']['int8']:.1f} %"
-        )
+    lines += [
+        f"compared with the float model on {samples['compared']:,} samples:",
+        f"  signal to noise at the output: {record['sqnr_db']:.1f} dB",
+    ]
+    lines += [] if record["agreement"] is None else [f"  the same class: {100 * record['agreement']:.1f} %"]
+    lines += [] if right is None else [f"  accuracy: float {100 * right['float']:.1f} %, int8 {100 * right['int8']:.1f} %"]
     show_lines(out, lines)
     if record["precision"] is not None:
         _show_precision(out, record["precision"])
@@ -108,27 +96,30 @@ def _show_precision(out: Console, said: Record) -> None:
         return
     heading(out, "what is not int8: bytes that the layer saves, dB at the output that it gains beside the others; - is a cost")
     rows = [["layer", "weights", "activations", "saves", "gains"]]
-    for layer in said["layers"]:
-        figures = [f"{layer['saved']:,} B", f"{layer['gained']:+.2f} dB"]
-        rows.append([clean(layer["name"], 28), layer["weights"] or "-", layer["activations"], *figures])
+    rows += [
+        [_short(each["name"]), each["weights"] or "-", each["activations"], f"{each['saved']:,} B", f"{each['gained']:+.2f} dB"]
+        for each in said["layers"]
+    ]
     for line in hanging(rows, frozenset((3, 4)), out.width):
         out.print(Text(line))
     saved = f"{said['saved']:,} B saved" if said["saved"] >= 0 else f"{-said['saved']:,} B more"
-    reached, before = said["sqnr_db"], said["int8_sqnr_db"]
-    show_lines(out, [f"in all: {saved}; {reached:.1f} dB on the samples that weighed layers, int8 has {before:.1f} dB there"])
+    reached = f"{said['sqnr_db']:.1f} dB on the samples that weighed layers, int8 has {said['int8_sqnr_db']:.1f} dB there"
+    show_lines(out, [f"in all: {saved}; {reached}"])
 
 
 def _show_layers(out: Console, layers: Sequence[Record]) -> None:
     """Show the noise of each layer, in dB, the worst first; those that are accused are marked."""
+    keys = ("costs", "alone", "cumulated", "output", "weights")
     rows = [["layer", "costs", "alone", "added up", "output", "weights", "what would help"]]
-    for layer in layers:
-        figures = [_decibel(layer[key]) for key in ("costs", "alone", "cumulated", "output", "weights")]
-        rows.append([clean(layer["name"], 28), *figures, clean(layer["helps"], 200)])
+    rows += [[_short(layer["name"]), *(_decibel(layer[key]) for key in keys), clean(layer["helps"], 200)] for layer in layers]
     heading(out, "signal to noise in dB: what the layer costs; it alone, or all up to it quantised; its output, its weights")
-    lines = hanging(rows, frozenset(range(1, 6)), out.width)
-    marked = {clean(layer["name"], 28) for layer in layers if layer["accused"]}
-    for line in lines:
+    marked = {_short(layer["name"]) for layer in layers if layer["accused"]}
+    for line in hanging(rows, frozenset(range(1, 6)), out.width):
         out.print(Text(line, style="bold yellow" if line.split("  ")[0] in marked else ""))
+
+
+def _short(name: str) -> str:
+    return clean(name, 28)
 
 
 def _decibel(value: float | None) -> str:
@@ -167,16 +158,16 @@ def show_pruning(out: Console, record: Record) -> None:
     """Show which channels went, what that saved, and what it lost."""
     heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
     rows = [["channels", "now", "norm lost", "layers whose channels go together"]]
-    for layer in record["layers"]:
-        names = ", ".join(clean(name, 28) for name in layer["layers"])
-        rows.append([f"{layer['before']:,}", f"{layer['after']:,}", f"{100 * layer['lost']:.1f} %", names])
+    rows += [
+        [f"{each['before']:,}", f"{each['after']:,}", f"{100 * each['lost']:.1f} %", ", ".join(map(_short, each["layers"]))]
+        for each in record["layers"]
+    ]
     for line in hanging(rows, frozenset((0, 1, 2)), out.width) if record["layers"] else ():
         out.print(Text(line))
     before, after = record["before"], record["after"]
     lines = [] if record["layers"] else ["no channel went: int8 keeps the limits"]
-    for key, word, unit in (("ram", "RAM (arena)", " B"), ("flash", "Flash, at most", " B"), ("macs", "MACs", "")):
-        lines.append(f"{word}: {after[key]:,}{unit}, before {before[key]:,}{unit}")
-    show_lines(out, lines)
+    costs = (("ram", "RAM (arena)", " B"), ("flash", "Flash, at most", " B"), ("macs", "MACs", ""))
+    show_lines(out, [*lines, *(f"{word}: {after[key]:,}{unit}, before {before[key]:,}{unit}" for key, word, unit in costs)])
     samples = record["samples"]
     seen = f", trained on {samples['trained']:,} others" if samples["trained"] else ""
     heading(out, f"compared with the float model on {samples['compared']:,} samples{seen}")
@@ -188,9 +179,8 @@ def show_pruning(out: Console, record: Record) -> None:
 
 
 def _near(near: Record) -> str:
+    same, right = near["agreement"], near["accuracy"]
     parts = [f"{near['sqnr_db']:.1f} dB"]
-    if near["agreement"] is not None:
-        parts.append(f"{100 * near['agreement']:.1f} % the same class")
-    if near["accuracy"] is not None:
-        parts.append(f"{100 * near['accuracy']['int8']:.1f} % right (float {100 * near['accuracy']['float']:.1f} %)")
+    parts += [] if same is None else [f"{100 * same:.1f} % the same class"]
+    parts += [] if right is None else [f"{100 * right['int8']:.1f} % right (float {100 * right['float']:.1f} %)"]
     return ", ".join(parts)

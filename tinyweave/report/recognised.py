@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
 
+FAINT = -96  # scores up to this are not drawn
 CELL, WAVE, ROW = 32, 110, 13  # pixels: of a class in the matrix, of the waveform, of a class's scores
 RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
 
@@ -53,8 +54,10 @@ def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list
     lines = [f'<text x="{LEFT}" y="{top - 20}" font-size="13">true class downwards, answer to the right</text>']
     for row, name in enumerate(classes):
         middle = row * CELL + CELL / 2
-        lines.append(f'<text x="{LEFT - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>')
-        lines.append(f'<text x="{LEFT + middle:g}" y="{top - 6}" text-anchor="middle">{escape(name)}</text>')
+        lines += [
+            f'<text x="{LEFT - 6}" y="{top + middle + 4:g}" text-anchor="end">{escape(name)}</text>',
+            f'<text x="{LEFT + middle:g}" y="{top - 6}" text-anchor="middle">{escape(name)}</text>',
+        ]
         for column in range(len(classes)):
             count, x, y = int(counts[row, column]), LEFT + column * CELL, top + row * CELL
             share = count / max(1, int(counts[row].sum()))
@@ -89,18 +92,17 @@ def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
     for row, name in enumerate(classes):
         y = below + row * ROW
         lines.append(f'<text x="{LEFT - 6}" y="{y + 10}" text-anchor="end">{escape(name)}</text>')
-        for moment, score in zip(moments, heard.scores[:, row], strict=True):
-            if score > -96:
-                x = LEFT + across * moment / seconds - wide
-                lines.append(
-                    f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{ROW - 1}" fill="black"'
-                    f' fill-opacity="{(int(score) + 128) / 255:.2f}"/>'
-                )
+        lines += [
+            f'<rect x="{LEFT + across * moment / seconds - wide:.1f}" y="{y}" width="{wide:.1f}" height="{ROW - 1}"'
+            f' fill="black" fill-opacity="{(int(score) + 128) / 255:.2f}"/>'
+            for moment, score in zip(moments, heard.scores[:, row], strict=True)
+            if score > FAINT
+        ]
     for moment, word in zip(moments, heard.words, strict=True):
         if word >= 0:
             x = LEFT + across * moment / seconds
-            lines.append(f'<path d="M{x:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>')
-            lines.append(
-                f'<text x="{x + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>'
-            )
+            lines += [
+                f'<path d="M{x:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>',
+                f'<text x="{x + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>',
+            ]
     return lines

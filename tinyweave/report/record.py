@@ -60,14 +60,15 @@ def record(
     rest = (profile.static + profile.stack if profile else 0) + (beside or 0)
     executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
     whole_flash = profile.flash + (row_source_flash or 0) if profile else None
+    boards = api.boards_that_fit(profile, beside or 0, row_source_flash or 0) if profile else ()
     needed = api.flash_need(plan, device) if plan else None
     estimate = needed if needed and not profile else None
+    too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
     over = {
         "ram": limits.ram_excess(plan.arena, rest) if plan else None,
         "flash": estimate.excess(limits.flash) if estimate else _excess(whole_flash, limits.flash),
+        "latency_ms": None if too_long is None else math.ceil(too_long * 1e3) / 1e3,
     }
-    too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
-    over["latency_ms"] = None if too_long is None else math.ceil(too_long * 1e3) / 1e3
     is_open = estimate is not None and limits.flash is not None and over["flash"] is None
     is_open |= plan is not None and limits.latency_ms is not None and too_long is None
     return {
@@ -83,7 +84,7 @@ def record(
             "inputs": _tensors(graph, graph.inputs),
             "outputs": _tensors(graph, graph.outputs),
         },
-        "device": _device(device),
+        "device": device and {key: getattr(device, key) for key in ("name", "core", "clock_hz", "ram", "flash")},
         "limits": {
             "ram": sum(memories.values()) if memories else limits.ram,
             "memories": dict(memories) if memories else None,
@@ -135,7 +136,7 @@ def record(
         "advice": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
-        "boards": _boards(profile, beside or 0, row_source_flash or 0) if profile else None,
+        "boards": [board.name for board in sorted(boards, key=lambda board: board.ram)] if profile else None,
         "room": _room(profile.ram + (beside or 0), whole_flash)
         if profile and whole_flash is not None
         else _room(arena or 0, estimate.upper_bound)
@@ -144,7 +145,16 @@ def record(
         "layers": [asdict(layer) | {"cycles_by_shape": by_shape.get(layer.name)} for layer in layers],
         "buffers": buffer_records(plan) if plan else None,
         "stages": stage_records(plan) if plan else None,
-        "unsupported": [_reason(error) for error in unsupported],
+        "unsupported": [
+            {
+                "op": error.op and error.op.name,
+                "kind": error.op and error.op.kind,
+                "tensor": error.tensor,
+                "reason": error.why,
+                "hint": error.what_to_do,
+            }
+            for error in unsupported
+        ],
         "steps": _steps(plan, profile) if plan and profile else None,
         "stream_time": stream_record(model),
     }
@@ -152,14 +162,16 @@ def record(
 
 def deployment_record(done: results.Deployment) -> Record:
     """Return everything that is known of a deployment."""
-    measured = {"plan": done.plan, "profile": done.profile, "verification": done.verification}
-    source = {"row_source": done.row_source, "row_source_flash": done.row_source_flash if done.row_source else None}
-    return record(done.model, **measured, **source, device=done.device, limits=done.limits)
-
-
-def _boards(profile: results.Profile, beside: int, beside_in_flash: int) -> list[str]:
-    """Return the listed boards with room for a model and for what lies beside it, the smallest first."""
-    return [board.name for board in sorted(api.boards_that_fit(profile, beside, beside_in_flash), key=lambda board: board.ram)]
+    return record(
+        done.model,
+        plan=done.plan,
+        profile=done.profile,
+        verification=done.verification,
+        device=done.device,
+        limits=done.limits,
+        row_source=done.row_source,
+        row_source_flash=done.row_source_flash if done.row_source else None,
+    )
 
 
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
@@ -168,8 +180,11 @@ def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
     """Return what each step took; of one that runs row by row also what is not its layers', which is its loop's."""
-    counts = {"instructions": (profile.per_step, profile.per_layer)}
-    counts["cycles"] = ([step.likely for step in profile.cycles_per_step], _likely(profile.cycles_per_layer))
+    cycles = [step.likely for step in profile.cycles_per_step]
+    counts = {
+        "instructions": (profile.per_step, profile.per_layer),
+        "cycles": (cycles, _likely(profile.cycles_per_layer)),
+    }
     records = []
     for step, stage in enumerate(plan.stages):
         names = [plan.graph.ops[index].name for index in stage.ops]
@@ -200,12 +215,6 @@ def costs(record: Record) -> list[Record]:
             whole = {key: step[key] for key in ("instructions", "cycles")}
             entries.append({**rest, "name": "(stage)", "macs": sum(layer["macs"] for layer in own), **whole})
     return entries
-
-
-def _reason(error: CompileError) -> Record:
-    """Return why an op cannot be compiled."""
-    op = error.op
-    return {"op": op and op.name, "kind": op and op.kind, "tensor": error.tensor, "reason": error.why, "hint": error.what_to_do}
 
 
 def _peak(summit: LayerRow, plan: Plan | None) -> Record:
@@ -337,12 +346,6 @@ def _room(ram: int, flash: int) -> list[Record]:
 def device_record(device: Device) -> Record:
     """Return one board, for `devices --json`."""
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
-
-
-def _device(device: Device | None) -> Record | None:
-    if device is None:
-        return None
-    return {"name": device.name, "core": device.core, "clock_hz": device.clock_hz, "ram": device.ram, "flash": device.flash}
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:

@@ -69,16 +69,15 @@ def _validator(kind: str) -> Any:
 def _contradiction(record: dict[str, Any]) -> str:
     """Say where the parts of a record contradict each other; empty where they do not."""
     steps = record["plan"]["steps"]
+    buffers, stages, sizes = record["buffers"], record["stages"], record["ram"]["memories"]
     if steps is None:
-        return "it has buffers, but no steps" if record["buffers"] is not None else ""
-    if any(value is None for value in (record["buffers"], record["stages"], record["ram"]["memories"])):
+        return "it has buffers, but no steps" if buffers is not None else ""
+    if any(value is None for value in (buffers, stages, sizes)):
         return "it has steps, but not all of their plan"
-    buffers, stages = record["buffers"], record["stages"]
     if {layer["step"] for layer in record["layers"]} != set(range(steps)):
         return f"its layers do not lie in {steps:,} steps"
     if any(not buffer["begin"] < buffer["end"] <= steps for buffer in buffers) or any(each["step"] >= steps for each in stages):
         return "a buffer or a stage lies in no step"
-    sizes = record["ram"]["memories"]
     if any(buffer["offset"] + buffer["bytes"] > sizes.get(buffer["memory"], 0) for buffer in buffers):
         return "a buffer lies outside the arena"
     layers = {layer["name"] for layer in record["layers"]}

@@ -35,15 +35,9 @@ def search_record(found: SearchResult, run: Record) -> Record:
     archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
     rungs = [Rung(*pair) for pair in run["rungs"]]
     epochs = total_epochs(rungs) + (supernet["warm_up"] + supernet["epochs"] if supernet else 0)
+    right = {each["candidate"]: each["accuracy"] for each in found.trained}  # after the last training of each
     candidates = [
-        {
-            "ram": cost.ram,
-            "flash": cost.flash,
-            "macs": cost.macs,
-            "ms": cost.ms,
-            "mj": cost.mj,
-            "accuracy": _best(found, number),
-        }
+        {key: getattr(cost, key) for key in ("ram", "flash", "macs", "ms", "mj")} | {"accuracy": right.get(number)}
         for number, (_, cost) in enumerate(found.candidates[:RECORDED])
     ]
     return {
@@ -112,11 +106,6 @@ def _front(candidates: list[Record], costs: list[str]) -> list[int]:
     return front
 
 
-def _best(found: SearchResult, number: int) -> float | None:
-    """Return the accuracy that a candidate had after its last training."""
-    return next((each["accuracy"] for each in reversed(found.trained) if each["candidate"] == number), None)
-
-
 def show_search(out: Console, record: Record) -> None:
     """Show the network that was found: how right it is, and what it needs as it was measured."""
     heading(out, f"wrote {clean(record['firmware'], 200)}")
@@ -126,11 +115,18 @@ def show_search(out: Console, record: Record) -> None:
 def card(record: Record) -> str:
     """Return the model card."""
     count = len(record["task"]["classes"])
-    lines = [f"# {record['task']['kind']}: {count} class{'es' if count != 1 else ''}, {record['space']}", ""]
-    lines += [f"- {line}" for line in _facts(record)]
-    lines += ["", f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.", ""]
-    lines += [f"The network's input: {_input_of(record['task']['preparation'])}.", ""]
-    lines += [f"| RAM, B | Flash, B | M MACs | ms | {record['measure']}, % |", "|---:|---:|---:|---:|---:|"]
+    lines = [
+        f"# {record['task']['kind']}: {count} class{'es' if count != 1 else ''}, {record['space']}",
+        "",
+        *(f"- {line}" for line in _facts(record)),
+        "",
+        f"Classes: {', '.join(clean(name, 40) for name in record['task']['classes'])}.",
+        "",
+        f"The network's input: {_input_of(record['task']['preparation'])}.",
+        "",
+        f"| RAM, B | Flash, B | M MACs | ms | {record['measure']}, % |",
+        "|---:|---:|---:|---:|---:|",
+    ]
     trained = sorted(record["candidates"], key=lambda each: -(each["accuracy"] or 0))
     for each in trained[:SHOWN]:
         ms = "-" if each["ms"] is None else f"{each['ms']:.1f}"
@@ -170,25 +166,26 @@ def _facts(record: Record) -> list[str]:
             for key, how in (("voc_11_int8", "by 11 points"), ("coco_int8", "as COCO has it"))
         )
         lines.insert(1, f"that is mAP as PASCAL VOC has it, by all points; in int8 it is {', '.join(others)}")
+    ms, mj = ("" if limits[key] is None else f"of {limits[key]:g} " for key in ("latency_ms", "energy_mj"))
     if deployed["latency_ms"] is not None:
-        limit = "" if limits["latency_ms"] is None else f"of {limits['latency_ms']:g} "
         lines.append(
-            f"one inference: **{deployed['latency_ms']:.1f} ms** {limit}on {clean(record['device'] or '', 40)}, estimated"
+            f"one inference: **{deployed['latency_ms']:.1f} ms** {ms}on {clean(record['device'] or '', 40)}, estimated"
         )
     if deployed["energy_mj"] is not None:
-        limit = "" if limits["energy_mj"] is None else f"of {limits['energy_mj']:g} "
-        lines.append(f"energy of one inference: **{deployed['energy_mj']:.3g} mJ** {limit}by the current of the data sheet")
+        lines.append(f"energy of one inference: **{deployed['energy_mj']:.3g} mJ** {mj}by the current of the data sheet")
     if "plan" in json.loads(record["arch"]):
         lines.append(f"planned as the search chose it: {_plan_of(record['planning'])}")
-    lines.append(f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights")
     trained = record["trained"]
     of = f"{trained['candidates']:,} of the {trained['space']:.2g} networks of the space"
     together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"
-    lines.append(f"{together if trained['supernet'] else f'trained: {of}'}, {trained['epochs']:,} epochs in all")
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
     over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
-    lines.append(f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}")
-    return lines
+    return [
+        *lines,
+        f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights",
+        f"{together if trained['supernet'] else f'trained: {of}'}, {trained['epochs']:,} epochs in all",
+        f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}",
+    ]
 
 
 def _plan_of(planning: Record) -> str:

@@ -20,8 +20,7 @@ become int8 where that changes no byte.
 
 def supported_ops() -> str:
     """Return the page: a table of all kinds with their types, then what each demands."""
-    rows = [HEAD, "| kind | types |", "|---|---|"]
-    rows += [f"| [{kind}](#{kind}) | {_types(kind)} |" for kind in sorted(SPECS)]
+    rows = [HEAD, "| kind | types |", "|---|---|", *(f"| [{kind}](#{kind}) | {_types(kind)} |" for kind in sorted(SPECS))]
     for kind in sorted(SPECS):
         rows += ["", f"## {kind}", ""]
         rows += [f"- {' '.join((constraint.__doc__ or '').split())}" for constraint in SPECS[kind].constraints]
@@ -32,6 +31,4 @@ def _types(kind: str) -> str:
     if SPECS[kind].view:
         return "view"
     pairs = dict.fromkeys(row.types for row in VARIANTS if kind in row.kinds)
-    if not pairs:
-        return "known when compiling"
-    return ", ".join("any" if pair[0] == "any" else f"{pair[0]} to {pair[1]}" for pair in pairs)
+    return ", ".join("any" if pair[0] == "any" else f"{pair[0]} to {pair[1]}" for pair in pairs) or "known when compiling"

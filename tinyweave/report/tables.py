@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..codegen.layer import shape_text
-from ..ir import UNSUPPORTED, Graph, Op, Tensor, is_constant, printable
+from ..ir import UNSUPPORTED, Graph, Op, is_constant, printable
 from ..ops import macs_per_op
 from ..planning import Plan
 from ..planning.alias.overlap import views
@@ -60,12 +60,16 @@ def plan_layers(
     """Return the rows of a plan in its order; instructions, cycles: what ops took on `core`, by name, as far as it is known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
-    rows = []
-    for row, (_, index) in zip(_rows(plan.graph, order, live, plan_macs(plan)), order, strict=True):
-        counts = {"instructions": (instructions or {}).get(row.name), "cycles": (cycles or {}).get(row.name)}
-        why = kernel_reason(plan, index, core) if core else None
-        rows.append(replace(row, kernel=plan.variants[index] or None, why=why, **counts))
-    return rows
+    return [
+        replace(
+            row,
+            kernel=plan.variants[index] or None,
+            why=kernel_reason(plan, index, core) if core else None,
+            instructions=(instructions or {}).get(row.name),
+            cycles=(cycles or {}).get(row.name),
+        )
+        for row, (_, index) in zip(_rows(plan.graph, order, live, plan_macs(plan)), order, strict=True)
+    ]
 
 
 def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
@@ -89,7 +93,9 @@ def _rows(
             window=_window(graph, graph.ops[index]),
             macs=counts[index],
             constants=sum(t.bytes for t in graph.inputs_of(graph.ops[index]) if t is not None and is_constant(t)),
-            bytes_in=sum(t.bytes for t in _activations(graph, graph.ops[index])),
+            bytes_in=sum(
+                t.bytes for t in dict.fromkeys(graph.inputs_of(graph.ops[index])) if t is not None and not is_constant(t)
+            ),
             bytes_out=sum(tensor.bytes for tensor in graph.outputs_of(graph.ops[index])),
             live=live[step],
         )
@@ -97,18 +103,10 @@ def _rows(
     ]
 
 
-def _activations(graph: Graph, op: Op) -> list[Tensor]:
-    names = dict.fromkeys(name for name in op.inputs if name is not None)
-    return [tensor for tensor in map(graph.tensors.__getitem__, names) if not is_constant(tensor)]
-
-
 def _window(graph: Graph, op: Op) -> str:
     """Kernel and stride as `3x3/2`, empty for ops without a window."""
-    if op.kind in ("conv_2d", "depthwise_conv_2d"):
-        extent = graph.input(op, 1).shape[1:3]
-    elif "kernel" in op.attrs:
-        extent = op.attrs["kernel"]
-    else:
+    extent = graph.input(op, 1).shape[1:3] if op.kind in ("conv_2d", "depthwise_conv_2d") else op.attrs.get("kernel")
+    if extent is None:
         return ""
     h, w = op.attrs["stride"]
     return f"{extent[0]}x{extent[1]}/" + (f"{h}" if h == w else f"{h}x{w}")

@@ -75,7 +75,9 @@ def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
     """Sentences, wrapped to the width with a hanging indent; the first line styled."""
     for index, line in enumerate(lines):
         indent = " " * (len(line) - len(line.lstrip()) + 4)
-        for part in textwrap.wrap(line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+        for part in textwrap.wrap(
+            line, out.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]:
             out.print(Text(part, style=style if index == 0 else ""))
 
 
@@ -83,19 +85,35 @@ def heading(out: Console, text: str) -> None:
     out.print(Text(text, style="bold"))
 
 
+def _show_indented(out: Console, lines: Sequence[str]) -> None:
+    """Show the lines of a table, and an empty one."""
+    for line in lines:
+        out.print(Text(f"  {line}"))
+    out.print()
+
+
+def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles: Sequence[str], head: str = "dim") -> None:
+    """Show headed lines with a bar for a number after each."""
+    room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
+    largest, blocks = max(counts, default=0), _draws_blocks(out)
+    out.print(Text(lines[0], style=head))
+    for line, count, style in zip(lines[1:], counts, styles, strict=True):
+        out.print(Text(f"{line} {bar(count, largest, room, blocks)}".rstrip(), style=style))
+
+
 def show_model(out: Console, record: Record) -> None:
     """Show what the network takes and gives."""
     model = record["model"]
     heading(out, model["name"])
-    out.print(Text(f"  {counted(model['ops'], 'op')}, {record['macs']:,} MACs{_again(record)}{_original(record)}"))
+    is_padded = record["macs_original"] != record["macs"]
+    original = f" ({record['macs_original']:,} in the file, padding counted)" if is_padded else ""
+    out.print(Text(f"  {counted(model['ops'], 'op')}, {record['macs']:,} MACs{original}"))
     rows = [
         (word, clean(t["name"], 26), f"{t['dtype']} {'x'.join(map(str, t['shape']))}", f"{t['bytes']:,} B", _scale(t))
         for word, key in (("input", "inputs"), ("output", "outputs"))
         for t in model[key]
     ]
-    for line in hanging(rows, frozenset({3}), out.width - 2):
-        out.print(Text(f"  {line}"))
-    out.print()
+    _show_indented(out, hanging(rows, frozenset({3}), out.width - 2))
 
 
 def show_layers(out: Console, record: Record) -> None:
@@ -104,14 +122,8 @@ def show_layers(out: Console, record: Record) -> None:
     if not layers:
         return
     lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants"))
-    room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
-    largest = max(layer["live"] for layer in layers)
-    blocks = _draws_blocks(out)
-    out.print(Text(lines[0], style="dim"))
-    for layer, line in zip(layers, lines[1:], strict=True):
-        drawn = bar(layer["live"], largest, room, blocks)
-        at_peak = (layer["step"], layer["name"]) == (summit["step"], summit["op"])
-        out.print(Text(f"{line} {drawn}", style="bold yellow" if at_peak else ""))
+    styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
+    _show_bars(out, lines, [layer["live"] for layer in layers], styles)
     out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}"))
     out.print()
 
@@ -128,14 +140,9 @@ def show_unsupported(out: Console, record: Record) -> None:
     for (kind, reason), entries in sorted(groups.items(), key=lambda group: -len(group[1])):
         where = f"tensor '{entries[0]['tensor']}' " if entries[0]["tensor"] else ""
         rows.append([clean(kind, 30), f"{len(entries):,}", entries[0]["op"], clean(where + reason, 300)])
-    width = out.width if out.is_terminal else WIDTH
-    heads = align([row[:3] for row in rows], frozenset({1}))
-    widest = max(map(len, heads))
-    room = max(20, width - widest - 4)
-    for head, row in zip(heads, rows, strict=True):
-        for index, part in enumerate(textwrap.wrap(row[3], room)):
-            out.print(Text(f"  {head if index == 0 else '':<{widest}}  {part}", style="dim" if head is heads[0] else ""))
-    out.print()
+    head, *lines = hanging(rows, frozenset({1}), (out.width if out.is_terminal else WIDTH) - 2)
+    out.print(Text(f"  {head}", style="dim"))
+    _show_indented(out, lines)
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
@@ -143,20 +150,12 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
-    room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
-    largest, blocks = max((layer[key] or 0 for layer in layers), default=0), _draws_blocks(out)
-    out.print(Text(lines[0], style="dim"))
-    for layer, line in zip(layers, lines[1:], strict=True):
-        spent = layer[key] or 0
-        out.print(
-            Text(f"{line} {bar(spent, largest, room, blocks)}".rstrip(), style="bold yellow" if 0 < spent == largest else "")
-        )
+    spent = [layer[key] or 0 for layer in layers]
+    _show_bars(out, lines, spent, ["bold yellow" if 0 < count == max(spent) else "" for count in spent])
     out.print()
     if before:
         heading(out, "changes")
-        for line in align(change_rows(record, before), frozenset({1, 2, 3})):
-            out.print(Text(f"  {line}"))
-        out.print()
+        _show_indented(out, align(change_rows(record, before), frozenset({1, 2, 3})))
     if reasons := kernel_lines(record):
         heading(out, "kernels that are not the fastest that there are")
         show_lines(out, reasons)
@@ -170,7 +169,7 @@ def show_measured(out: Console, record: Record) -> None:
         out.print(Text(f"  {line}"))
 
 
-def show_plan(out: Console, plan: Plan, record: Record) -> None:
+def show_plan(out: Console, record: Record, plan: Plan) -> None:
     """Show the arena over the steps, how good that is, and what each technique of the planner saves."""
     first, *lines = picture(plan, out.width)
     heading(out, first)
@@ -183,21 +182,12 @@ def show_plan(out: Console, plan: Plan, record: Record) -> None:
     out.print()
     show_lines(out, [bound_line(record), *foreseen_lines(record)])
     out.print()
-    show_stream(out, record)
-    several = len(record["ram"]["memories"]) > 1
-    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
-    for line in align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})):
-        out.print(Text(f"  {line}"))
-    out.print()
-
-
-def show_stream(out: Console, record: Record) -> None:
-    """Show what streaming in time keeps of each layer."""
     if stream := record["stream_time"]:
         show_lines(out, [stream_title(stream)], "bold")
-        for line in hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2):
-            out.print(Text(f"  {line}"))
-        out.print()
+        _show_indented(out, hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2))
+    several = len(record["ram"]["memories"]) > 1
+    heading(out, f"the arena{', if it lay in one memory,' if several else ''} with one technique more at a time")
+    _show_indented(out, align(ablation_rows(record["plan"]["ablation"]), frozenset({1, 2})))
 
 
 def show_front(out: Console, record: Record) -> None:
@@ -206,17 +196,12 @@ def show_front(out: Console, record: Record) -> None:
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)
     lines = beside_bars(rows, frozenset(range(1 if labelled[-1][0] else 0, len(rows[0]))), out.width - 2, ("MACs", "cycles x"))
-    largest, blocks = max(entry["arena"] for _, entry in labelled), _draws_blocks(out)
-    room = max(MIN_BAR, min(MAX_BAR, out.width - 3 - max(map(len, lines))))
-    for line, (label, entry) in zip(lines, (("", None), *labelled), strict=True):
-        style = "bold" if entry is None else "green" if entry["fits"] else "dim" if label else ""
-        out.print(Text(f"  {line} {bar(entry['arena'], largest, room, blocks) if entry else ''}".rstrip(), style=style))
+    styles = ["green" if entry["fits"] else "dim" if label else "" for label, entry in labelled]
+    _show_bars(out, [f"  {line}" for line in lines], [entry["arena"] for _, entry in labelled], styles, head="bold")
     out.print()
     if record["published"]:
         heading(out, "the same network by other tools, published (nothing of it measured here)")
-        for line in hanging(published_rows(record), frozenset({0, 1}), out.width - 2):
-            out.print(Text(f"  {line}"))
-        out.print()
+        _show_indented(out, hanging(published_rows(record), frozenset({0, 1}), out.width - 2))
     show_lines(out, front_lines(record))
     if verdict := verdict_line(record):
         show_lines(out, [verdict], "bold green" if verdict.startswith("fits") else "bold red")
@@ -284,7 +269,7 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
             f"{d.clock_hz / 1e6:g}",
             f"{d.ram // 1024:,} KiB",
             "-" if d.flash is None else f"{d.flash // 1024:,} KiB" + (" *" if d.has_external_flash else "  "),
-            _aliases(d),
+            ", ".join(d.aliases[:2]) + (", ..." if len(d.aliases) > 2 else ""),
         )
         for d in devices
     ]
@@ -322,17 +307,16 @@ def show_device(out: Console, device: Device) -> None:
 def show_reordering(out: Console, record: Record) -> None:
     """Show the working set of each step in the best order, a bar of its bytes, and what the order saves."""
     before, after = record["orders"]["file"], record["orders"]["best"]
-    width = out.width
     rows = [["step", "layer", "bytes"]]
     rows += [[str(number + 1), clean(step["op"], 32), f"{step['bytes']:,}"] for number, step in enumerate(after["steps"])]
     lines = align(rows, frozenset({0, 2}))
-    room = max(MIN_BAR, min(MAX_BAR, (width - len(lines[-1])) // 3))
+    room = max(MIN_BAR, min(MAX_BAR, (out.width - len(lines[-1])) // 3))
     blocks = _draws_blocks(out)
     out.print(Text(f"{lines[0]}  {'':{room}}  alive: outputs of", style="dim"))
     for number, (line, step) in enumerate(zip(lines[1:], after["steps"], strict=True)):
         drawn = bar(step["bytes"], before["peak"], room, blocks)
         names = ", ".join(f"{record['producers'].get(name, 'input')} {count:,}" for name, count in step["tensors"].items())
-        names = clean(names, max(16, width - len(line) - room - 4))
+        names = clean(names, max(16, out.width - len(line) - room - 4))
         out.print(Text(f"{line}  {drawn:<{room}}  {names}", style="bold yellow" if number == after["step"] else ""))
     proof = "no order needs less" if record["optimal"] else f"no order needs less than {size(record['lower_bound'])}"
     show_lines(
@@ -359,23 +343,9 @@ def show_comparison(out: Console, record: Record) -> None:
 
 def show_target(out: Console, record: Record) -> None:
     """Show which network was compiled for which board."""
-    device = record["device"]
-    target = f" for {target_text(device)}" if device else ""
+    target = f" for {target_text(record['device'])}" if record["device"] else ""
     heading(out, f"{record['model']['name']}{target}")
     out.print()
-
-
-def _aliases(device: Device) -> str:
-    shown = ", ".join(device.aliases[:2])
-    return shown + (", ..." if len(device.aliases) > 2 else "")
-
-
-def _again(record: Record) -> str:
-    return f", {record['mac_overhead']:.3f} times the network's" if (record["mac_overhead"] or 1) > 1 else ""
-
-
-def _original(record: Record) -> str:
-    return f" ({record['macs_original']:,} in the file, padding counted)" if record["macs_original"] != record["macs"] else ""
 
 
 def _scale(tensor: Record) -> str:

@@ -20,11 +20,10 @@ def trace(record: Record) -> Record:
     cycles = record["cycles"] is not None
     scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0
     unit = "us, estimated" if scale != 1.0 else "estimated cycles" if cycles else "instructions"
+    key = "cycles" if cycles else "instructions"
     events, start = [], 0.0
-    for entry in costs(record):
-        count = entry["cycles" if cycles else "instructions"]
-        if count is None:
-            continue
+    for entry in (each for each in costs(record) if each[key] is not None):
+        count = entry[key]
         seen = {key: entry[key] for key in ("step", "kind", "kernel", "output", "macs", "instructions", "cycles", "live")}
         events.append({"name": entry["name"], "ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": count * scale, "args": seen})
         start += count * scale
@@ -34,16 +33,14 @@ def trace(record: Record) -> Record:
 
 def node_data(record: Record) -> dict[str, str]:
     """Return file name -> content, for figures that are known of some layer."""
-    files = {}
-    for figure in FIGURES:
-        results = {}
-        for layer in record["layers"]:
-            value = layer[figure]
-            if figure == "cycles" and value is None:
-                value = layer["cycles_by_shape"]
-            if value is not None:
-                results |= {name: {"value": value} for name in layer["tensors"]}
-        if results:
-            gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
-            files[f"{figure}.json"] = json.dumps({"results": results, "gradient": gradient}, indent=1) + "\n"
-    return files
+    gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
+    layers = [layer | {"cycles": layer["cycles_by_shape"]} if layer["cycles"] is None else layer for layer in record["layers"]]
+    known = {
+        figure: {name: {"value": each[figure]} for each in layers if each[figure] is not None for name in each["tensors"]}
+        for figure in FIGURES
+    }
+    return {
+        f"{figure}.json": json.dumps({"results": results, "gradient": gradient}, indent=1) + "\n"
+        for figure, results in known.items()
+        if results
+    }

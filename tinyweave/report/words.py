@@ -32,9 +32,9 @@ def clock(device: Record) -> str:
 
 def target_text(device: Record) -> str:
     """Return a device's name with its core and its clock, as far as they say more."""
-    facts = [] if device["name"] == device["core"] else [device["core"]]
-    facts += [] if device["clock_hz"] is None else [clock(device)]
-    return device["name"] + (f" ({', '.join(facts)})" if facts else "")
+    facts = ["" if device["name"] == device["core"] else device["core"], clock(device) if device["clock_hz"] else ""]
+    said = ", ".join(filter(None, facts))
+    return device["name"] + (f" ({said})" if said else "")
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
@@ -59,24 +59,20 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
     for layer in costs(record):
         count, cycles, macs = layer["instructions"], layer["cycles"], layer["macs"]
-        each = f"{count / macs:.2f}" if count and macs else "-"
-        ms = f"{milliseconds(cycles, clock_hz):.2f}" if cycles is not None and clock_hz else "-"
-        cells = [
-            str(layer["step"] + 1),
-            layer["name"],
-            kernel_text(layer),
-            count_text(layer["macs"] or None),
-            count_text(count),
-        ]
-        rows.append([*cells, each, count_text(cycles), ms])
+        rows.append(
+            [
+                str(layer["step"] + 1),
+                layer["name"],
+                (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_"),
+                count_text(macs or None),
+                count_text(count),
+                f"{count / macs:.2f}" if count and macs else "-",
+                count_text(cycles),
+                f"{milliseconds(cycles, clock_hz):.2f}" if cycles is not None and clock_hz else "-",
+            ]
+        )
     shown = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
     return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
-
-
-def kernel_text(layer: Record) -> str:
-    """Return a kernel's name without what its layer's kind says."""
-    name = (layer["kernel"] or "-").removeprefix("tw_")
-    return name.removeprefix(f"{layer['kind']}_")
 
 
 def kernel_lines(record: Record) -> list[str]:
@@ -123,22 +119,22 @@ def twice_lines(plan: Plan) -> list[str]:
     """Return which layers run twice, for how many of their channels, and why."""
     if not plan.channels_once:
         return []
-    lines = [
-        "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:"
+    makers = {name: plan.graph.ops[plan.graph.producer[name]].name.removesuffix("_joined") for name in plan.channels_once}
+    channels = {name: plan.graph.tensors[name].shape[-1] for name in plan.channels_once}
+    return [
+        "  computed twice, for a mean and for what is then scaled by it, since less RAM is needed than to keep it between:",
+        *(
+            f"    {makers[name]}: {channels[name] - once} of {channels[name]} channels, and the layers before it"
+            for name, once in plan.channels_once.items()
+        ),
     ]
-    for name, once in plan.channels_once.items():
-        channels, op = plan.graph.tensors[name].shape[-1], plan.graph.ops[plan.graph.producer[name]]
-        lines.append(
-            f"    {op.name.removesuffix('_joined')}: {channels - once} of {channels} channels, and the layers before it"
-        )
-    return lines
 
 
 def bound_line(record: Record) -> str:
     """Return how far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
-    same = "these buffers in this order and these stages"
-    same += ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
+    divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
+    same = f"these buffers in this order and these stages{divided}"
     if not gap:
         return f"proved: no other placement of {same} needs less"
     return f"gap: another placement of {same} could save at most {gap:,} B; none needs less than {bound:,} B"
@@ -188,9 +184,8 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
     """Return what a deployment needs of RAM and Flash by part, against its limits: part, bytes, limit, what."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     room = limits["memories"] or {}
-    several = len(room) > 1
     arenas = " + ".join(
-        f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if several else "")
+        f"{name} {count:,}" + (f" of {room.get(name, 0):,}" if len(room) > 1 else "")
         for name, count in (ram["memories"] or {}).items()
     )
     source, its_code = (
@@ -221,22 +216,16 @@ def proof_lines(record: Record) -> list[str]:
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
-    verdict = "verified: every output byte is equal"
-    if verify["without_litert"]:
-        verdict = "verified against the numpy reference alone: every output byte is equal"
-    verdict = "DIFFERS" if verify["first_difference"] else verdict
+    alone = " against the numpy reference alone" if verify["without_litert"] else ""
+    verdict = "DIFFERS" if verify["first_difference"] else f"verified{alone}: every output byte is equal"
     lines = [f"{verdict}, {counted(verify['samples'], 'input')}", f"  reference: {verify['reference']}"]
-    if verify["without_litert"]:
-        lines.append(f"  not compared with LiteRT: {clean(verify['without_litert'], 400)}")
-    if verify["first_difference"]:
-        lines.append(f"  {clean(verify['first_difference'], 400)}")
+    for title, said in (("not compared with LiteRT: ", verify["without_litert"]), ("", verify["first_difference"])):
+        lines += [f"  {title}{clean(said, 400)}"] if said else []
     for place, compiler in verify["compilers"].items():
         used = verify["touched"].get(place)
-        right = (
-            "arena touched up to its last byte and no further"
-            if used == arena
-            else f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
-        )
+        right = "arena touched up to its last byte and no further"
+        if used != arena:
+            right = f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
         lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
     for board, compiler in verify["boards"].items():
         lines.append(f"  as firmware on QEMU's {board}: every output byte was compared; {compiler}")
@@ -248,12 +237,10 @@ def proof_lines(record: Record) -> list[str]:
 def verdict_lines(record: Record) -> list[str]:
     """Return whether a plan or a deployment fits, its RAM and Flash against the limits, its peak, and which boards would do."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
-    device = record["device"]["name"] if record["device"] else None
+    device = record["device"]["name"] if record["device"] else ""
+    lines = [f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()]
     if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
         lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
-    else:
-        said = {True: "fits", False: "does not fit", None: "may not fit"}[record["fits"]]
-        lines = [f"{said} {device}" if device else said]
     need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
     for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
         if need is None:
@@ -268,22 +255,21 @@ def verdict_lines(record: Record) -> list[str]:
         if key == "ram" and len(limits["memories"] or {}) > 1:
             used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
             lines.append(f"    {', '.join(used)}")
-    if limits["latency_ms"] is not None:
-        lines.append(_latency_line(record))
-    if record["peak"]:
-        lines.append(f"  peak: {peak_text(record['peak'])}")
-    if record["boards"] is not None:
-        lines.append(f"  listed boards with room for it: {', '.join(record['boards']) or 'none'}")
-    return lines
+    boards = record["boards"]
+    return [
+        *lines,
+        *([] if limits["latency_ms"] is None else [_latency_line(record)]),
+        *([f"  peak: {peak_text(record['peak'])}"] if record["peak"] else []),
+        *([] if boards is None else [f"  listed boards with room for it: {', '.join(boards) or 'none'}"]),
+    ]
 
 
 def _latency_line(record: Record) -> str:
     """Return the time that one inference takes and its limit; and that a plan that takes too long is the fastest."""
     limits, over, plan = record["limits"], record["excess"]["latency_ms"], record["plan"]
     limit = limits["latency_ms"]
-    if record["latency_ms"] is not None:
-        taken, note = record["latency_ms"], "estimated from the instructions that ran"
-    else:
+    taken, note = record["latency_ms"], "estimated from the instructions that ran"
+    if taken is None:
         taken, note = plan["latency_ms_at_least"], f"estimated from the layers' shapes for a {record['device']['core']}"
     if taken is None:
         return f"  time: not known of {limit:g} ms, {without_text(plan['cycles_missing'])}"
@@ -303,12 +289,10 @@ def flash_estimate_line(record: Record) -> str:
     against = (
         f" of {limit:,} B" if limit is not None else " B, no limit known" + (" (pass --flash)" if record["device"] else "")
     )
-    if limit is None:
-        state = ""
-    elif over == 0:
-        state = f", at least {limit - upper_bound:,} B left"
-    else:
-        state = f", which is {'probably' if lower_bound > limit else 'perhaps'} too many"
+    state = ""
+    if limit is not None:
+        many = f"which is {'probably' if lower_bound > limit else 'perhaps'} too many"
+        state = f", at least {limit - upper_bound:,} B left" if over == 0 else f", {many}"
     note = f"(constants {constants:,}; code estimated, deploy measures it)"
     return f"  Flash: about {lower_bound:,} to {upper_bound:,}{against}{state} {note}"
 
@@ -345,23 +329,21 @@ def proposal_line(proposal: Record) -> str:
 
 def cycle_lines(record: Record) -> list[str]:
     """Return what one inference takes on the device, estimated, and what the estimate rests on."""
-    if record["cycles"] is None and record["plain_c"]:
-        return [f"cycles: not estimated, for {counted(len(record['plain_c']), 'kernel')} ran as plain C"]
+    if record["core"] is None:
+        return []
     if record["cycles"] is None:
-        return (
-            [] if record["core"] is None else [f"cycles: not estimated, for nobody has published timings of {record['core']}"]
-        )
+        unknown = f"nobody has published timings of {record['core']}"
+        why = f"{counted(len(record['plain_c']), 'kernel')} ran as plain C" if record["plain_c"] else unknown
+        return [f"cycles: not estimated, for {why}"]
     (fewest, most), waits = record["cycles_range"], record["flash_waits"]
     line = f"cycles: about {record['cycles']:,}" + (f" ({fewest:,} to {most:,})" if fewest < most else "")
     if record["latency_ms"] is not None:
         low, high = (rounded(milliseconds(count, record["device"]["clock_hz"])) for count in (fewest, most))
         spread = f" ({low} to {high})" if low != high else ""
         line += f", {duration(record['latency_ms'])}{spread} at {clock(record['device'])}"
-    if record["energy_mj"] is not None:
-        line += f", {rounded(record['energy_mj'])} mJ"
-    flash = "Flash that answers at once, for its wait states are not known"
-    if waits is not None:
-        flash = f"{waits} cycles for each line that its caches miss in Flash"
+    line += "" if record["energy_mj"] is None else f", {rounded(record['energy_mj'])} mJ"
+    counted_waits = f"{waits} cycles for each line that its caches miss in Flash"
+    flash = "Flash that answers at once, for its wait states are not known" if waits is None else counted_waits
     return [f"{line}: estimated from the published timings of a {record['core']}, with {flash}"]
 
 
@@ -370,13 +352,12 @@ def instructions_line(record: Record) -> str:
     if count is None:
         return "instructions: not measured"
     each = f", {count / macs:.2f} per MAC executed" if macs else ""
-    line = f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"
-    device = record["device"]
+    device, plain = record["device"], record["plain_c"]
+    parts = [f"instructions: {count:,} for one inference, counted on the emulated {record['core']}{each}"]
     if device and device["core"] != record["core"]:
-        line += f"; {device['name']} has a {device['core']}, which is not emulated: its counts and code size differ"
-    if record["plain_c"]:
-        line += f"; {', '.join(record['plain_c'])} ran as plain C, without the instructions of that core"
-    return line
+        parts.append(f"{device['name']} has a {device['core']}, which is not emulated: its counts and code size differ")
+    parts += [f"{', '.join(plain)} ran as plain C, without the instructions of that core"] if plain else []
+    return "; ".join(parts)
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
@@ -391,9 +372,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
                 board["core"] + ("" if board["core"] == board["measured_on"] else " *"),
                 f"{board['clock_hz'] / 1e6:g}",
                 "-" if board["latency_ms"] is None else rounded(board["latency_ms"]),
-                *(count_text(ram[key]) for key in ("total", "left")),
-                count_text(flash["total"]),
-                count_text(flash["left"]),
+                *(count_text(part[key]) for part in (ram, flash) for key in ("total", "left")),
                 f"too little {' and '.join(over)}" if over else "fits",
             )
         )
@@ -403,13 +382,14 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 def comparison_lines(record: Record) -> list[str]:
     """Return where the RAM goes, whose figures are another core's, and how often the network was run."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
-    lines = [f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}"]
-    if any(board["latency_ms"] is not None for board in record["compare"]):
-        lines.append("ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states")
-    if record["peak"]:
-        lines.append(f"peak: {peak_text(record['peak'])}")
-    played = [board for board in record["compare"] if board["core"] != board["measured_on"]]
-    if played:
-        pairs = dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in played)
+    is_timed = any(board["latency_ms"] is not None for board in record["compare"])
+    timed = "ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states"
+    lines = [
+        f"instructions on {', '.join(f'{core} {count:,}' for core, count in sorted(cores.items()))}",
+        *([timed] if is_timed else []),
+        *([f"peak: {peak_text(record['peak'])}"] if record["peak"] else []),
+    ]
+    others = [board for board in record["compare"] if board["core"] != board["measured_on"]]
+    if pairs := dict.fromkeys(f"{board['core']} by {board['measured_on']}" for board in others):
         lines.append(f"* not emulated; stack and code were measured on the nearest core: {', '.join(pairs)}")
     return lines

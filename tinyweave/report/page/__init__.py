@@ -62,13 +62,6 @@ def _titles(records: Sequence[Record]) -> list[str]:
 def told(entry: Entry, title: str) -> Record:
     """Return an entry as page.js takes it: with its title, and with sentences."""
     short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
-    says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record)}
-    says["front"] = proved_lines(entry.front) if entry.front else []
-    return {
-        "title": title,
-        "record": entry.record,
-        "front": entry.front,
-        "quantisation": entry.quantisation,
-        "search": entry.search,
-        "says": says,
-    }
+    front = proved_lines(entry.front) if entry.front else []
+    says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record), "front": front}
+    return {"title": title, **entry._asdict(), "says": says}
