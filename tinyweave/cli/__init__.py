@@ -17,7 +17,7 @@ import typer
 from . import explore, export, guard, listing, prune, quantize, report, search  # noqa: F401 (their verbs join the others)
 from .commands import app
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
-from .rooms import columns, ir
+from .modules import columns, ir
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

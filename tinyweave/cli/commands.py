@@ -35,7 +35,7 @@ from .options import (
     source_options,
     with_options,
 )
-from .rooms import (
+from .modules import (
     api,
     columns,
     counts,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .commands import app
-from .rooms import server
+from .modules import server
 
 
 @app.command()

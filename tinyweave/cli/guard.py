@@ -10,7 +10,7 @@ import typer
 from . import steps
 from .commands import app
 from .options import DOES_NOT_FIT, Json
-from .rooms import files, guard_report, guarding, text
+from .modules import files, guard_report, guarding, text
 
 
 @app.command()

@@ -9,7 +9,7 @@ import typer
 from . import steps
 from .commands import app
 from .options import Json
-from .rooms import columns, devices, records, text, toolchain
+from .modules import columns, devices, records, text, toolchain
 
 
 @app.command(name="devices")

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from ..options import typed
-from .rooms import ir
+from .modules import ir
 
 # exit codes
 DOES_NOT_FIT = 1

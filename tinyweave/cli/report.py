@@ -12,7 +12,7 @@ import typer
 from . import steps
 from .commands import app
 from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
-from .rooms import api, files, ir, page, planning, records, schema, viewers
+from .modules import api, files, ir, page, planning, records, schema, viewers
 
 JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
 

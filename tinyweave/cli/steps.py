@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, source_options, target_options
-from .rooms import (
+from .modules import (
     api,
     columns,
     devices,
