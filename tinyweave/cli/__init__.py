@@ -16,8 +16,8 @@ import typer
 
 from . import explore, export, guard, listing, prune, quantize, report, search  # noqa: F401 (their verbs join the others)
 from .commands import app
-from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 from .modules import columns, ir
+from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 
 # typer's errors for wrong options share this base, which has lived in two packages
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -11,6 +11,26 @@ import typer
 
 from .. import __version__
 from . import steps
+from .modules import (
+    api,
+    columns,
+    counts,
+    figure,
+    files,
+    ir,
+    manifest,
+    markdown,
+    measured,
+    page,
+    planning,
+    records,
+    sample_files,
+    schema,
+    tables,
+    text,
+    viewers,
+    words,
+)
 from .options import (
     BAD_INPUT,
     DIFFERS,
@@ -34,26 +54,6 @@ from .options import (
     scheduled,
     source_options,
     with_options,
-)
-from .modules import (
-    api,
-    columns,
-    counts,
-    figure,
-    files,
-    ir,
-    manifest,
-    markdown,
-    measured,
-    page,
-    planning,
-    records,
-    sample_files,
-    schema,
-    tables,
-    text,
-    viewers,
-    words,
 )
 
 app = typer.Typer(

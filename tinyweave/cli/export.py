@@ -10,8 +10,8 @@ import typer
 from .. import __version__
 from . import steps
 from .commands import app
-from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, source_options, with_options
 from .modules import api, files, ir, manifest, sample_files, text
+from .options import SHARED, Inputs, Json, KernelPrefix, Name, Options, Out, command_line, source_options, with_options
 
 VERSION = "1.0.0"
 FORMATS = "cmake, arduino, platformio, esp-idf, zephyr, cmsis-pack, stm32cube or riot"  # `--help` imports no table

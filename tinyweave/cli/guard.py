@@ -9,8 +9,8 @@ import typer
 
 from . import steps
 from .commands import app
-from .options import DOES_NOT_FIT, Json
 from .modules import files, guard_report, guarding, text
+from .options import DOES_NOT_FIT, Json
 
 
 @app.command()

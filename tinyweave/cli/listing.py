@@ -8,8 +8,8 @@ import typer
 
 from . import steps
 from .commands import app
-from .options import Json
 from .modules import columns, devices, records, text, toolchain
+from .options import Json
 
 
 @app.command(name="devices")

@@ -11,8 +11,8 @@ import typer
 
 from . import steps
 from .commands import app
-from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
 from .modules import api, files, ir, page, planning, records, schema, viewers
+from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
 
 JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
 

@@ -10,7 +10,6 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, source_options, target_options
 from .modules import (
     api,
     columns,
@@ -27,6 +26,7 @@ from .modules import (
     schema,
     text,
 )
+from .options import DOES_NOT_FIT, Options, option_words, quoted, scheduled, source_options, target_options
 
 if TYPE_CHECKING:
     from rich.console import Console
