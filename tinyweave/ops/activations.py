@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, inputs_are_int8, output_is_int8, per_tensor
 from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift
-from .spec import Arrays, OpSpec, OptionalArrays, centred, infer_broadcast, infer_same, windows_one_to_one
+from .spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_broadcast, infer_same, windows_one_to_one
 
 
 class Slopes(NamedTuple):
@@ -40,13 +40,13 @@ def prelu_slopes(graph: Graph, op: Op) -> Slopes:
 def reference_leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x = centred(arrays, 0, graph, op)
     positive, negative = leaky_relu_slopes(graph, op)
-    return [_finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x, *negative)))]
+    return finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x, *negative)))
 
 
 def reference_prelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, alpha = centred(arrays, 0, graph, op), centred(arrays, 1, graph, op)
     positive, negative = prelu_slopes(graph, op)
-    return [_finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x * alpha, *negative)))]
+    return finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x * alpha, *negative)))
 
 
 def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -54,15 +54,14 @@ def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
     (output, output_exponent), (gate, gate_exponent) = hard_swish_multipliers(graph, op)
     x = centred(arrays, 0, graph, op) << 7
     linear = _high_mul16(x, output)
-    opening = _saturate16(x << max(gate_exponent - 1, 0))
-    opening = _high_mul16(opening, gate)
+    opening = _high_mul16(_saturate16(x << max(gate_exponent - 1, 0)), gate)
     if gate_exponent > 0:
         opening = _saturate16(opening << 1)
     elif gate_exponent < 0:
         opening = rounding_shift(opening, -gate_exponent)
     product = ((opening + (1 << 15)) >> 1) * linear
     halved = np.sign(product) * (np.abs(product) >> 15)  # C's division
-    return [_finish(graph, op, rounding_shift(halved, -output_exponent))]
+    return finish(graph, op, rounding_shift(halved, -output_exponent))
 
 
 def hard_swish_multipliers(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -87,12 +86,6 @@ def _high_mul16(a: Int64, b: int) -> Int64:
     product = a * b
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return _saturate16(np.sign(nudged) * (np.abs(nudged) >> 15))
-
-
-def _finish(graph: Graph, op: Op, scaled: Int64) -> NDArray[np.integer]:
-    out = graph.output(op)
-    info = np.iinfo(out.dtype)
-    return np.asarray(np.clip(scaled + out.zero_point, info.min, info.max), out.dtype)
 
 
 def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:

@@ -7,11 +7,10 @@ spec matters: a later constraint may rely on the earlier ones.
 from __future__ import annotations
 
 from ..ir import Graph, Op, Tensor, limits
-from .spec import Constraint
+from .spec import ACTIVATIONS, Constraint
 
 DATA = {"split": 1}  # the input that is copied, where it isn't the first
 TAKE_INT4_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
-ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def per_tensor(tensor: Tensor) -> bool:
@@ -123,8 +122,7 @@ def activation_is_known(graph: Graph, op: Op) -> bool:
 
 def bounds_fit(graph: Graph, op: Op) -> bool:
     """the bounds of an activation must be fewer than 2^30 steps of the output: the output's scale must not be tiny"""
-    bound = {"relu6": 6.0, "relu_n1_to_1": 1.0}.get(op.attrs.get("activation", op.kind), 0.0)
-    return bound < graph.output(op).scale * 2.0**30
+    return {"relu6": 6.0, "relu_n1_to_1": 1.0}.get(op.attrs.get("activation", op.kind), 0.0) < graph.output(op).scale * 2.0**30
 
 
 def same_type(graph: Graph, op: Op) -> bool:
@@ -140,8 +138,10 @@ def same_quantisation(graph: Graph, op: Op) -> bool:
 
 def operands_are_constant(graph: Graph, op: Op) -> bool:
     """the operands besides the input (shapes, axes, indices, paddings, ...) must be constant integers"""
-    operands = [t for i, t in enumerate(graph.inputs_of(op)) if i != DATA.get(op.kind, 0) and t is not None]
-    return all(t.data is not None and t.dtype in ("int32", "int64") for t in operands)
+    return all(
+        tensor is None or index == DATA.get(op.kind, 0) or (tensor.data is not None and tensor.dtype in ("int32", "int64"))
+        for index, tensor in enumerate(graph.inputs_of(op))
+    )
 
 
 def _data(graph: Graph, op: Op) -> Tensor:

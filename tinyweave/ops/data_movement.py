@@ -8,6 +8,8 @@ quantisation. Source: TFLite split.cc, strided_slice.cc, gather.h, mirror_pad.cc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -18,7 +20,6 @@ from ..ir import Graph, Op
 from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
 from .resize import infer_resize, nearest_neighbours, resize_is_spatial, resize_windows
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
-from .window import Windows
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
@@ -74,11 +75,9 @@ def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
         part = flat[:, np.where(inside, at, 0).ravel()]
         part[:, ~inside.ravel()] = pad_value(graph, op)
         parts.append(part)
-    whole, begin, outputs = np.concatenate(parts, axis=1), 0, []
-    for shape in PIECES[op.kind][0](graph, op):
-        outputs.append(whole[:, begin : begin + prod(shape)].reshape(len(x), *shape))
-        begin += prod(shape)
-    return outputs
+    shapes = PIECES[op.kind][0](graph, op)
+    outputs = np.split(np.concatenate(parts, axis=1), np.cumsum([prod(shape) for shape in shapes[:-1]], dtype=int), axis=1)
+    return [output.reshape(len(x), *shape) for output, shape in zip(outputs, shapes, strict=True)]
 
 
 # split, split_v, unpack, slice
@@ -86,9 +85,13 @@ def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
 
 def axis_of(graph: Graph, op: Op) -> int:
     """Return the axis along which an op works, not negative."""
+    return _axes(graph, op)[0] % len(_x(graph, op))
+
+
+def _axes(graph: Graph, op: Op) -> list[int]:
+    """Return what is given as the axis, which may not be one number."""
     index = {"split": 0, "split_v": 2}.get(op.kind)
-    axis = int(op.attrs["axis"]) if index is None else _integers(graph, op, index)[0]
-    return axis % len(_x(graph, op))
+    return [int(op.attrs["axis"])] if index is None else _integers(graph, op, index)
 
 
 def parts(graph: Graph, op: Op) -> list[int]:
@@ -108,9 +111,8 @@ def infer_split(graph: Graph, op: Op) -> list[Shape]:
 
 
 def split(graph: Graph, op: Op) -> list[Positions]:
-    shape, axis, extents = _x(graph, op), axis_of(graph, op), parts(graph, op)
-    begins = [sum(extents[:index]) for index in range(len(extents))]
-    return [_along(shape, {axis: np.arange(b, b + e)}) for b, e in zip(begins, extents, strict=True)]
+    shape, axis, ends = _x(graph, op), axis_of(graph, op), accumulate(parts(graph, op), initial=0)
+    return [_along(shape, {axis: np.arange(begin, end)}) for begin, end in pairwise(ends)]
 
 
 def infer_slice(graph: Graph, op: Op) -> list[Shape]:
@@ -179,10 +181,9 @@ def transpose(graph: Graph, op: Op) -> list[Positions]:
 def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
     """Return a strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
     begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
-    masks = {name: int(op.attrs[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 
     def set_in(name: str, position: int) -> bool:
-        return bool(masks[name] >> position & 1)
+        return bool(int(op.attrs[f"{name}_mask"]) >> position & 1)
 
     consumed = sum(not set_in("new_axis", i) and not set_in("ellipsis", i) for i in range(len(begin)))
     shape, axis = graph.input(op).shape, 0
@@ -239,10 +240,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
     """Several axes as one."""
-    total = np.zeros(1, np.int64)
-    for axis in axes:
-        total = (total[:, None] + axis).ravel()
-    return total
+    return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 
 # blocks of pixels
@@ -319,24 +317,15 @@ def axes_are_bounded(graph: Graph, op: Op) -> bool:
 
 def axis_is_in_range(graph: Graph, op: Op) -> bool:
     """the axis must lie within the input's rank"""
-    rank, index = len(_x(graph, op)), {"split": 0, "split_v": 2}.get(op.kind)
-    if index is not None and constant(graph, op, index).size != 1:
-        return False
-    axis = int(op.attrs["axis"]) if index is None else _integers(graph, op, index)[0]
-    return -rank <= axis < rank
+    rank, axes = len(_x(graph, op)), _axes(graph, op)
+    return len(axes) == 1 and -rank <= axes[0] < rank
 
 
 def parts_fill_the_axis(graph: Graph, op: Op) -> bool:
     """the parts must be as many as the outputs and together be as long as the axis"""
-    if op.kind == "unpack":
-        return _x(graph, op)[axis_of(graph, op)] == len(op.outputs)
-    extents = parts(graph, op)
-    fits = len(extents) == len(op.outputs) and min(extents, default=0) >= 0
-    return fits and sum(extents) == _x(graph, op)[axis_of(graph, op)] and _at_most_one_rest(graph, op)
-
-
-def _at_most_one_rest(graph: Graph, op: Op) -> bool:
-    return op.kind != "split_v" or _integers(graph, op, 1).count(-1) <= 1
+    extents, rests = parts(graph, op), _integers(graph, op, 1).count(-1) if op.kind == "split_v" else 0
+    fits = len(extents) == len(op.outputs) and min(extents, default=0) >= 0 and rests <= 1
+    return fits and sum(extents) == _x(graph, op)[axis_of(graph, op)]
 
 
 def slice_is_inside(graph: Graph, op: Op) -> bool:
@@ -421,7 +410,6 @@ def slice_is_valid(graph: Graph, op: Op) -> bool:
     return True
 
 
-COPIES: tuple[Constraint, ...] = (same_type, same_quantisation, operands_are_constant)
 # kind -> the shapes of its outputs, and where their elements come from
 PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op], list[Positions]]]] = {
     "split": (infer_split, split),
@@ -442,11 +430,9 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 }
 
 
-WINDOWS: dict[str, Callable[[Graph, Op], Windows | None]] = {"resize_nearest_neighbor": resize_windows}
-
-
 def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1) -> OpSpec:
-    rules, windows = (arity(inputs, outputs=outputs), *COPIES, *constraints), WINDOWS.get(kind, lambda graph, op: None)
+    rules = arity(inputs, outputs=outputs), same_type, same_quantisation, operands_are_constant, *constraints
+    windows = resize_windows if kind == "resize_nearest_neighbor" else OpSpec.windows
     return OpSpec(kind, PIECES[kind][0], reference, rules, windows=windows, data=DATA.get(kind, 0))
 
 

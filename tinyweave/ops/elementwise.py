@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, array_type
+from ..ir import Graph, Op
 from .constraints import (
     activation_is_known,
     arity,
@@ -25,13 +25,14 @@ from .constraints import (
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import inverse_square_root, quantize_multiplier, requantize, round_half_away
+from .fixed_point import INT32_MAX, inverse_square_root, quantize_multiplier, requantize, round_half_away
 from .spec import (
     Arrays,
     OpSpec,
     OptionalArrays,
     activation_range,
     centred,
+    finish,
     infer_broadcast,
     infer_same,
     is_pixel,
@@ -145,12 +146,12 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         requantize(centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
         for i, rescale in enumerate((first, second))
     )
-    return [_finish(graph, op, requantize((a - b) ** 2 if op.kind == "squared_difference" else a + b, *output))]
+    return finish(graph, op, requantize((a - b) ** 2 if op.kind == "squared_difference" else a + b, *output))
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     product = centred(arrays, 0, graph, op) * centred(arrays, 1, graph, op)
-    return [_finish(graph, op, requantize(product, *mul_rescale(graph, op)))]
+    return finish(graph, op, requantize(product, *mul_rescale(graph, op)))
 
 
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -165,18 +166,11 @@ def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     """1 / sqrt(x) with 20 bits after the point, rescaled; what is 0 gives the greatest number."""
-    x, out = centred(arrays, 0, graph, op), graph.output(op)
+    x = centred(arrays, 0, graph, op)
     multiplier, shift = inverse_square_root(np.maximum(x, 1))
     fine = requantize(1, multiplier, shift + RSQRT_BITS)
     scaled, down = rsqrt_rescale(graph, op)
-    values = requantize(fine, scaled, down - RSQRT_BITS) + out.zero_point
-    return [np.where(x == 0, 127, np.clip(values, -128, 127)).astype(np.int8)]
-
-
-def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
-    out = graph.output(op)
-    limits = activation_range(op.attrs.get("activation", "none"), out)
-    return np.asarray(np.clip(scaled + out.zero_point, *limits), array_type(out.dtype))
+    return finish(graph, op, np.where(x == 0, INT32_MAX, requantize(fine, scaled, down - RSQRT_BITS)))
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:

@@ -7,6 +7,7 @@ for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def exp_on_negative_values(x: ArrayLike) -> Int64:
     x = np.asarray(x, np.int64)
     one_quarter = 1 << 24
     fraction = (x & (one_quarter - 1)) - one_quarter  # in [-1/4, 0)
-    result = _exp_between_minus_one_quarter_and_zero(saturating_shift_left(fraction, 5))
+    result = exp_around_minus_eighth(saturating_shift_left(fraction, 5), 1 << 28, 1895147668, 715827883, high_mul)
     remainder = fraction - x  # a multiple of 1/4
     # exp(-2^k) in Q31, for k = -2 .. 4
     for bit, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242), start=24):
@@ -127,15 +128,15 @@ def exp_on_negative_values(x: ArrayLike) -> Int64:
     return np.where(x == 0, INT32_MAX, result)
 
 
-def _exp_between_minus_one_quarter_and_zero(a: Int64) -> Int64:
-    """exp(a) by a Taylor series around -1/8, Q31 in and out."""
-    exp_minus_one_eighth, one_third = 1895147668, 715827883
-    x = a + (1 << 28)
-    x2 = high_mul(x, x)
-    x3 = high_mul(x2, x)
-    x4_over_4 = rounding_shift(high_mul(x2, x2), 2)
-    higher_terms = rounding_shift(high_mul(x4_over_4 + x3, one_third) + x2, 1)
-    return exp_minus_one_eighth + high_mul(exp_minus_one_eighth, x + higher_terms)
+def exp_around_minus_eighth(
+    a: Int64, one_eighth: int, exp_minus_one_eighth: int, one_third: int, multiply: Callable[[ArrayLike, ArrayLike], Int64]
+) -> Int64:
+    """exp(a) of numbers from -1/4 to 0 by a Taylor series around -1/8, with the constants and products of their format."""
+    x = a + one_eighth
+    x2 = multiply(x, x)
+    x4_over_4 = rounding_shift(multiply(x2, x2), 2)
+    higher_terms = rounding_shift(multiply(x4_over_4 + multiply(x2, x), one_third) + x2, 1)
+    return exp_minus_one_eighth + multiply(exp_minus_one_eighth, x + higher_terms)
 
 
 def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:

@@ -14,13 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from . import activations, constraints, conv, elementwise, fully_connected, log_softmax, lstm, pool, reduce, resize, softmax
+from . import (
+    activations,
+    batch_matmul,
+    constraints,
+    conv,
+    elementwise,
+    fully_connected,
+    log_softmax,
+    lstm,
+    pool,
+    reduce,
+    resize,
+    softmax,
+)
 from . import transpose_conv as transposed
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, operand
-from .window import positions, taps
+from .spec import ACTIVATIONS, Arrays, Constraint, OpSpec, OptionalArrays, biased, operand
 
 Float = NDArray[np.float64]
-LIMITS = {"none": (-np.inf, np.inf), "relu": (0.0, np.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+LIMITS = ACTIVATIONS  # which clamp what `given` floats round to, too
 ONE_SCALE = frozenset(  # what only integers need
     (
         constraints.input_is_int8,
@@ -65,64 +77,34 @@ def _operand(arrays: OptionalArrays, index: int = 0) -> Float:
 
 def _finish(values: NDArray[Any], activation: str = "none") -> Arrays:
     with np.errstate(over="ignore"):
-        return [np.clip(values, *LIMITS[activation]).astype(np.float32)]
+        return [np.clip(values, *ACTIVATIONS[activation]).astype(np.float32)]
 
 
 def _biased(op: Op, total: Float, arrays: OptionalArrays) -> Arrays:
-    bias = 0.0 if len(arrays) < 3 or arrays[2] is None else _operand(arrays, 2)
-    return _finish(total + bias, op.attrs["activation"])
+    return _finish(biased(total, arrays), op.attrs["activation"])
 
 
 def _conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, groups = _operand(arrays), _operand(arrays, 1), conv.groups(graph, op)
-    shape = conv.infer(graph, op)[0]
-    filters = weights.reshape(groups, -1, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
-    total = np.zeros((groups, int(np.prod(shape[:3])), shape[3] // groups))
-    for ky, kx, seen in taps(x, kernel=conv.kernel_size(graph, op), fill=0, **_where(op)):
-        total += seen.reshape(-1, groups, weights.shape[3]).transpose(1, 0, 2) @ filters[ky, kx]
-    return _biased(op, total.transpose(1, 0, 2).reshape(shape), arrays)
+    return _biased(op, conv.dense_sums(graph, op, _operand(arrays), _operand(arrays, 1)), arrays)
 
 
 def _depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights = _operand(arrays), _operand(arrays, 1)
-    shape, channels = conv.infer(graph, op)[0], x.shape[3]
-    filters = weights[0].reshape(*weights.shape[1:3], channels, -1)
-    total = np.zeros((*shape[:3], channels, filters.shape[3]))
-    for ky, kx, seen in taps(x, kernel=conv.kernel_size(graph, op), fill=0, **_where(op)):
-        total += seen[..., None] * filters[ky, kx]
-    return _biased(op, total.reshape(shape), arrays)
-
-
-def _where(op: Op) -> dict[str, Any]:
-    return {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
+    return _biased(op, conv.depthwise_sums(graph, op, _operand(arrays), _operand(arrays, 1)), arrays)
 
 
 def _fully_connected(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    weights = _operand(arrays, 1)
+    weights, (shape,) = _operand(arrays, 1), fully_connected.infer(graph, op)
     total = _operand(arrays).reshape(-1, weights.shape[1]) @ weights.T
-    return [array.reshape(fully_connected.infer(graph, op)[0]) for array in _biased(op, total, arrays)]
+    return _biased(op, total.reshape(shape), arrays)
 
 
 def _average_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, shape, kernel = _operand(arrays), pool.infer(graph, op)[0], op.attrs["kernel"]
-    total = np.zeros(shape)
-    for _, _, seen in taps(x, kernel=kernel, fill=0, **_where(op)):
-        total += seen
-    rows, columns = (
-        positions(
-            x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=op.attrs["stride"][a], before=op.attrs["padding"][a][0]
-        ).sum(axis=1)
-        for a in (0, 1)
-    )
-    return _finish(total / (rows[:, None] * columns[None, :])[None, :, :, None], op.attrs["activation"])
+    total, count = pool.sums(graph, op, _operand(arrays))
+    return _finish(total / count, op.attrs["activation"])
 
 
 def _max_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    highest = np.full(pool.infer(graph, op)[0], np.finfo(np.float32).min, np.float64)
-    padded = np.pad(_operand(arrays), ((0, 0), *op.attrs["padding"], (0, 0)), constant_values=np.finfo(np.float32).min)
-    where = {"stride": op.attrs["stride"], "padding": ((0, 0), (0, 0))}
-    for _, _, seen in taps(padded, kernel=op.attrs["kernel"], fill=0, **where):
-        np.maximum(highest, seen, out=highest)
+    highest = pool.highest(graph, op, _operand(arrays), float(np.finfo(np.float32).min))
     return _finish(highest, op.attrs["activation"])
 
 
@@ -174,7 +156,7 @@ def _log_softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 def _transpose_conv(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     sums = transposed.sums(graph, op, _operand(arrays, transposed.DATA), _operand(arrays, 1))
-    return _biased(op, sums, [None, None, *arrays[transposed.BIAS :]])
+    return _finish(biased(sums, arrays, transposed.BIAS), op.attrs["activation"])
 
 
 def _resize_bilinear(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -204,9 +186,7 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
 
 
 def _batch_matmul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    turned = op.attrs["adj_x"], op.attrs["adj_y"]
-    a, b = (x.swapaxes(-1, -2) if t else x for x, t in zip((_operand(arrays), _operand(arrays, 1)), turned, strict=True))
-    return _finish(a @ b)
+    return _finish(batch_matmul.product(op, _operand(arrays), _operand(arrays, 1)))
 
 
 REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {

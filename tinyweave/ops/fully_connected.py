@@ -23,7 +23,7 @@ from .constraints import (
 )
 from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, biased, centred, operand
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
@@ -63,11 +63,9 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights = operand(arrays), operand(arrays, 1)
-    centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
-    total = (centred @ (weights.T.astype(np.float64) - weights_zero(graph, op))).astype(np.int64)
-    if len(arrays) > 2 and arrays[2] is not None:
-        total = total + arrays[2]
+    weights = operand(arrays, 1).astype(np.float64) - weights_zero(graph, op)
+    x = centred(arrays, 0, graph, op).reshape(-1, weights.shape[1]).astype(np.float64)
+    total = biased((x @ weights.T).astype(np.int64), arrays)
     return [finish(graph, op, total).reshape(infer(graph, op)[0])]
 
 

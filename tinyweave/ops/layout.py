@@ -86,8 +86,7 @@ def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arr
 
 def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
     """Joining channels keeps rows and columns; joining rows or columns moves them."""
-    rank = len(graph.input(op).shape)
-    return ONE_TO_ONE if concatenation_axis(graph, op) == rank - 1 else None
+    return ONE_TO_ONE if concatenation_axis(graph, op) == len(graph.input(op).shape) - 1 else None
 
 
 def infer_pack(graph: Graph, op: Op) -> list[Shape]:
@@ -154,11 +153,11 @@ def fill_is_constant(graph: Graph, op: Op) -> bool:
 def inputs_match(graph: Graph, op: Op) -> bool:
     """all inputs must have the output's type and rank, and its extents on the other axes"""
     out, rank = graph.output(op), len(graph.output(op).shape)
-    inputs = [t for t in graph.inputs_of(op) if t is not None and t.dtype == out.dtype and len(t.shape) == rank]
-    if len(inputs) < len(op.inputs) or not -rank <= op.attrs["axis"] < rank:
+    if not -rank <= op.attrs["axis"] < rank or any(t is None or len(t.shape) != rank for t in graph.inputs_of(op)):
         return False
-    axis = concatenation_axis(graph, op)
-    return all(t.shape[i] == out.shape[i] for t in inputs for i in range(rank) if i != axis)
+    axis = op.attrs["axis"] % rank
+    others = {(t.dtype, t.shape[:axis], t.shape[axis + 1 :]) for t in (*graph.inputs_of(op), out) if t is not None}
+    return len(others) == 1
 
 
 def quantisation_is_shared(graph: Graph, op: Op) -> bool:
@@ -211,13 +210,18 @@ def constant_indices_are_inside(graph: Graph, op: Op) -> bool:
 
 MANY = 1 << 16
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
-
 RESHAPE = (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers, pixels_keep_their_bytes)
-SQUEEZE = (arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes)
 
 SPECS = (
     OpSpec("reshape", infer_reshape, reference_view, RESHAPE, view=True, int4=True),
-    OpSpec("squeeze", infer_squeeze, reference_view, SQUEEZE, view=True, int4=True),
+    OpSpec(
+        "squeeze",
+        infer_squeeze,
+        reference_view,
+        (arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes),
+        view=True,
+        int4=True,
+    ),
     OpSpec(
         "expand_dims",
         infer_expand_dims,

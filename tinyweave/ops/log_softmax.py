@@ -22,7 +22,7 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, windows
+from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences, windows
 from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
 
 OUTPUT_BITS = 4  # integer bits of the output's 16ths
@@ -39,10 +39,9 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    multiplier, left_shift = quantize_multiplier(graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
-    reverse_multiplier, reverse_shift = quantize_multiplier(2.0 ** (31 - left_shift) / multiplier)
-    radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
-    return Parameters(multiplier, left_shift, reverse_multiplier, reverse_shift, -radius)
+    multiplier, left_shift, difference_min = of_differences(graph.input(op).scale)
+    reverse = quantize_multiplier(2.0 ** (31 - left_shift) / multiplier)
+    return Parameters(multiplier, left_shift, *reverse, difference_min)
 
 
 def logarithm(x: Int64) -> Int64:
@@ -70,8 +69,7 @@ def logarithm(x: Int64) -> Int64:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    p = parameters(graph, op)
+    x, p = operand(arrays), parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
     counts = difference >= p.difference_min
     scaled = requantize(np.where(counts, difference, 0), p.multiplier, p.left_shift)

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import Graph, Op
 from . import q15
 from .constraints import input_is_int8, output_is_int8, per_tensor
-from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift, wrap32
+from .fixed_point import quantize_multiplier, requantize, rounding_shift, wrap32
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 
 # inputs of the op
@@ -69,9 +69,9 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, hidden, cell = (operand(arrays, index).astype(np.int64) for index in (0, HIDDEN, CELL))
     p, time_axis = parameters(graph, op), time_and_batch(graph, op)[0]
-    weights = [operand(arrays, WEIGHTS + gate).astype(np.int64).T for gate in range(GATES)]
-    recurrent = [operand(arrays, RECURRENT + gate).astype(np.int64).T for gate in range(GATES)]
-    biases = [operand(arrays, BIAS + gate).astype(np.int64) for gate in range(GATES)]
+    weights, recurrent, biases = (
+        [operand(arrays, first + gate).astype(np.int64).T for gate in range(GATES)] for first in (WEIGHTS, RECURRENT, BIAS)
+    )
     in_zero, out_zero = graph.input(op).zero_point, graph.input(op, HIDDEN).zero_point
     outputs = []
     for row in np.moveaxis(x, time_axis, 0):
@@ -81,19 +81,14 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
             recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
             total = q15.saturate(total + recurrence)
             gates.append(q15.tanh(total, 15 - GATE_BITS) if gate == CANDIDATE else q15.logistic(total, 15 - GATE_BITS))
-        cell = _next_cell(cell, gates, p)
-        product = gates[3] * q15.tanh(cell, p.cell_bits)
-        hidden = np.clip(requantize(product, *p.hidden_scale) + out_zero, -128, 127)
+        added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
+        cell = q15.saturate(rounding_shift(gates[1] * cell, 15) + added)
+        if p.cell_clip:
+            cell = np.clip(cell, -p.cell_clip, p.cell_clip)
+        hidden = np.clip(requantize(gates[3] * q15.tanh(cell, p.cell_bits), *p.hidden_scale) + out_zero, -128, 127)
         outputs.append(hidden)
     out = np.stack(outputs, time_axis)
     return [out.astype(np.int8), hidden.astype(np.int8), cell.astype(np.int16)]
-
-
-def _next_cell(cell: Int64, gates: list[Int64], p: Parameters) -> Int64:
-    remembered = rounding_shift(gates[1] * cell, 15)
-    added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
-    total = q15.saturate(remembered + added)
-    return np.clip(total, -p.cell_clip, p.cell_clip) if p.cell_clip else total
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -103,14 +98,10 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 def has_no_extras(graph: Graph, op: Op) -> bool:
     """must be a plain LSTM: no peephole, no projection, no layer normalisation, no coupled gates; all four gates with a bias"""
-    missing = set(PEEPHOLE + PROJECTION + NORMS)
-    wanted = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), 0, HIDDEN, CELL}
-    operands = graph.inputs_of(op)
-    if len(operands) not in (20, 24) or len(op.outputs) != 3:
-        return False
-    return all(
-        (tensor is None) if i in missing else (tensor is not None or i not in wanted) for i, tensor in enumerate(operands)
-    )
+    wanted = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), HIDDEN, CELL}
+    given = {index for index, name in enumerate(op.inputs) if name is not None}
+    fits = len(op.inputs) in (20, 24) and len(op.outputs) == 3
+    return fits and wanted <= given and given.isdisjoint(PEEPHOLE + PROJECTION + NORMS)
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
@@ -149,15 +140,14 @@ def attributes_are_plain(graph: Graph, op: Op) -> bool:
     return bool(op.attrs["activation"] == "tanh" and op.attrs["cell_clip"] >= 0)
 
 
-CONSTRAINTS = (has_no_extras, input_is_int8, output_is_int8, shapes_match, weights_are_int8, states_are_quantised)
-
-SPECS = (
-    OpSpec(
-        "unidirectional_sequence_lstm",
-        infer,
-        reference,
-        (*CONSTRAINTS, attributes_are_plain),
-        macs,
-        state=(HIDDEN, CELL),
-    ),
+CONSTRAINTS = (
+    has_no_extras,
+    input_is_int8,
+    output_is_int8,
+    shapes_match,
+    weights_are_int8,
+    states_are_quantised,
+    attributes_are_plain,
 )
+
+SPECS = (OpSpec("unidirectional_sequence_lstm", infer, reference, CONSTRAINTS, macs, state=(HIDDEN, CELL)),)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .fixed_point import Int64, rounding_shift
+from .fixed_point import Int64, exp_around_minus_eighth
 
-MIN, MAX = -(1 << 15), (1 << 15) - 1
+MAX = (1 << 15) - 1
 # exp(-2^k) for k = -2 .. 4
 POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)
 
@@ -21,7 +21,7 @@ def multiply(a: ArrayLike, b: ArrayLike) -> Int64:
 
 
 def saturate(x: ArrayLike) -> Int64:
-    return np.asarray(np.clip(np.asarray(x, np.int64), MIN, MAX))
+    return np.asarray(np.clip(np.asarray(x, np.int64), -MAX - 1, MAX))
 
 
 def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
@@ -30,7 +30,7 @@ def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
     fraction_bits = 15 - integer_bits
     quarter = 1 << (fraction_bits - 2)
     fraction = (x & (quarter - 1)) - quarter  # in [-1/4, 0)
-    result = _exp_between_minus_one_quarter_and_zero(fraction << integer_bits)
+    result = saturate(exp_around_minus_eighth(fraction << integer_bits, 1 << 12, 28918, 10923, multiply))
     remainder = fraction - x  # a multiple of 1/4
     for exponent, power in enumerate(POWERS, start=-2):
         if exponent < integer_bits:
@@ -38,17 +38,6 @@ def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
     if integer_bits > 5:
         result = np.where(x < -(32 << fraction_bits), 0, result)
     return np.where(x == 0, MAX, result)
-
-
-def _exp_between_minus_one_quarter_and_zero(a: Int64) -> Int64:
-    """exp(a) by a Taylor series around -1/8, Q0.15 in and out."""
-    exp_minus_one_eighth, one_third = 28918, 10923
-    x = a + (1 << 12)
-    x2 = multiply(x, x)
-    x3 = multiply(x2, x)
-    x4_over_4 = rounding_shift(multiply(x2, x2), 2)
-    higher_terms = rounding_shift(multiply(x4_over_4 + x3, one_third) + x2, 1)
-    return saturate(exp_minus_one_eighth + multiply(exp_minus_one_eighth, x + higher_terms))
 
 
 def _reciprocal(a: Int64) -> Int64:

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish
 from .window import Window, Windows
 
 
@@ -41,10 +41,8 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, out = operand(arrays), graph.output(op)
-    total = x.astype(np.int64).sum(axis=axes(graph, op)) - graph.input(op).zero_point * count(graph, op)
-    scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
-    return [np.clip(scaled, -128, 127).astype(np.int8).reshape(infer(graph, op)[0])]
+    total = centred(arrays, 0, graph, op).sum(axis=axes(graph, op)).reshape(infer(graph, op)[0])
+    return finish(graph, op, requantize(wrap32(total), *requant(graph, op)))
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:

@@ -29,8 +29,12 @@ class Parameters(NamedTuple):
 
 def parameters(graph: Graph, op: Op) -> Parameters:
     """Return the numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
-    beta = float(np.float32(op.attrs["beta"]))
-    multiplier, left_shift = quantize_multiplier(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
+    return of_differences(float(np.float32(op.attrs["beta"])) * graph.input(op).scale)
+
+
+def of_differences(scale: float) -> Parameters:
+    """Return the numbers for differences of this scale."""
+    multiplier, left_shift = quantize_multiplier(scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)
 
@@ -66,10 +70,8 @@ def scale_is_in_range(graph: Graph, op: Op) -> bool:
 def output_is_a_probability(graph: Graph, op: Op) -> bool:
     """the output must be int8 with scale 1/256 and zero point -128, or int16 with 1/65536 and -32768"""
     out = graph.output(op)
-    if out.dtype not in ("int8", "int16") or not per_tensor(out):
-        return False
-    info = np.iinfo(out.dtype)
-    return abs(out.scale * 2.0**info.bits - 1) <= 1e-3 and out.zero_point == info.min
+    right = {"int8": (2.0**8, -128), "int16": (2.0**16, -(1 << 15))}.get(out.dtype)
+    return right is not None and per_tensor(out) and abs(out.scale * right[0] - 1) <= 1e-3 and out.zero_point == right[1]
 
 
 CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)

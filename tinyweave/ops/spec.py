@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Tensor, limits
+from ..ir import CompileError, Graph, Op, Tensor, array_type, limits
 from .window import ONE_TO_ONE, Windows
 
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
 Shape = tuple[int, ...]
 Constraint = Callable[[Graph, Op], bool]
+# fused activation -> its real bounds
+ACTIVATIONS = {"none": (-inf, inf), "relu": (0.0, inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class OpSpec:
     kind: str
     infer: Callable[[Graph, Op], list[Shape]]
     reference: Callable[[Graph, Op, OptionalArrays], Arrays]
-    constraints: tuple[Callable[[Graph, Op], bool], ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
     windows: Callable[[Graph, Op], Windows | None] = lambda graph, op: None
     view: bool = False
@@ -70,6 +73,12 @@ def operand(arrays: OptionalArrays, index: int = 0) -> np.ndarray:
     return array
 
 
+def biased(total: NDArray[Any], arrays: OptionalArrays, index: int = 2) -> NDArray[Any]:
+    """Return sums, of a type that holds them, with the bias, which the op may lack."""
+    bias = arrays[index] if len(arrays) > index else None
+    return total if bias is None else total + bias
+
+
 def centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
     """Return the value of an input less its zero point."""
     return operand(arrays, index).astype(np.int64) - graph.input(op, index).zero_point
@@ -98,27 +107,25 @@ def is_pixel(tensor: Tensor) -> bool:
 def hwc(shape: Shape) -> tuple[int, int, int]:
     """Any shape as (h, w, c): missing leading axes are 1, axes before the last three fold into h."""
     padded = (1, 1, 1, *shape)
-    h, w, c = padded[-3:]
-    for extent in padded[:-3]:
-        h *= extent
-    return h, w, c
+    return prod(padded[:-2]), padded[-2], padded[-1]
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
     """Return the clamp (minimum, maximum) of a fused activation in output values (TFLite CalculateActivationRangeQuantized)."""
-    low, high = limits(output.dtype)
-    if activation == "none":
-        return low, high
+    if activation not in ACTIVATIONS:
+        raise CompileError(f"unknown fused activation {activation}", tensor=output)
+    (low, high), (least, most) = limits(output.dtype), ACTIVATIONS[activation]
 
     def quantized(real: float) -> int:
         # float32 arithmetic, rounded half away from zero, as TFLite's QuantizedValue does it
         ratio = np.float32(real) / np.float32(output.scale)
         return output.zero_point + int(np.copysign(np.floor(np.abs(np.float64(ratio)) + 0.5), ratio))
 
-    if activation == "relu":
-        return max(low, quantized(0.0)), high
-    if activation == "relu6":
-        return max(low, quantized(0.0)), min(high, quantized(6.0))
-    if activation == "relu_n1_to_1":
-        return max(low, quantized(-1.0)), min(high, quantized(1.0))
-    raise CompileError(f"unknown fused activation {activation}", tensor=output)
+    return low if least == -inf else max(low, quantized(least)), high if most == inf else min(high, quantized(most))
+
+
+def finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> Arrays:
+    """Return the output of an op of numbers on the output's scale: its zero point is added, then they are clamped."""
+    out = graph.output(op)
+    bounds = activation_range(op.attrs.get("activation", "none"), out)
+    return [np.clip(scaled + out.zero_point, *bounds).astype(array_type(out.dtype))]

@@ -122,15 +122,12 @@ def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 
 @lru_cache(maxsize=1 << 14)
 def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
     """Return how many taps of all windows lie inside the axis."""
-    total = 0
-    for tap in range(-before, kernel * dilation - before, dilation):  # what the first window reads
-        first, after = max(0, -(tap // stride)), min(out, (size - 1 - tap) // stride + 1)
-        total += max(0, after - first)
-    return total
+    first_window = range(-before, kernel * dilation - before, dilation)
+    return sum(max(0, min(out, (size - 1 - tap) // stride + 1) - max(0, -(tap // stride))) for tap in first_window)
 
 
 def taps(
-    x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: int
+    x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: float
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
     """(ky, kx, values): per tap of the window what all windows see there, [n, out_h, out_w, c]; `fill` outside the map."""
     out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
@@ -150,7 +147,7 @@ def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, An
     return all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
 
 
-def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: tuple[int, ...], padding: Padding) -> bool:
-    """Return whether [n, h, w, c] maps, the input one padded, and their windows stay within the bounds above."""
+def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:
+    """Return whether an [n, h, w, c] map, padded, and its windows, as many as `out` has, stay within the bounds above."""
     padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
-    return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[1 + axis] <= MOST_POSITIONS for axis in (0, 1))
+    return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[axis] <= MOST_POSITIONS for axis in (0, 1))

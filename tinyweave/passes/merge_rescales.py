@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, limits
 from ..ops import SPECS, activation_range, check_constraints
-from ..ops.constraints import ACTIVATIONS
+from ..ops.spec import ACTIVATIONS
 from .ranges import BYTES, Range, ranges
 from .rewrite import each_op, exchange, is_only_for, maker, same_kind, without
 from .tensor_map import TensorMap
