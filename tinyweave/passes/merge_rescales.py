@@ -46,7 +46,8 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
         values = _values(known[x.name], x)
         if same_kind(x, out) and np.array_equal(_through(graph, (op,), values), values):
             return without(graph, op, x.name)
-        if before is not None and before.kind in CLAMPED and same_quantisation(x, out) and is_only_for(graph, x, op):
+        alike = (x.dtype, x.quant) == (out.dtype, out.quant)
+        if before is not None and before.kind in CLAMPED and alike and is_only_for(graph, x, op):
             return _clamped(graph, before, op)
     if before is None or before.kind not in UNARY or graph.input(before).dtype not in BYTES:
         return graph
@@ -60,10 +61,6 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
             if np.array_equal(_through(graph, (single,), values), wanted):
                 return exchange(graph, [single])
     return graph
-
-
-def same_quantisation(a: Tensor, b: Tensor) -> bool:
-    return (a.dtype, a.quant) == (b.dtype, b.quant)
 
 
 def _values(known: Range, tensor: Tensor) -> Values:

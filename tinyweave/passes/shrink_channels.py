@@ -202,10 +202,6 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return op, []
     if op.kind in SUMS:
         return _rewritten_sum(graph, op, source, target, known)
-    if op.kind == "depthwise_conv_2d":
-        weights, bias = graph.input(op, 1), graph.optional_input(op, 2)
-        cut = [_cut(graph, op, "weights", weights, target), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
-        return replace(op, inputs=(op.inputs[0], *(t.name for t in cut))), cut
     if op.kind in VIEWS:
         return replace(op, kind="reshape", inputs=op.inputs[:1], attrs={"new_shape": None}), []
     if op.kind in PADS:
@@ -216,14 +212,15 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return replace(op, inputs=(op.inputs[0], operand.name, *op.inputs[2:])), [operand]
     if op.kind == "concatenation":
         return replace(op, inputs=tuple(name for name in op.inputs if mask(name).any())), []
-    if op.kind in ELEMENTWISE:
-        cut = {
-            t.name: _cut(graph, op, f"operand_{i}", t, target)
-            for i, t in enumerate(graph.inputs_of(op))
-            if t is not None and t.data is not None and channels(t) == len(target)
-        }
-        return replace(op, inputs=tuple(cut[n].name if n in cut else n for n in op.inputs)), list(cut.values())
-    return op, []
+    if op.kind not in (*ELEMENTWISE, "depthwise_conv_2d"):
+        return op, []
+    roles = ("input", "weights", "bias") if op.kind == "depthwise_conv_2d" else ("operand_0", "operand_1")
+    cut = {
+        t.name: _cut(graph, op, role, t, target)
+        for t, role in zip(graph.inputs_of(op), roles, strict=False)
+        if t is not None and t.data is not None and channels(t) == len(target)
+    }
+    return replace(op, inputs=tuple(cut[n].name if n in cut else n for n in op.inputs)), list(cut.values())
 
 
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
