@@ -26,8 +26,7 @@ class Slopes(NamedTuple):
 def leaky_relu_slopes(graph: Graph, op: Op) -> Slopes:
     """From the input, less its zero point, to the output; the scales are combined in float32."""
     x, out, alpha = np.float32(graph.input(op).scale), np.float32(graph.output(op).scale), np.float32(op.attrs["alpha"])
-    slope = float(np.abs(x * alpha / out))
-    multiplier, shift = quantize_multiplier(slope)
+    multiplier, shift = quantize_multiplier(float(np.abs(x * alpha / out)))
     return Slopes(quantize_multiplier(float(x / out)), (multiplier if alpha >= 0 else -multiplier, shift))
 
 
@@ -60,8 +59,7 @@ def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
     elif gate_exponent < 0:
         opening = rounding_shift(opening, -gate_exponent)
     product = ((opening + (1 << 15)) >> 1) * linear
-    halved = np.sign(product) * (np.abs(product) >> 15)  # C's division
-    return finish(graph, op, rounding_shift(halved, -output_exponent))
+    return finish(graph, op, rounding_shift(np.sign(product) * (np.abs(product) >> 15), -output_exponent))  # C's division
 
 
 def hard_swish_multipliers(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -97,8 +95,7 @@ def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:
 def slope_broadcasts(graph: Graph, op: Op) -> bool:
     """the slope must broadcast to the input's shape, which must have at most four axes"""
     x, alpha = graph.input(op).shape, graph.input(op, 1).shape
-    pairs = zip(reversed(x), reversed(alpha), strict=False)
-    return len(alpha) <= len(x) <= 4 and all(b in (a, 1) for a, b in pairs)
+    return len(alpha) <= len(x) <= 4 and all(b in (a, 1) for a, b in zip(reversed(x), reversed(alpha), strict=False))
 
 
 def output_step_is_large(graph: Graph, op: Op) -> bool:

@@ -15,7 +15,7 @@ from ..ir import Graph, Op
 from .constraints import arity, inputs_are_int8, output_is_int8
 from .elementwise import Rescale
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, finish
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish
 
 MAX_RANK = 5  # LiteRT's
 
@@ -43,8 +43,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     a, b = (centred(arrays, index, graph, op).astype(np.float64) for index in (0, 1))  # sums are exact below 2^53
-    sums = wrap32(product(op, a, b).astype(np.int64))
-    return finish(graph, op, requantize(sums, *rescale(graph, op)))
+    return finish(graph, op, requantize(wrap32(product(op, a, b).astype(np.int64)), *rescale(graph, op)))
 
 
 def product(op: Op, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -64,8 +63,7 @@ def matrices_match(graph: Graph, op: Op) -> bool:
     if min(ranks) < 2 or max(ranks) > MAX_RANK:
         return False
     a, b = matrices(graph, op)
-    pairs = zip(reversed(a[:-2]), reversed(b[:-2]), strict=False)
-    return a[-1] == b[-2] and min(*a, *b) > 0 and all(m == n or 1 in (m, n) for m, n in pairs)
+    return a[-1] == b[-2] and min(*a, *b) > 0 and broadcast(a[:-2], b[:-2])
 
 
 CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match)

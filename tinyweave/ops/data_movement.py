@@ -331,7 +331,7 @@ def parts_fill_the_axis(graph: Graph, op: Op) -> bool:
 def slice_is_inside(graph: Graph, op: Op) -> bool:
     """begin and size must have one value per axis and stay within the input"""
     shape, begin, size = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
-    if begin.size != len(shape) or size.size != len(shape):
+    if {begin.size, size.size} != {len(shape)}:
         return False
     (out,) = infer_slice(graph, op)
     return all(b >= 0 and s >= 0 and b + s <= e for b, s, e in zip(_integers(graph, op, 1), out, shape, strict=True))
@@ -353,18 +353,16 @@ def broadcast_is_possible(graph: Graph, op: Op) -> bool:
 def mirror_fits(graph: Graph, op: Op) -> bool:
     """the paddings must be a pair per axis, not negative and no longer than what they mirror"""
     shape, paddings, border = _x(graph, op), constant(graph, op, 1), 1 if op.attrs["mode"] == "reflect" else 0
-    if paddings.shape != (len(shape), 2) or bool((paddings < 0).any()):
-        return False
-    return all(int(p.max()) <= extent - border or not p.any() for p, extent in zip(paddings, shape, strict=True))
+    fits = paddings.shape == (len(shape), 2) and bool((paddings >= 0).all())
+    return fits and all(int(p.max()) <= extent - border or not p.any() for p, extent in zip(paddings, shape, strict=True))
 
 
 def indices_are_inside(graph: Graph, op: Op) -> bool:
     """the indices must lie within the axis, and the batch dimensions must be those that both inputs share"""
     shape, indices, batch = _x(graph, op), constant(graph, op, 1), int(op.attrs["batch_dims"])
     axis = axis_of(graph, op)
-    if not 0 <= batch <= min(axis, indices.ndim) or indices.shape[:batch] != shape[:batch]:
-        return False
-    return bool(((indices >= 0) & (indices < shape[axis])).all())
+    is_shared = 0 <= batch <= min(axis, indices.ndim) and indices.shape[:batch] == shape[:batch]
+    return is_shared and bool(((indices >= 0) & (indices < shape[axis])).all())
 
 
 def blocks_fit(graph: Graph, op: Op) -> bool:
@@ -379,9 +377,8 @@ def blocks_fit(graph: Graph, op: Op) -> bool:
 def block_shape_fits(graph: Graph, op: Op) -> bool:
     """the blocks must be positive, one per spatial axis, with a pair of paddings or crops each, and divide what they cut"""
     shape, block, pairs = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
-    if not (len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)):
-        return False
-    if min(block) < 1 or pairs.min() < 0:
+    fits = len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)
+    if not fits or min(block) < 1 or pairs.min() < 0:
         return False
     if op.kind == "batch_to_space_nd":
         return shape[0] % int(block.prod()) == 0 and min(infer_batch_to_space(graph, op)[0]) >= 0
@@ -398,9 +395,9 @@ def permutation_is_valid(graph: Graph, op: Op) -> bool:
 def slice_is_valid(graph: Graph, op: Op) -> bool:
     """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
+    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
         return False
-    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(stride < 0 and shrinks >> i & 1 for i, stride in enumerate(vectors[2].tolist())):
         return False
     try:

@@ -31,6 +31,7 @@ from .spec import (
     OpSpec,
     OptionalArrays,
     activation_range,
+    broadcast,
     centred,
     finish,
     infer_broadcast,
@@ -132,8 +133,7 @@ def _gelu(op: Op, x: Real) -> Real:
     if op.attrs["approximate"]:
         inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
         return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(op, inner)))
-    below = erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32)
-    return np.asarray(np.float32(0.5) * x * below)
+    return np.asarray(np.float32(0.5) * x * erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32))
 
 
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
@@ -150,8 +150,8 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    product = centred(arrays, 0, graph, op) * centred(arrays, 1, graph, op)
-    return finish(graph, op, requantize(product, *mul_rescale(graph, op)))
+    a, b = (centred(arrays, index, graph, op) for index in (0, 1))
+    return finish(graph, op, requantize(a * b, *mul_rescale(graph, op)))
 
 
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -183,8 +183,7 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 def shapes_broadcast(graph: Graph, op: Op) -> bool:
     """the shapes of both inputs must be equal or broadcast, and have at most six axes"""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
-    aligned = zip(reversed(a), reversed(b), strict=False)
-    return max(len(a), len(b)) <= 6 and all(x == y or 1 in (x, y) for x, y in aligned)
+    return max(len(a), len(b)) <= 6 and broadcast(a, b)
 
 
 def output_scale_is_large(graph: Graph, op: Op) -> bool:

@@ -53,8 +53,7 @@ def wrap32(x: ArrayLike) -> Int64:
 
 def high_mul(a: ArrayLike, b: ArrayLike) -> Int64:
     """a * b / 2^31, rounded half up, saturated (gemmlowp SaturatingRoundingDoublingHighMul)."""
-    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    return np.asarray(np.minimum((product + (1 << 30)) >> 31, INT32_MAX))
+    return np.asarray(np.minimum((np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 30)) >> 31, INT32_MAX))
 
 
 def rounding_shift(x: ArrayLike, exponent: ArrayLike) -> Int64:
@@ -83,8 +82,7 @@ def reduced_multiplier(multiplier: ArrayLike) -> Int64:
 def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
     """x * multiplier * 2^(shift - 31) of 64-bit sums, with a multiplier of 16 bits, rounded once, half up (TFLite likewise)."""
     right = 15 - np.asarray(shift, np.int64)
-    product = np.asarray(x, np.int64) * reduced_multiplier(multiplier)
-    return wrap32((product + (np.int64(1) << (right - 1))) >> right)
+    return wrap32((np.asarray(x, np.int64) * reduced_multiplier(multiplier) + (np.int64(1) << (right - 1))) >> right)
 
 
 def round_half_away(x: ArrayLike) -> NDArray[Any]:
@@ -165,6 +163,5 @@ def one_over_one_plus(a: Int64) -> Int64:
     half_denominator = (a + INT32_MAX + 1) >> 1  # a >= 0: the mean with 1, rounded half up
     x = 1515870810 + high_mul(half_denominator, -1010580540)  # 48/17 - 32/17 d
     for _ in range(3):
-        error = (1 << 29) - high_mul(half_denominator, x)
-        x = x + saturating_shift_left(high_mul(x, error), 2)
+        x = x + saturating_shift_left(high_mul(x, (1 << 29) - high_mul(half_denominator, x)), 2)
     return saturating_shift_left(x, 1)

@@ -29,7 +29,7 @@ from . import (
     softmax,
 )
 from . import transpose_conv as transposed
-from .spec import ACTIVATIONS, Arrays, Constraint, OpSpec, OptionalArrays, biased, operand
+from .spec import ACTIVATIONS, Arrays, OpSpec, OptionalArrays, biased, operand
 
 Float = NDArray[np.float64]
 LIMITS = ACTIVATIONS  # which clamp what `given` floats round to, too
@@ -104,8 +104,7 @@ def _average_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _max_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    highest = pool.highest(graph, op, _operand(arrays), float(np.finfo(np.float32).min))
-    return _finish(highest, op.attrs["activation"])
+    return _finish(pool.highest(graph, op, _operand(arrays), float(np.finfo(np.float32).min)), op.attrs["activation"])
 
 
 def _binary(compute: Callable[[Float, Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
@@ -222,12 +221,8 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
 
 def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
     """Return the float32 rows, made from the int8 ones."""
-
-    def constraints(spec: OpSpec) -> tuple[Constraint, ...]:
-        shared = tuple(constraint for constraint in spec.constraints if constraint not in ONE_SCALE)
-        return (*shared, tensors_are_float32)
-
+    shared = {kind: [rule for rule in rows[kind].constraints if rule not in ONE_SCALE] for kind in REFERENCES}
     return {
-        kind: replace(rows[kind], reference=reference, constraints=constraints(rows[kind]))
+        kind: replace(rows[kind], reference=reference, constraints=(*shared[kind], tensors_are_float32))
         for kind, reference in REFERENCES.items()
     }

@@ -48,8 +48,8 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     expected = round_half_away(sums * factors[:, None, None])
 
     def agrees(multiplier: NDArray[np.int64]) -> NDArray[np.bool_]:
-        scaled = requantize_once(sums, multiplier[:, None, None], shift[:, None, None])
-        return np.asarray((scaled == expected).all(axis=(1, 2)))
+        equal = requantize_once(sums, multiplier[:, None, None], shift[:, None, None]) == expected
+        return np.asarray(equal.all(axis=(1, 2)))
 
     multiplier = np.where(agrees(exact), exact, exact + (1 << 9))
     if not agrees(multiplier).all():
@@ -65,8 +65,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     weights = operand(arrays, 1).astype(np.float64) - weights_zero(graph, op)
     x = centred(arrays, 0, graph, op).reshape(-1, weights.shape[1]).astype(np.float64)
-    total = biased((x @ weights.T).astype(np.int64), arrays)
-    return [finish(graph, op, total).reshape(infer(graph, op)[0])]
+    return [finish(graph, op, biased((x @ weights.T).astype(np.int64), arrays)).reshape(infer(graph, op)[0])]
 
 
 def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:

@@ -22,8 +22,8 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences, windows
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
+from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 OUTPUT_BITS = 4  # integer bits of the output's 16ths
 
@@ -52,8 +52,7 @@ def logarithm(x: Int64) -> Int64:
     zeros_a = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
     r_a = saturating_shift_left(high_mul(x << (zeros_a - 1), sqrt_half), 1)
     power_a = ((SUM_BITS - zeros_a) << 25) + quarter
-    z_b = high_mul(x, sqrt_half)
-    headroom_b = 31 - np.frexp(z_b.astype(np.float64))[1].astype(np.int64)
+    headroom_b = 31 - np.frexp(high_mul(x, sqrt_half).astype(np.float64))[1].astype(np.int64)
     r_b = np.clip(x << headroom_b, INT32_MIN, -INT32_MIN - 1)
     power_b = ((SUM_BITS - headroom_b) << 25) - quarter
     r, power = np.minimum(r_a, r_b), np.maximum(power_a, power_b)
@@ -92,4 +91,4 @@ def output_is_in_16ths(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_in_16ths)
 
-SPECS = (OpSpec("log_softmax", infer_same, reference, CONSTRAINTS, windows=windows),)
+SPECS = (OpSpec("log_softmax", infer_same, reference, CONSTRAINTS, windows=windows_one_to_one),)

@@ -79,16 +79,15 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         for gate in range(GATES):
             total = q15.saturate(requantize(wrap32((row - in_zero) @ weights[gate] + biases[gate]), *p.input_scales[gate]))
             recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
-            total = q15.saturate(total + recurrence)
-            gates.append(q15.tanh(total, 15 - GATE_BITS) if gate == CANDIDATE else q15.logistic(total, 15 - GATE_BITS))
+            activate = q15.tanh if gate == CANDIDATE else q15.logistic
+            gates.append(activate(q15.saturate(total + recurrence), 15 - GATE_BITS))
         added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
         cell = q15.saturate(rounding_shift(gates[1] * cell, 15) + added)
         if p.cell_clip:
             cell = np.clip(cell, -p.cell_clip, p.cell_clip)
         hidden = np.clip(requantize(gates[3] * q15.tanh(cell, p.cell_bits), *p.hidden_scale) + out_zero, -128, 127)
         outputs.append(hidden)
-    out = np.stack(outputs, time_axis)
-    return [out.astype(np.int8), hidden.astype(np.int8), cell.astype(np.int16)]
+    return [np.stack(outputs, time_axis).astype(np.int8), hidden.astype(np.int8), cell.astype(np.int16)]
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -128,11 +127,9 @@ def weights_are_int8(graph: Graph, op: Op) -> bool:
 def states_are_quantised(graph: Graph, op: Op) -> bool:
     """the states must be variables: int8 with the output's scale and zero point, and int16 with a scale of 2^-15 to 2^-9"""
     hidden, cell = graph.input(op, HIDDEN), graph.input(op, CELL)
-    if (hidden.role, hidden.dtype, cell.role, cell.dtype) != ("state", "int8", "state", "int16"):
-        return False
-    if op.outputs[1:] != (op.inputs[HIDDEN], op.inputs[CELL]) or hidden.quant != graph.output(op).quant:
-        return False
-    return per_tensor(cell) and cell.zero_point == 0 and cell.scale in {2.0**-n for n in range(9, 16)}
+    right = (hidden.role, hidden.dtype, cell.role, cell.dtype) == ("state", "int8", "state", "int16")
+    right &= op.outputs[1:] == (hidden.name, cell.name) and hidden.quant == graph.output(op).quant
+    return right and per_tensor(cell) and cell.zero_point == 0 and cell.scale in {2.0**-n for n in range(9, 16)}
 
 
 def attributes_are_plain(graph: Graph, op: Op) -> bool:

@@ -45,8 +45,7 @@ def _reciprocal(a: Int64) -> Int64:
     half_denominator = (a + MAX + 1) >> 1
     x = 23130 + multiply(half_denominator, -15420)  # 48/17 - 32/17 d
     for _ in range(3):
-        error = (1 << 13) - multiply(half_denominator, x)
-        x = x + saturate(multiply(x, error) << 2)
+        x = x + saturate(multiply(x, (1 << 13) - multiply(half_denominator, x)) << 2)
     return x
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
-from .window import ONE_TO_ONE, Windows
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
 SUM_BITS = 12  # integer bits of a sum of exponentials: Q12.19
@@ -52,10 +51,6 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.where(counts, np.clip(result, info.min, info.max), info.min).astype(info.dtype)]
 
 
-def windows(graph: Graph, op: Op) -> Windows | None:
-    return ONE_TO_ONE if len(graph.input(op).shape) > 0 else None
-
-
 def has_elements(graph: Graph, op: Op) -> bool:
     """the input must have one to four axes, and a last axis of 1 to 4095 elements"""
     shape = graph.input(op).shape
@@ -76,4 +71,4 @@ def output_is_a_probability(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
 
-SPECS = (OpSpec("softmax", infer_same, reference, CONSTRAINTS, windows=windows),)
+SPECS = (OpSpec("softmax", infer_same, reference, CONSTRAINTS, windows=windows_one_to_one),)

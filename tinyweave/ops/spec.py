@@ -89,6 +89,11 @@ def infer_same(graph: Graph, op: Op) -> list[Shape]:
     return [graph.input(op).shape]
 
 
+def broadcast(a: Shape, b: Shape) -> bool:
+    """Return whether two shapes broadcast to one."""
+    return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
+
+
 def infer_broadcast(graph: Graph, op: Op) -> list[Shape]:
     """Return the shape that both inputs broadcast to."""
     return [np.broadcast_shapes(graph.input(op).shape, graph.input(op, 1).shape)]

@@ -34,8 +34,8 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    filters = graph.input(op, WEIGHTS).shape[0]
-    return [(graph.input(op).shape[0], filters // op.attrs["rank"]), graph.input(op, STATE).shape]
+    units = graph.input(op, WEIGHTS).shape[0] // op.attrs["rank"]
+    return [(graph.input(op).shape[0], units), graph.input(op, STATE).shape]
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -45,8 +45,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     products = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory)
     # the zero point is added after the clamp: an int8 memory wraps around
     now = (np.clip(products, info.min, info.max) + memory.zero_point).astype(memory.dtype).astype(np.int64)
-    past = state.reshape(-1, filters, steps)[:, :, 1:]
-    history = np.concatenate([past, now[:, :, None]], axis=2)
+    history = np.concatenate([state.reshape(-1, filters, steps)[:, :, 1:], now[:, :, None]], axis=2)
     sums = ((history - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
     scaled = requantize(wrap32(biased(sums, arrays, BIAS)), *p.to_output) + out.zero_point
     return [np.clip(scaled, -128, 127).astype(np.int8), history.reshape(state.shape).astype(memory.dtype)]

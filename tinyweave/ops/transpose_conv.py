@@ -109,9 +109,8 @@ def output_has_input_type(graph: Graph, op: Op) -> bool:
 def shapes_match(graph: Graph, op: Op) -> bool:
     """input, filter and output must have four axes, none of them empty, one batch, and the channels of the filter"""
     x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
-    if not len(x) == len(weights) == len(out) == 4 or min(*x, *weights, *out) < 1:
-        return False
-    return x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]
+    are_maps = len(x) == len(weights) == len(out) == 4 and min(*x, *weights, *out) >= 1
+    return are_maps and x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]
 
 
 def stride_is_positive(graph: Graph, op: Op) -> bool:

@@ -142,9 +142,8 @@ def taps(
 def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
     """Return whether at least one window fits into a padded [n, h, w, c] map, and every number is in its range."""
     stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
-    if min(*kernel, *stride, *dilation, *shape) < 1 or min(*padding[0], *padding[1]) < 0:
-        return False
-    return all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
+    is_in_range = min(*kernel, *stride, *dilation, *shape) >= 1 and min(*padding[0], *padding[1]) >= 0
+    return is_in_range and all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
 
 
 def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:

@@ -82,8 +82,7 @@ def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -
         how = f"{run.head} of {len(layers)} layers in patches of {run.patch} x {run.patch}" if run.head else "no patches"
         return Row(run.ram, run.macs / whole.macs, exact, how)
 
-    own = plan_bytes(plan, scratch_names(plan))
-    return own, {name: None if run is None else row(run) for name, run in ways.items()}
+    return plan_bytes(plan, scratch_names(plan)), {name: None if run is None else row(run) for name, run in ways.items()}
 
 
 Count = Callable[[Plan, Chain, float, "int | None"], "tuple[int, dict[str, Row | None]]"]

@@ -60,8 +60,7 @@ def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
     operand = integers(graph, op, "permutation", [first[axis] for axis in then])
     once = replace(op, inputs=(before.inputs[0], operand.name))
     merged = exchange(graph, [once], [operand])
-    useful = is_only_for(graph, graph.input(op), op) or _keeps_order(merged, once)
-    return (merged, once) if useful else (graph, op)
+    return (merged, once) if is_only_for(graph, graph.input(op), op) or _keeps_order(merged, once) else (graph, op)
 
 
 def _keeps_order(graph: Graph, op: Op) -> bool:

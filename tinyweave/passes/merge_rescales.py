@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +34,7 @@ CLAMPED = (
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    known = ranges(graph)
-    return each_op(graph, lambda changed, op: _merged(changed, op, known)), {}
+    return each_op(graph, partial(_merged, known=ranges(graph))), {}
 
 
 def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
@@ -91,8 +91,7 @@ def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)
     sums = np.arange(low - 1, high + 2)  # what lies further out is clamped like these ends
-    inner = np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype)
-    wanted = _through(graph, (op,), inner)
+    wanted = _through(graph, (op,), np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype))
     for activation in ACTIVATIONS:
         if np.array_equal(np.clip(sums, *activation_range(activation, out)), wanted):
             fused = replace(before, outputs=op.outputs, attrs={**before.attrs, "activation": activation})

@@ -129,8 +129,7 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
         return [_at_first(out)]
     operands = [known[name] for name in op.inputs if name is not None]
     values = [SPECS[op.kind].reference(graph, op, list(corner))[0] for corner in product(*operands)]
-    count = channels(out)
-    return [Range(*(np.broadcast_to(extreme(values, axis=0), count) for extreme in (np.min, np.max)))]
+    return [Range(*(np.broadcast_to(extreme(values, axis=0), channels(out)) for extreme in (np.min, np.max)))]
 
 
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:

@@ -102,7 +102,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
     """Return whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
-    if op.kind not in (*SUMS, *LINKS) or not all(name in needed for name in (*variable, *op.outputs)):
+    if op.kind not in (*SUMS, *LINKS) or not needed.keys() >= {*variable, *op.outputs}:
         return False
     return op.kind in ELEMENTWISE or (graph.input(op).data is None and (op.kind not in SUMS or graph.input(op).dtype == "int8"))
 
@@ -114,8 +114,7 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
         return None
     weights, reads, always, never = taps(graph, op)
     fixed = known[x.name].constant & _fits(graph, op, weights)
-    zero = fixed & (known[x.name].low == x.zero_point)
-    free = never[..., None] | (always[..., None] & fixed) | zero
+    free = never[..., None] | (always[..., None] & fixed) | (fixed & (known[x.name].low == x.zero_point))
     used = ((weights != 0) & ~free[None, :, :, reads[0]]).any(axis=(1, 2))
     return np.asarray(used.reshape(len(weights), -1, channels(x)).any(axis=1))
 
@@ -167,7 +166,7 @@ def _links_pad(graph: Graph, op: Op) -> list[Link] | None:
 
 
 def _links_concatenation(graph: Graph, op: Op) -> list[Link] | None:
-    if any(t is not None and t.data is not None for t in graph.inputs_of(op)):
+    if len(_activations(graph, op)) < len(op.inputs):
         return None
     counts = [channels(graph.input(op, i)) for i in range(len(op.inputs))]
     if concatenation_axis(graph, op) < len(graph.output(op).shape) - 1:

@@ -113,8 +113,7 @@ def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> C
 
 def read_rows(window: Window, first: int, after: int, size: int) -> tuple[int, int]:
     """Return which of `size` rows the rows [first, after) of an output read."""
-    begin = first * window.stride - window.pad
-    return max(begin, 0), min((after - 1) * window.stride - window.pad + window.extent, size)
+    return max(window.first(first), 0), min(window.first(after - 1) + window.extent, size)
 
 
 def choose(net: Followed) -> dict[str, str]:

@@ -272,13 +272,11 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
     ]
     whole = [(step, t) for step, t in wanted if t not in plan.streamed_outputs]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
-    rounds = [pack(graph, before) for before in earlier]
-    run = invoke(with_trace(built), pack(graph, sample), earlier=rounds, dump=dump)
+    run = invoke(with_trace(built), pack(graph, sample), earlier=[pack(graph, before) for before in earlier], dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
     raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
     for step, output in wanted:
-        tensor = graph.tensors[output]
-        text = difference(values[output], _array(raw[output], tensor))
+        text = difference(values[output], _array(raw[output], graph.tensors[output]))
         if text is not None:
             op = graph.ops[plan.stages[step].ops[-1]]
             return f"the first layer that differs is {op.name} ({op.kind}), step {step + 1} of {len(plan.stages)}: {text}"

@@ -102,8 +102,7 @@ def invoke(
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
     request = [_numbers(len(regions))]
     for region, image in zip(regions, images, strict=True):
-        name = region.name.encode()[:63].ljust(64, b"\0")
-        request += [name, _numbers(region.size, region.base, region.bytes), image]
+        request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
     for sizes, rows in ((list(map(len, inputs)), streamed_inputs), (list(output_bytes), streamed_outputs)):
         request += [_numbers(len(sizes), *sizes), _numbers(*((rows or {}).get(index, 0) for index in range(len(sizes))))]
     rounds: list[Round] = [*earlier, inputs]

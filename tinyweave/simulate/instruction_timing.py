@@ -308,16 +308,15 @@ def _start_together(first: Instruction, second: Instruction) -> bool:
         return False
     if first.name in BRANCHES or second.name.startswith(DSP) or second.name in ("sdiv", "udiv"):
         return False
-    return not any(unit(first) and unit(second) for unit in (_multiplies, _accesses, _shifts))
+    return _units(first).isdisjoint(_units(second))
 
 
-def _multiplies(instruction: Instruction) -> bool:
-    return instruction.name in LONG or instruction.name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus"))
-
-
-def _accesses(instruction: Instruction) -> bool:
-    return instruction.name in ACCESSES
-
-
-def _shifts(instruction: Instruction) -> bool:
-    return instruction.name.startswith(SHIFTS) or any(f"{shift} #" in instruction.operands for shift in SHIFTS[:4])
+def _units(instruction: Instruction) -> set[str]:
+    """Return which of the units that there are once an instruction needs."""
+    name, operands = instruction.name, instruction.operands
+    needs = {
+        "multiplier": name in LONG or name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus")),
+        "memory": name in ACCESSES,
+        "shifter": name.startswith(SHIFTS) or any(f"{shift} #" in operands for shift in SHIFTS[:4]),
+    }
+    return {unit for unit, needed in needs.items() if needed}

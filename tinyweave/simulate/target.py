@@ -84,8 +84,7 @@ def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | No
     """
     tell = tell or (lambda index: None)
     tell(0)
-    measured = {} if caches is None else {"caches": caches}
-    first = invoke(built, samples[0], **measured)
+    first = invoke(built, samples[0], **({} if caches is None else {"caches": caches}))
     if initial_state(built.plan.graph):
         rounds = [*samples, None, *samples[:-1]]
         whole, second = (invoke(built, samples[-1], fill=fill, earlier=rounds) for fill in (0, 1))

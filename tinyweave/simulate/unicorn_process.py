@@ -364,8 +364,7 @@ class UnicornMachine:
     def credit(self, step: int) -> None:
         """Add to a step what ran outside of layers since the last call of this, and count that anew."""
         table, rest = self.tables[0], self.layers[0]
-        now = np.stack([table["executions"], table["taken"]])
-        self.step_counts[step] = self.step_counts.get(step, 0) + now
+        self.step_counts[step] = self.step_counts.get(step, 0) + np.stack([table["executions"], table["taken"]])
         table["executions"] = table["taken"] = 0
         before = self.step_misses.get(step, dict.fromkeys(self.caches, 0))
         self.step_misses[step] = {what: before[what] + count for what, count in self.missed(rest).items()}
