@@ -37,9 +37,9 @@ def prelu_slopes(graph: Graph, op: Op) -> Slopes:
 
 
 def reference_leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = centred(arrays, 0, graph, op)
-    positive, negative = leaky_relu_slopes(graph, op)
-    return finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x, *negative)))
+    x, (positive, (multiplier, shift)) = centred(arrays, 0, graph, op), leaky_relu_slopes(graph, op)
+    below = np.sign(multiplier) * requantize(x, abs(multiplier), shift)  # a slope below 0 is rounded as the one above it
+    return finish(graph, op, np.where(x >= 0, requantize(x, *positive), below))
 
 
 def reference_prelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
