@@ -110,13 +110,21 @@ def scales_are_alike(graph: Graph, op: Op) -> bool:
 
 
 SPECS = (
-    OpSpec("leaky_relu", infer_same, reference_leaky_relu, (arity(1), types_are_int8_or_int16), windows=windows_one_to_one),
+    OpSpec(
+        "leaky_relu",
+        infer_same,
+        reference_leaky_relu,
+        (arity(1), types_are_int8_or_int16),
+        windows=windows_one_to_one,
+        rescale=leaky_relu_slopes,
+    ),
     OpSpec(
         "prelu",
         infer_broadcast,
         reference_prelu,
         (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts),
         windows=windows_one_to_one,
+        rescale=prelu_slopes,
     ),
     OpSpec(
         "hard_swish",

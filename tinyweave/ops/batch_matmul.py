@@ -68,4 +68,4 @@ def matrices_match(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match)
 
-SPECS = (OpSpec("batch_matmul", infer, reference, CONSTRAINTS, macs),)
+SPECS = (OpSpec("batch_matmul", infer, reference, CONSTRAINTS, macs, rescale=rescale),)

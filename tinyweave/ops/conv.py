@@ -208,9 +208,9 @@ ALSO_INT16: dict[Constraint, Constraint] = {
     bias_is_constant_int32: bias_is_constant,
 }
 CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST, sums_fit_int16))
-DEPTHWISE_CONV_2D = (*FIRST, depthwise_channels_match, *LAST)
+DEPTHWISE = (*FIRST, depthwise_channels_match, *LAST)
 
 SPECS = (
-    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, windows, int4=True),
-    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE_CONV_2D, macs, windows, int4=True),
+    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, windows, int4=True, rescale=requant),
+    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE, macs, windows, int4=True, rescale=requant),
 )

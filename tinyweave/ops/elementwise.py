@@ -28,6 +28,7 @@ from .constraints import (
 from .fixed_point import INT32_MAX, inverse_square_root, quantize_multiplier, requantize, round_half_away
 from .spec import (
     Arrays,
+    Constraint,
     OpSpec,
     OptionalArrays,
     activation_range,
@@ -224,14 +225,19 @@ SUMS = (
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
-def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], *more: Callable[[Graph, Op], bool]) -> OpSpec:
-    return OpSpec(kind, infer_same, reference, (*UNARY, *more), windows=windows_one_to_one)
+def _unary(
+    kind: str,
+    reference: Callable[[Graph, Op, OptionalArrays], Arrays],
+    *more: Constraint,
+    rescale: Callable[[Graph, Op], object] = OpSpec.rescale,
+) -> OpSpec:
+    return OpSpec(kind, infer_same, reference, (*UNARY, *more), windows=windows_one_to_one, rescale=rescale)
 
 
 SPECS = (
     OpSpec("add", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
     OpSpec("sub", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
-    OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary),
+    OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary, rescale=mul_rescale),
     OpSpec(
         "squared_difference",
         infer_broadcast,
@@ -239,9 +245,9 @@ SPECS = (
         (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, square_scale_is_large),
         windows=windows_binary,
     ),
-    _unary("relu", reference_relu),
-    _unary("relu6", reference_relu, bounds_fit),
-    _unary("relu_n1_to_1", reference_relu, bounds_fit),
+    _unary("relu", reference_relu, rescale=relu_rescale),
+    _unary("relu6", reference_relu, bounds_fit, rescale=relu_rescale),
+    _unary("relu_n1_to_1", reference_relu, bounds_fit, rescale=relu_rescale),
     _unary("logistic", reference_table, logistic_output_is_256th),
     _unary("tanh", reference_table),
     _unary("elu", reference_table),

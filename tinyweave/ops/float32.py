@@ -223,6 +223,6 @@ def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
     """Return the float32 rows, made from the int8 ones."""
     shared = {kind: [rule for rule in rows[kind].constraints if rule not in ONE_SCALE] for kind in REFERENCES}
     return {
-        kind: replace(rows[kind], reference=reference, constraints=(*shared[kind], tensors_are_float32))
+        kind: replace(rows[kind], reference=reference, constraints=(*shared[kind], tensors_are_float32), rescale=OpSpec.rescale)
         for kind, reference in REFERENCES.items()
     }

@@ -147,4 +147,4 @@ CONSTRAINTS = (
     attributes_are_plain,
 )
 
-SPECS = (OpSpec("unidirectional_sequence_lstm", infer, reference, CONSTRAINTS, macs, state=(HIDDEN, CELL)),)
+SPECS = (OpSpec("unidirectional_sequence_lstm", infer, reference, CONSTRAINTS, macs, state=(HIDDEN, CELL), rescale=parameters),)

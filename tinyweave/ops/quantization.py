@@ -80,6 +80,7 @@ SPECS = (
         (arity(1), quantize_types_are_supported, integers_are_per_tensor),
         windows=windows_one_to_one,
         int4=True,
+        rescale=lambda graph, op: graph.input(op).dtype == "float32" or requant(graph, op),
     ),
     OpSpec(
         "dequantize",

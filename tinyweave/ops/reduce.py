@@ -60,8 +60,6 @@ def axes_exist(graph: Graph, op: Op) -> bool:
     return within and graph.input(op).elements > 0 and len(shape) > 0
 
 
-SPECS = (
-    OpSpec(
-        "mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist), windows=windows
-    ),
-)
+CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
+
+SPECS = (OpSpec("mean", infer, reference, CONSTRAINTS, windows=windows, rescale=requant),)

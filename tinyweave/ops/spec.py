@@ -34,6 +34,7 @@ class OpSpec:
     None when every output may read all of the input, or there are several images. constraints: predicates; the docstring of one
     is its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
     input that it works on; the others are its parameters. state: which inputs are state. int4: whether it takes int4 maps.
+    rescale: its multipliers, of which a scale may be too large.
     """
 
     kind: str
@@ -46,13 +47,18 @@ class OpSpec:
     data: int = 0
     state: tuple[int, ...] = ()
     int4: bool = False
+    rescale: Callable[[Graph, Op], object] = lambda graph, op: None
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
     """Raise CompileError for the first constraint of its kind that `op` breaks."""
-    for constraint in spec.constraints:
-        if not constraint(graph, op):
-            raise CompileError(constraint.__doc__ or constraint.__name__, op=op)
+    try:
+        for constraint in spec.constraints:
+            if not constraint(graph, op):
+                raise CompileError(constraint.__doc__ or constraint.__name__)
+        spec.rescale(graph, op)
+    except CompileError as error:
+        raise CompileError(error.why, error.what_to_do, op=op, tensor=error.tensor) from error
     for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
         if tensor is not None and tensor.dtype == "int4" and not spec.int4:
             raise CompileError("is int4, which this op does not take", "quantize it to int8 before", op=op, tensor=tensor)

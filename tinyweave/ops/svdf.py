@@ -94,4 +94,4 @@ def activation_is_relu(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (operands_are_complete, input_is_int8, output_is_int8, shapes_match, weights_are_constant, state_is_quantised)
 
-SPECS = (OpSpec("svdf", infer, reference, (*CONSTRAINTS, activation_is_relu), macs, state=(STATE,)),)
+SPECS = (OpSpec("svdf", infer, reference, (*CONSTRAINTS, activation_is_relu), macs, state=(STATE,), rescale=parameters),)

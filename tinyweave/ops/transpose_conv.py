@@ -151,4 +151,4 @@ CONSTRAINTS = (
     sums_fit_int16,
 )
 
-SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, windows, data=DATA),)
+SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, windows, data=DATA, rescale=requant),)
