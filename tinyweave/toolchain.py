@@ -191,6 +191,8 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         folder = Path(making) / "entry"
         folder.mkdir()
         make(folder / name)
+        if not (folder / name).is_file():
+            raise CompileError(f"{toolchain.command[0]} built no {name} and gave no error", "name a C compiler")
         try:
             folder.rename(entry)
         except OSError:  # another process was faster, or is removing an older one

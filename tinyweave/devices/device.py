@@ -360,12 +360,10 @@ def _number(
     *,
     lower_bound: int = 1,
 ) -> Any:
-    """Return a number of at least `least`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
+    """Return a number of at least `lower_bound`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
     value = _get(path, record, key, kind, where)
-    if lower_bound == 0 and value < 0:
-        raise _mistake(path, where.rstrip("."), "has a negative number")
-    if lower_bound == 1 and not 0 < value < math.inf:
-        raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not positive")
+    if value < 0 or (lower_bound == 1 and not 0 < value < math.inf):
+        raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not {'positive' if lower_bound else 'at least 0'}")
     return _bounded(path, f"{where}{key}", value)
 
 
