@@ -83,8 +83,7 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
 
 def which(program: str) -> str | None:
     """Return the path of a program in PATH, of whose folders only those count that are absolute."""
-    paths = (shutil.which(os.path.join(folder, program)) for folder in search_path())
-    return next((path for path in paths if path), None)
+    return next((path for folder in search_path() if (path := shutil.which(os.path.join(folder, program)))), None)
 
 
 def search_path() -> list[str]:
@@ -240,8 +239,8 @@ def trim_cache() -> None:
 
     zig cannot do with parts of its folder, so it gets a new one; the one before stays as long as a compiler may be using it.
     """
-    now, builds = time.time(), cache_folder() / "builds"
-    entries = sorted((used, path) for path in _children(builds) if (used := _used(path)) is not None)
+    now = time.time()
+    entries = sorted((used, path) for path in _children(cache_folder() / "builds") if (used := _used(path)) is not None)
     sizes = {path: _bytes_of(path) for _, path in entries}
     total = sum(sizes.values())
     for used, path in entries:

@@ -29,7 +29,18 @@ from .constraints import (
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, biased, operand
-from .window import Size, Window, Windows, all_taps_inside, extent, output_size, taps, window_is_moderate, window_is_valid
+from .window import (
+    Size,
+    Window,
+    Windows,
+    all_taps_inside,
+    extent,
+    of_image,
+    output_size,
+    taps,
+    window_is_moderate,
+    window_is_valid,
+)
 
 
 def requant(graph: Graph, op: Op, data: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
@@ -147,11 +158,8 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 def windows(graph: Graph, op: Op) -> Windows | None:
     """Return those of a convolution or a pool; None of several images."""
-    if graph.input(op).shape[0] != 1:
-        return None
-    extents = map(extent, kernel_size(graph, op), op.attrs.get("dilation", (1, 1)))
-    rows, cols = map(Window, extents, op.attrs["stride"], (before for before, _ in op.attrs["padding"]))
-    return rows, cols
+    extents, before = map(extent, kernel_size(graph, op), op.attrs.get("dilation", (1, 1))), (b for b, _ in op.attrs["padding"])
+    return of_image(graph.input(op).shape[0], map(Window, extents, op.attrs["stride"], before))
 
 
 def filter_has_rank_4(graph: Graph, op: Op) -> bool:

@@ -186,23 +186,18 @@ def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
         return bool(int(op.attrs[f"{name}_mask"]) >> position & 1)
 
     consumed = sum(not set_in("new_axis", i) and not set_in("ellipsis", i) for i in range(len(begin)))
-    shape, axis = graph.input(op).shape, 0
     index: list[slice | int | None] = []
     for i in range(len(begin)):
         if set_in("ellipsis", i):
-            skipped = len(shape) - consumed
-            index += [slice(None)] * skipped
-            axis += skipped
+            index += [slice(None)] * (len(graph.input(op).shape) - consumed)
         elif set_in("new_axis", i):
             index.append(None)
         elif set_in("shrink_axis", i):
             index.append(0 if set_in("begin", i) else begin[i])
-            axis += 1
         else:
             stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
             first, last = None if set_in("begin", i) else begin[i], None if set_in("end", i) else stop
             index.append(slice(first, last, strides[i]))
-            axis += 1
     return tuple(index)
 
 
@@ -212,9 +207,11 @@ def infer_strided_slice(graph: Graph, op: Op) -> list[Shape]:
 
 
 def strided_slice(graph: Graph, op: Op) -> list[Positions]:
-    axes, chosen = iter(_along(_x(graph, op), {})), list[NDArray[np.int64]]()
-    for part in slice_index(graph, op):
-        chosen.append(np.zeros(1, np.int64) if part is None else next(axes)[part if isinstance(part, slice) else [part]])
+    axes = iter(_along(_x(graph, op), {}))
+    chosen = [
+        np.zeros(1, np.int64) if part is None else next(axes)[part if isinstance(part, slice) else [part]]
+        for part in slice_index(graph, op)
+    ]
     return [[*chosen, *axes]]
 
 
@@ -279,14 +276,14 @@ def infer_space_to_batch(graph: Graph, op: Op) -> list[Shape]:
 def space_to_batch(graph: Graph, op: Op) -> list[Positions]:
     shape, block, (out,) = _x(graph, op), _integers(graph, op, 1), infer_space_to_batch(graph, op)
     steps, before = _steps(shape), constant(graph, op, 2)[:, 0].tolist()
-    positions: list[Positions] = []
-    for corner in np.ndindex(*block):
-        axes = _along(shape, {})
-        for i, (first, b) in enumerate(zip(corner, block, strict=True)):
-            at = np.arange(out[1 + i], dtype=np.int64) * b + first - before[i]
-            axes[1 + i] = np.where((at >= 0) & (at < shape[1 + i]), at * steps[1 + i], -1)
-        positions.append(axes)
-    return positions
+    whole = _along(shape, {})
+
+    def of_phase(axis: int, first: int) -> NDArray[np.int64]:
+        at = np.arange(out[axis], dtype=np.int64) * block[axis - 1] + first - before[axis - 1]
+        return np.where((at >= 0) & (at < shape[axis]), at * steps[axis], -1)
+
+    corners = ([of_phase(axis, first) for axis, first in enumerate(corner, 1)] for corner in np.ndindex(*block))
+    return [[whole[0], *corner, *whole[1 + len(block) :]] for corner in corners]
 
 
 def infer_batch_to_space(graph: Graph, op: Op) -> list[Shape]:

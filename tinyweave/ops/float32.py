@@ -75,21 +75,17 @@ def _operand(arrays: OptionalArrays, index: int = 0) -> Float:
     return operand(arrays, index).astype(np.float64)
 
 
+@np.errstate(over="ignore")
 def _finish(values: NDArray[Any], activation: str = "none") -> Arrays:
-    with np.errstate(over="ignore"):
-        return [np.clip(values, *ACTIVATIONS[activation]).astype(np.float32)]
+    return [np.clip(values, *ACTIVATIONS[activation]).astype(np.float32)]
 
 
 def _biased(op: Op, total: Float, arrays: OptionalArrays) -> Arrays:
     return _finish(biased(total, arrays), op.attrs["activation"])
 
 
-def _conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _biased(op, conv.dense_sums(graph, op, _operand(arrays), _operand(arrays, 1)), arrays)
-
-
-def _depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _biased(op, conv.depthwise_sums(graph, op, _operand(arrays), _operand(arrays, 1)), arrays)
+def _convolution(sums: Callable[[Graph, Op, Float, Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
+    return lambda graph, op, arrays: _biased(op, sums(graph, op, _operand(arrays), _operand(arrays, 1)), arrays)
 
 
 def _fully_connected(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -115,9 +111,9 @@ def _unary(compute: Callable[[Float], Float]) -> Callable[[Graph, Op, OptionalAr
     return lambda graph, op, arrays: _finish(compute(_operand(arrays)))
 
 
+@np.errstate(over="ignore")
 def _logistic(x: Float) -> Float:
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-x)))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def _leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -132,9 +128,9 @@ def _gelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(0.5 * x * elementwise.erfc(-x * np.sqrt(0.5)))
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _rsqrt(x: Float) -> Float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(1 / np.sqrt(x))
+    return np.asarray(1 / np.sqrt(x))
 
 
 def _mean(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -192,8 +188,8 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "add": _binary(np.add),
     "average_pool_2d": _average_pool_2d,
     "batch_matmul": _batch_matmul,
-    "conv_2d": _conv_2d,
-    "depthwise_conv_2d": _depthwise_conv_2d,
+    "conv_2d": _convolution(conv.dense_sums),
+    "depthwise_conv_2d": _convolution(conv.depthwise_sums),
     "elu": _unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)),
     "fully_connected": _fully_connected,
     "gelu": _gelu,

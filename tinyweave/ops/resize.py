@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
-from .window import Window, Windows, window_around
+from .window import Window, Windows, of_image, window_around
 
 ONE = 1 << 10
 
@@ -75,14 +75,12 @@ def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray
 
 def resize_windows(graph: Graph, op: Op) -> Windows | None:
     """Return windows of the nearest pixel; None of several images, and where rows fall together again after many only."""
-    if graph.input(op).shape[0] != 1:
-        return None
-    sizes, aligned = graph.input(op).shape[1:3], bool(op.attrs["align_corners"])
-    rows, cols = (
-        window_around(at, at, *resize_ratio(size, len(at), align_corners=aligned))
+    images, *sizes, _ = graph.input(op).shape
+    axes = (
+        window_around(at, at, *resize_ratio(size, len(at), align_corners=bool(op.attrs["align_corners"])))
         for size, at in zip(sizes, nearest_neighbours(graph, op), strict=True)
     )
-    return None if rows is None or cols is None else (rows, cols)
+    return of_image(images, axes)
 
 
 # resize_bilinear
@@ -186,10 +184,7 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
 
 def windows(graph: Graph, op: Op) -> Windows | None:
     """Return the neighbours of each place; None of several images, and where rows fall together again after many only."""
-    if graph.input(op).shape[0] != 1:
-        return None
-    rows, cols = (_window(*extents, *_how(op)) for extents in _extents(graph, op))
-    return None if rows is None or cols is None else (rows, cols)
+    return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 
 @lru_cache(maxsize=1 << 10)

@@ -22,7 +22,7 @@ from .constraints import (
     weights_are_symmetric_int8,
 )
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, biased, centred, operand
-from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, window_around
+from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, of_image, window_around
 
 DATA, BIAS = 2, 3
 
@@ -84,11 +84,8 @@ def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
 
 def windows(graph: Graph, op: Op) -> Windows | None:
     """Return the inputs of which some tap falls on an output; None of several images, and of very long strides."""
-    if graph.input(op, DATA).shape[0] != 1:
-        return None
-    attrs, kernel = op.attrs, graph.input(op, 1).shape[1:3]
-    rows, cols = (_window(attrs["stride"][axis], kernel[axis], attrs["padding"][axis][0]) for axis in (0, 1))
-    return None if rows is None or cols is None else (rows, cols)
+    before = (before for before, _ in op.attrs["padding"])
+    return of_image(graph.input(op, DATA).shape[0], map(_window, op.attrs["stride"], graph.input(op, 1).shape[1:3], before))
 
 
 def _window(stride: int, kernel: int, pad: int) -> Window | None:

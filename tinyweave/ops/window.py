@@ -5,7 +5,7 @@ Sizes are (h, w), paddings ((top, bottom), (left, right)).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeVar
@@ -95,6 +95,12 @@ def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int
 Windows = tuple[Window, Window]
 """Of the rows and of the columns."""
 ONE_TO_ONE: Windows = (Window(), Window())
+
+
+def of_image(images: int, axes: Iterable[Window | None]) -> Windows | None:
+    """Return the windows of rows and columns; None of several images, and where one of the two is not known."""
+    rows, cols = axes
+    return None if images != 1 or rows is None or cols is None else (rows, cols)
 
 
 def extent(kernel: int, dilation: int) -> int:

@@ -92,12 +92,12 @@ class Patched(NamedTuple):
 
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
     """Return the network layer by layer, and every head with every number of patches, as small as so many can be."""
-    runs = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
-    for head in range(1, len(layers) + 1):
-        side = layers[head - 1].h_out
-        for patch in sorted({-(-side // count) for count in range(2, side + 1)}):
-            runs.append(Patched(head, patch, patched_bytes(layers, head, patch), patched_macs(layers, head, patch)))
-    return runs
+    cut = [
+        (head, patch)
+        for head, last in enumerate(layers, 1)
+        for patch in sorted({-(-last.h_out // count) for count in range(2, last.h_out + 1)})
+    ]
+    return [Patched(*run, patched_bytes(layers, *run), patched_macs(layers, *run)) for run in ((0, 0), *cut)]
 
 
 def largest_input(c_in: int, c_out: int, ram: int) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Tensor
+from ..ir import Graph, Op, Tensor, limits
 from ..ops import SPECS, activation_range, conv, fully_connected, reduce
 from ..ops.data_movement import PIECES
 from ..ops.elementwise import mul_rescale
@@ -108,9 +108,7 @@ def _at_first(tensor: Tensor) -> Range:
     """Return what is known without the ops: a constant's values, else the type's range."""
     if tensor.data is not None and tensor.elements:
         return _per_channel(tensor, tensor.data, tensor.data)
-    info = np.iinfo(tensor.dtype)
-    count = channels(tensor)
-    return Range(np.full(count, info.min, tensor.dtype), np.full(count, info.max, tensor.dtype))
+    return Range(*(np.full(channels(tensor), bound, tensor.dtype) for bound in limits(tensor.dtype)))
 
 
 def _per_channel(tensor: Tensor, low: NDArray[np.generic], high: NDArray[np.generic]) -> Range:

@@ -56,8 +56,8 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
             inputs=tuple(name and edges.get(name, name) for name in op.inputs),
             outputs=tuple(edges.get(name, name) for name in op.outputs),
         )
-        touches = not shifted.isdisjoint((*op.inputs, *op.outputs))
-        ops.append(_int8_op(op, moved, tensors) if touches and op.kind not in CONVERSIONS else moved)
+        is_kept = op.kind in CONVERSIONS or shifted.isdisjoint((*op.inputs, *op.outputs))
+        ops.append(moved if is_kept else _int8_op(op, moved, tensors))
     written = {name: i for i, name in enumerate(graph.outputs) if name in edges and name in graph.producer}
     ops += [Op(f"quantize_output_{i}", "quantize", (edges[name],), (name,)) for name, i in written.items()]
     return rebuild(graph, tensors=tensors, ops=tuple(ops)), sources

@@ -68,11 +68,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 def _range(tensor: Tensor) -> tuple[float, float]:
     """Return the least and the greatest value of an input; floats stay in [-1, 1)."""
-    if tensor.dtype == "float32":
-        return -1.0, 1.0
-    if tensor.dtype == "bool":
-        return 0, 1
-    return limits(tensor.dtype)
+    return {"float32": (-1.0, 1.0), "bool": (0, 1)}.get(tensor.dtype) or limits(tensor.dtype)
 
 
 def _constant(tensor: Tensor, which: str) -> np.ndarray:

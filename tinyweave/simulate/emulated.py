@@ -376,10 +376,9 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
     """Return an address in words."""
     memory_start, memory_step, stack_start = addresses
-    for index, region in enumerate(regions):
-        offset = address - memory_start - index * memory_step
-        if -memory_step // 2 <= offset < memory_step // 2:
-            return f"0x{address:08x}, {place(region, offset)}"
+    index, offset = divmod(address - memory_start + memory_step // 2, memory_step)
+    if 0 <= index < len(regions):
+        return f"0x{address:08x}, {place(regions[index], offset - memory_step // 2)}"
     if 0 < stack_start - address <= STACK_BYTES:
         return f"0x{address:08x}, {stack_start - address} bytes beyond the end of the stack ({STACK_BYTES} bytes)"
     if linked.flash[0] <= address < linked.flash[0] + len(linked.flash[1]):

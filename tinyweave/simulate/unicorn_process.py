@@ -204,14 +204,12 @@ class UnicornMachine:
         self.place(RETURN, self.isa.endless, read | execute)
         self.place(*request["stack"], read | write)
         self.stack_top = request["stack"][0] + len(request["stack"][1])
-        self.starts, pointers = [], b""
-        for start, base, count, image in request["memories"]:
+        self.starts = [start + base for start, base, *_ in request["memories"]]
+        for start, *_, image in request["memories"]:
             self.place(start, image, read | write)
-            self.starts.append(start + base)
-            pointers += struct.pack("<2I", start + base, count)
-        pointers = pointers.ljust(IO, b"\0")
+        pointers = b"".join(struct.pack("<2I", start + base, count) for start, base, count, _ in request["memories"])
         callbacks = READ_ROWS, WRITE_ROWS
-        self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
+        self.place(STRUCT, pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
         for at in callbacks if request["streamed_inputs"] or request["streamed_outputs"] else ():
             self.place(at, self.isa.back, read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
@@ -441,6 +439,10 @@ def machine_for(request: dict[str, Any]) -> UnicornMachine:
     return machine
 
 
+def run(request: dict[str, Any]) -> Any:
+    return run_calls(machine_for(request), request)
+
+
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     while True:
         try:
@@ -450,7 +452,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         if "disassemble" in request:
             answer = [named(request["isa"], code) for code in request["disassemble"]]
         else:
-            answer = run_calls(machine_for(request), request)
+            answer = run(request)
         answers.write(encode(answer))
         answers.flush()
 
