@@ -118,9 +118,8 @@ def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
 
     What it says about an error is the CompileError's text.
     """
-    words = tuple(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)
     _run(
-        (*toolchain.command, *words),
+        (*toolchain.command, *(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)),
         f"{toolchain.name} could not build the C code",
         "mend the C, or name another compiler in TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC",
     )
@@ -203,16 +202,18 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
 LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 
 
+def library_file(source: Path, compiler: Toolchain) -> Path:
+    """Return a C file of ours as a shared library; asked for each time, the cache knows that it is in use."""
+    name, files = source.with_suffix(".so").name, _read_with(source)
+    words = [*LIBRARY_FLAGS, source, "-o"]
+    return cached(name, compiler, LIBRARY_FLAGS, files, lambda path: compile_c(compiler, [*words, path]))
+
+
 @lru_cache
 def library(source: Path) -> ctypes.CDLL | None:
     """Return a C file of ours as functions to call, built once for this machine; None where nothing can build it."""
-
-    def build(target: Path) -> None:
-        compile_c(compiler, [*LIBRARY_FLAGS, source, "-o", target])
-
     try:
-        compiler = host()
-        return ctypes.CDLL(str(cached(source.with_suffix(".so").name, compiler, LIBRARY_FLAGS, _read_with(source), build)))
+        return ctypes.CDLL(str(library_file(source, host())))
     except (CompileError, OSError):
         return None
 

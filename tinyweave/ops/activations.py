@@ -52,13 +52,12 @@ def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
     """x * relu6(x + 3) / 6 in int16: the relu6 as a number in [0, 1), Q0.15, times x at a 128th of its step."""
     (output, output_exponent), (gate, gate_exponent) = hard_swish_multipliers(graph, op)
     x = centred(arrays, 0, graph, op) << 7
-    linear = _high_mul16(x, output)
     opening = _high_mul16(_saturate16(x << max(gate_exponent - 1, 0)), gate)
     if gate_exponent > 0:
         opening = _saturate16(opening << 1)
     elif gate_exponent < 0:
         opening = rounding_shift(opening, -gate_exponent)
-    product = ((opening + (1 << 15)) >> 1) * linear
+    product = ((opening + (1 << 15)) >> 1) * _high_mul16(x, output)
     return finish(graph, op, rounding_shift(np.sign(product) * (np.abs(product) >> 15), -output_exponent))  # C's division
 
 

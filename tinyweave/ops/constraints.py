@@ -27,9 +27,8 @@ def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None 
     upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
-        required = op.inputs[:lower_bound]
         enough = len(op.outputs) == outputs if outputs is not None else len(op.outputs) > 0
-        return lower_bound <= len(op.inputs) <= upper_bound and None not in required and enough
+        return lower_bound <= len(op.inputs) <= upper_bound and None not in op.inputs[:lower_bound] and enough
 
     wanted = f"{lower_bound}" if lower_bound == upper_bound else f"{lower_bound} to {upper_bound}"
     has_right_arity.__doc__ = (

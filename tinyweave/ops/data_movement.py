@@ -308,8 +308,7 @@ def batch_to_space(graph: Graph, op: Op) -> list[Positions]:
 
 def axes_are_bounded(graph: Graph, op: Op) -> bool:
     """each axis of the input and the outputs must have at most 2^20 elements"""
-    shapes = (_x(graph, op), *(out.shape for out in graph.outputs_of(op)))
-    return all(extent <= 1 << 20 for shape in shapes for extent in shape)
+    return max(0, *_x(graph, op), *(extent for out in graph.outputs_of(op) for extent in out.shape)) <= 1 << 20
 
 
 def axis_is_in_range(graph: Graph, op: Op) -> bool:
@@ -384,8 +383,7 @@ def block_shape_fits(graph: Graph, op: Op) -> bool:
 
 def permutation_is_valid(graph: Graph, op: Op) -> bool:
     """the permutation must name every axis of the input once"""
-    rank = len(graph.input(op).shape)
-    perm = [int(axis) for axis in constant(graph, op, 1).ravel()]
+    rank, perm = len(graph.input(op).shape), _integers(graph, op, 1)
     return all(-rank <= axis < rank for axis in perm) and sorted(axis % rank for axis in perm) == list(range(rank))
 
 

@@ -31,7 +31,6 @@ from .spec import (
     Constraint,
     OpSpec,
     OptionalArrays,
-    activation_range,
     broadcast,
     centred,
     finish,
@@ -104,29 +103,20 @@ def rsqrt_rescale(graph: Graph, op: Op) -> Rescale:
     return Rescale(*quantize_multiplier(1 / float(root)))
 
 
+@np.errstate(over="ignore")
 def table(graph: Graph, op: Op) -> NDArray[np.int8]:
     """Return what a logistic, tanh, elu or gelu gives for the inputs -128 .. 127, in this order."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
-    with np.errstate(over="ignore"):
-        value = TABLES[op.kind](op, real)
-    scaled = round_half_away(value * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
+    scaled = round_half_away(TABLES[op.kind](op, real) * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
     return np.asarray(np.clip(scaled, -128, 127), np.int8)
 
 
 # the C library's float32 results are the float64 ones, rounded
 
 
-def _logistic(op: Op, x: Real) -> Real:
-    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)))
-
-
 def _tanh(op: Op, x: Real) -> Real:
     return np.tanh(x.astype(np.float64)).astype(np.float32)
-
-
-def _elu(op: Op, x: Real) -> Real:
-    return np.where(x < 0, np.expm1(x.astype(np.float64)).astype(np.float32), x)
 
 
 def _gelu(op: Op, x: Real) -> Real:
@@ -138,7 +128,12 @@ def _gelu(op: Op, x: Real) -> Real:
 
 
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
-TABLES = {"elu": _elu, "gelu": _gelu, "logistic": _logistic, "tanh": _tanh}
+TABLES: dict[str, Callable[[Op, Real], Real]] = {
+    "elu": lambda op, x: np.where(x < 0, np.expm1(x.astype(np.float64)).astype(np.float32), x),
+    "gelu": _gelu,
+    "logistic": lambda op, x: np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)),
+    "tanh": _tanh,
+}
 
 
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -156,9 +151,7 @@ def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    out = graph.output(op)
-    scaled = requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)) + out.zero_point
-    return [np.clip(scaled, *activation_range(op.kind, out)).astype(np.int8)]
+    return finish(graph, op, requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)))
 
 
 def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

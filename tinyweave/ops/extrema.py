@@ -11,7 +11,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, operands_are_constant, output_is_an_index, same_quantisation, same_type
 from .elementwise import shapes_broadcast, windows_binary
-from .reduce import axes, axes_exist
+from .reduce import axes_exist, over_axes
 from .reduce import infer as infer_reduce
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, infer_broadcast, operand
 
@@ -22,9 +22,7 @@ def reference_pair(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_reduce(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    extreme = (np.max if op.kind == "reduce_max" else np.min)(x, axis=axes(graph, op))
-    return [np.asarray(extreme, x.dtype).reshape(infer_reduce(graph, op)[0])]
+    return [over_axes(np.max if op.kind == "reduce_max" else np.min, graph, op, operand(arrays))]
 
 
 def arg_axis(graph: Graph, op: Op) -> int:

@@ -90,17 +90,12 @@ def _convolution(sums: Callable[[Graph, Op, Float, Float], Float]) -> Callable[[
 
 def _fully_connected(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     weights, (shape,) = _operand(arrays, 1), fully_connected.infer(graph, op)
-    total = _operand(arrays).reshape(-1, weights.shape[1]) @ weights.T
-    return _biased(op, total.reshape(shape), arrays)
+    return _biased(op, (_operand(arrays).reshape(-1, weights.shape[1]) @ weights.T).reshape(shape), arrays)
 
 
 def _average_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     total, count = pool.sums(graph, op, _operand(arrays))
     return _finish(total / count, op.attrs["activation"])
-
-
-def _max_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _finish(pool.highest(graph, op, _operand(arrays), float(np.finfo(np.float32).min)), op.attrs["activation"])
 
 
 def _binary(compute: Callable[[Float, Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
@@ -133,10 +128,6 @@ def _rsqrt(x: Float) -> Float:
     return np.asarray(1 / np.sqrt(x))
 
 
-def _mean(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _finish(_operand(arrays).mean(axis=reduce.axes(graph, op)).reshape(reduce.infer(graph, op)[0]))
-
-
 def _softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x = _operand(arrays)
     exponential = np.exp((x - x.max(axis=-1, keepdims=True)) * np.float32(op.attrs["beta"]))
@@ -152,10 +143,6 @@ def _log_softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 def _transpose_conv(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     sums = transposed.sums(graph, op, _operand(arrays, transposed.DATA), _operand(arrays, 1))
     return _finish(biased(sums, arrays, transposed.BIAS), op.attrs["activation"])
-
-
-def _resize_bilinear(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _finish(resize.mixed_floats(graph, op, operand(arrays)))
 
 
 def _lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -180,14 +167,10 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
     return all(t.dtype == "float32" for t in (*inputs, *graph.outputs_of(op)))
 
 
-def _batch_matmul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _finish(batch_matmul.product(op, _operand(arrays), _operand(arrays, 1)))
-
-
 REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "add": _binary(np.add),
     "average_pool_2d": _average_pool_2d,
-    "batch_matmul": _batch_matmul,
+    "batch_matmul": lambda graph, op, arrays: _finish(batch_matmul.product(op, _operand(arrays), _operand(arrays, 1))),
     "conv_2d": _convolution(conv.dense_sums),
     "depthwise_conv_2d": _convolution(conv.depthwise_sums),
     "elu": _unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)),
@@ -197,14 +180,16 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "leaky_relu": _leaky_relu,
     "log_softmax": _log_softmax,
     "logistic": _unary(_logistic),
-    "max_pool_2d": _max_pool_2d,
-    "mean": _mean,
+    "max_pool_2d": lambda graph, op, arrays: _finish(
+        pool.highest(graph, op, _operand(arrays), float(np.finfo(np.float32).min)), op.attrs["activation"]
+    ),
+    "mean": lambda graph, op, arrays: _finish(reduce.over_axes(np.mean, graph, op, _operand(arrays))),
     "mul": _binary(np.multiply),
     "prelu": _binary(lambda x, alpha: np.where(x >= 0, x, x * alpha)),
     "relu": _unary(lambda x: np.maximum(x, 0)),
     "relu6": _unary(lambda x: np.clip(x, 0, 6)),
     "relu_n1_to_1": _unary(lambda x: np.clip(x, -1, 1)),
-    "resize_bilinear": _resize_bilinear,
+    "resize_bilinear": lambda graph, op, arrays: _finish(resize.mixed_floats(graph, op, operand(arrays))),
     "rsqrt": _unary(_rsqrt),
     "softmax": _softmax,
     "squared_difference": _binary(lambda a, b: (a - b) ** 2),

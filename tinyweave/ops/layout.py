@@ -39,8 +39,7 @@ def infer_squeeze(graph: Graph, op: Op) -> list[Shape]:
 
 
 def infer_expand_dims(graph: Graph, op: Op) -> list[Shape]:
-    shape = list(graph.input(op).shape)
-    axis = int(constant(graph, op, 1).ravel()[0])
+    shape, axis = list(graph.input(op).shape), int(constant(graph, op, 1).ravel()[0])
     shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
     return [tuple(shape)]
 
@@ -146,8 +145,7 @@ def fill_is_constant(graph: Graph, op: Op) -> bool:
     """the value must be one constant of the output's type, scale and zero point, and the paddings constant integers"""
     out, value, amounts = graph.output(op), graph.input(op, 2), graph.input(op, 1)
     same = value.dtype == out.dtype and (out.dtype not in ("int8", "uint8", "int16") or value.quant == out.quant)
-    constants = value.data is not None and amounts.data is not None and amounts.dtype in INDEX_TYPES
-    return same and constants and value.elements == 1
+    return same and value.elements == 1 and value.data is not None and amounts.data is not None and amounts.dtype in INDEX_TYPES
 
 
 def inputs_match(graph: Graph, op: Op) -> bool:

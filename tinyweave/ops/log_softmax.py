@@ -40,8 +40,7 @@ class Parameters(NamedTuple):
 
 def parameters(graph: Graph, op: Op) -> Parameters:
     multiplier, left_shift, difference_min = of_differences(graph.input(op).scale)
-    reverse = quantize_multiplier(2.0 ** (31 - left_shift) / multiplier)
-    return Parameters(multiplier, left_shift, *reverse, difference_min)
+    return Parameters(multiplier, left_shift, *quantize_multiplier(2.0 ** (31 - left_shift) / multiplier), difference_min)
 
 
 def logarithm(x: Int64) -> Int64:

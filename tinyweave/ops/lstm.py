@@ -45,14 +45,13 @@ def parameters(graph: Graph, op: Op) -> Parameters:
         products = [np.float32(scale) * np.float32(source) * np.float32(2.0**GATE_BITS) for scale in weights]
         return tuple(quantize_multiplier(float(product)) for product in products)
 
-    clip = float(np.float32(op.attrs["cell_clip"]) / np.float32(cell.scale))
     q = np.float32(2.0**-15)
     return Parameters(
         input_scales=scales(WEIGHTS, x.scale),
         recurrent_scales=scales(RECURRENT, hidden.scale),
         hidden_scale=quantize_multiplier(float(q / np.float32(hidden.scale) * q)),
         cell_bits=15 + round(math.log2(cell.scale)),
-        cell_clip=int(min(clip, q15.MAX)),
+        cell_clip=int(min(float(np.float32(op.attrs["cell_clip"]) / np.float32(cell.scale)), q15.MAX)),
     )
 
 
@@ -81,8 +80,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
             recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
             activate = q15.tanh if gate == CANDIDATE else q15.logistic
             gates.append(activate(q15.saturate(total + recurrence), 15 - GATE_BITS))
-        added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
-        cell = q15.saturate(rounding_shift(gates[1] * cell, 15) + added)
+        cell = rounding_shift(gates[1] * cell, 15) + rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
+        cell = q15.saturate(cell)
         if p.cell_clip:
             cell = np.clip(cell, -p.cell_clip, p.cell_clip)
         hidden = np.clip(requantize(gates[3] * q15.tanh(cell, p.cell_bits), *p.hidden_scale) + out_zero, -128, 127)

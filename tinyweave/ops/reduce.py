@@ -5,7 +5,11 @@ Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
@@ -16,8 +20,7 @@ from .window import Window, Windows
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
     """Return the reduced axes, each once, ascending, not negative."""
-    rank = len(graph.input(op).shape)
-    return tuple(sorted({int(axis) % rank for axis in constant(graph, op, 1).ravel()}))
+    return tuple(sorted({int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel()}))
 
 
 def count(graph: Graph, op: Op) -> int:
@@ -41,8 +44,13 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    total = centred(arrays, 0, graph, op).sum(axis=axes(graph, op)).reshape(infer(graph, op)[0])
+    total = over_axes(np.sum, graph, op, centred(arrays, 0, graph, op))
     return finish(graph, op, requantize(wrap32(total), *requant(graph, op)))
+
+
+def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
+    """Return what a function of numpy makes of the reduced axes, in the shape of the output."""
+    return np.asarray(summarise(x, axis=axes(graph, op)), x.dtype).reshape(infer(graph, op)[0])
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:

@@ -178,8 +178,7 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
     size, out = extents
     at = (np.arange(out, dtype=np.float32) + where.first) * where.scale - where.first
     low = np.maximum(np.floor(at).astype(np.int64), 0)
-    high = np.minimum(np.ceil(at).astype(np.int64), size - 1)
-    return low, high, at - low.astype(np.float32)
+    return low, np.minimum(np.ceil(at).astype(np.int64), size - 1), at - low.astype(np.float32)
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:

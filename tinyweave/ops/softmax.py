@@ -39,11 +39,10 @@ def of_differences(scale: float) -> Parameters:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    multiplier, left_shift, difference_min = parameters(graph, op)
+    x, p = operand(arrays), parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
-    counts = difference >= difference_min
-    exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << left_shift), multiplier))
+    counts = difference >= p.difference_min
+    exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << p.left_shift), p.multiplier))
     total = np.where(counts, rounding_shift(exponential, SUM_BITS), 0).sum(axis=-1, keepdims=True)
     scale, bits = reciprocal(total, SUM_BITS)
     info = np.iinfo(graph.output(op).dtype)

@@ -137,6 +137,5 @@ def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
 
 def finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> Arrays:
     """Return the output of an op of numbers on the output's scale: its zero point is added, then they are clamped."""
-    out = graph.output(op)
-    bounds = activation_range(op.attrs.get("activation", "none"), out)
-    return [np.clip(scaled + out.zero_point, *bounds).astype(array_type(out.dtype))]
+    out, activation = graph.output(op), op.attrs.get("activation", op.kind if op.kind in ACTIVATIONS else "none")
+    return [np.clip(scaled + out.zero_point, *activation_range(activation, out)).astype(array_type(out.dtype))]

@@ -45,8 +45,7 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
     there, back = permutation(graph, first), permutation(graph, op)
     if [there[axis] for axis in back] != list(range(len(back))):
         return graph, op
-    added = paddings(graph, pad)
-    operand = integers(graph, op, "paddings", [added[axis] for axis in back])
+    operand = integers(graph, op, "paddings", [paddings(graph, pad)[axis] for axis in back])
     direct = replace(pad, inputs=(first.inputs[0], operand.name), outputs=op.outputs)
     return exchange(graph, [direct], [operand], gone=op.name), direct
 

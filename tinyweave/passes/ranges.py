@@ -58,13 +58,12 @@ def ranges(graph: Graph) -> dict[str, Range]:
     left = MAX_EFFORT
     for op in graph.ops:
         rule = RULES.get(op.kind)
-        outputs = graph.outputs_of(op)
         work = effort(graph, op) if rule is _monotone else 0
         if work > left:
             continue
         left -= work
         if rule is not None and all(t is None or t.data is not None or t.name in known for t in graph.inputs_of(op)):
-            for tensor, bounds in zip(outputs, rule(graph, op, known), strict=True):
+            for tensor, bounds in zip(graph.outputs_of(op), rule(graph, op, known), strict=True):
                 if tensor.name in known and tensor.role == "activation":
                     known[tensor.name] = bounds
     return known
@@ -89,8 +88,7 @@ def taps(graph: Graph, op: Op) -> Taps:
     if op.kind == "depthwise_conv_2d":
         weights = weights.transpose(3, 1, 2, 0)
     out, in_group = weights.shape[0], weights.shape[3]
-    group = np.arange(out) // (out * in_group // count)
-    reads = group[:, None] * in_group + np.arange(in_group)
+    reads = (np.arange(out) // (out * in_group // count))[:, None] * in_group + np.arange(in_group)
     rows, columns = (_inside(graph, op, axis) for axis in (0, 1))
     always = rows.all(axis=0)[:, None] & columns.all(axis=0)
     never = ~(rows.any(axis=0)[:, None] & columns.any(axis=0))
@@ -112,8 +110,7 @@ def _at_first(tensor: Tensor) -> Range:
 
 
 def _per_channel(tensor: Tensor, low: NDArray[np.generic], high: NDArray[np.generic]) -> Range:
-    count = channels(tensor)
-    return Range(low.reshape(-1, count).min(axis=0), high.reshape(-1, count).max(axis=0))
+    return Range(low.reshape(-1, channels(tensor)).min(axis=0), high.reshape(-1, channels(tensor)).max(axis=0))
 
 
 Known = dict[str, Range]

@@ -112,8 +112,7 @@ def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileErro
     """Return the error for a network whose layers have no less to do."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
-    whys = {layer.why for layer in layers if layer.rows is not None and layer.macs_window}
-    if whys == {None}:
+    if {layer.why for layer in layers if layer.rows is not None and layer.macs_window} == {None}:
         return CompileError(
             f"{WHOLE}: after {net.hop} frames all rows of its layers are new", "give --stream-time fewer frames"
         )

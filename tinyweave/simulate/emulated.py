@@ -90,11 +90,13 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", *(f"-Wl,-u,{model}_{name}" for name in FUNCTIONS)]
     files = [*toolchain.sources(Path(folder), model), FOLDER / "runtime.c"]
     ours = [FOLDER / "firmware.ld", *HEADERS]
-
-    def make(path: Path) -> None:
-        link_all(compiler, [*flags, *link, f"-Wl,-T,{ours[0]}"], objects(compiler, flags, files), path)
-
-    path = toolchain.cached(f"{model}.elf", compiler, [*flags, *link], [*files, *ours], make)
+    path = toolchain.cached(
+        f"{model}.elf",
+        compiler,
+        [*flags, *link],
+        [*files, *ours],
+        lambda path: link_all(compiler, [*flags, *link, f"-Wl,-T,{ours[0]}"], objects(compiler, flags, files), path),
+    )
     return Firmware(path, model, core, f"{compiler.version}: {' '.join(flags)}", _read_elf(path).sizes)
 
 
@@ -151,22 +153,20 @@ def _read_elf(path: Path) -> _Elf:
             f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}", "emitted C puts nothing there"
         )
     symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in entries}
-    functions = {symbols[s.name]: s.name for s in entries if s["st_info"]["type"] == "STT_FUNC"}
     constants = {s["st_value"]: s for s in entries if s["st_info"]["type"] == "STT_OBJECT"}
     weights = sum(s["st_size"] for s in constants.values() if s.name.partition(".")[0].endswith("_weights"))
     length = {name: len(parts.get(name, (0, b""))[1]) for name in (".text", ".rodata", ".data", ".bss")}
-    trace = sum(s["st_size"] for s in entries if s.name == "tw_trace")
     return _Elf(
         places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in entries if s["st_size"]},
         flash=_join([parts[name] for name in (".text", ".rodata") if name in parts]),
         ram=_join([parts[name] for name in (".data", ".bss") if name in parts]),
         code=(parts[".text"][0], parts[".text"][0] + length[".text"]),
         symbols=symbols,
-        functions=tuple(sorted(functions.items())),
+        functions=tuple(sorted({symbols[s.name]: s.name for s in entries if s["st_info"]["type"] == "STT_FUNC"}.items())),
         sizes={
             "weights": weights,
             "tables": length[".rodata"] - weights + length[".data"],
-            "code": length[".text"] - trace,
+            "code": length[".text"] - sum(s["st_size"] for s in entries if s.name == "tw_trace"),
             "static": length[".data"] + length[".bss"],
         },
     )
@@ -222,7 +222,7 @@ def invoke(
         "isa": core.isa,
         "cpu": core.cpu,
         "aligned": core.aligned and fill % 2 == 0,  # a complementary run makes the same accesses, ten times as fast
-        "hook": str(_hook()),
+        "hook": str(toolchain.library_file(FOLDER / "hook.c", toolchain.host())),
         "flash": linked.flash,
         "ram": linked.ram,
         "code": linked.code,
@@ -302,14 +302,6 @@ def nearest(*cores: str) -> str:
     """Return the first of these that is emulated; one that needs QEMU only where QEMU is."""
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
-
-
-def _hook() -> Path:
-    """hook.c as a shared library; asked for each time, so that the cache knows that it is in use."""
-    compiler, source, flags = toolchain.host(), FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
-    return toolchain.cached(
-        "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])
-    )
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:

@@ -47,12 +47,10 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
     lines = ["-g"] if sanitize else []  # for what a sanitizer says
     model_flags = [*flags, *lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
-    compiled = toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]])
-
-    def make(path: Path) -> None:
-        toolchain.compile_c(compiler, [*model_flags, "-I", folder, ours[0], *compiled, "-o", path])
-
-    path = toolchain.cached(model, compiler, model_flags, [*files, *ours], make)
+    words = [*model_flags, "-I", folder, ours[0], *toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]]), "-o"]
+    path = toolchain.cached(
+        model, compiler, model_flags, [*files, *ours], lambda path: toolchain.compile_c(compiler, [*words, path])
+    )
     return Program(path, model, f"{compiler.version}: {' '.join(flags)}")
 
 

@@ -224,8 +224,7 @@ def _registers(instruction: Instruction) -> int:
     words = 0
     for part in instruction.operands.partition("{")[2].rstrip("}").split(","):
         name, _, end = part.strip().partition("-")
-        count = int(end.strip()[1:]) - int(name[1:]) + 1 if end else 1
-        words += count * (2 if name.startswith("d") else 1)
+        words += (int(end.strip()[1:]) - int(name[1:]) + 1 if end else 1) * (2 if name.startswith("d") else 1)
     return words
 
 

@@ -46,8 +46,7 @@ def serve(memory_bytes: int) -> None:
 
 
 def _infer(model: bytes, inputs: list[list[NDArray[Any]]], keep: bool) -> list[dict[str, Any]]:
-    interpreter = _load(model, keep)
-    runs = []
+    interpreter, runs = _load(model, keep), []
     for arrays in inputs:
         details = interpreter.get_input_details()
         if len(arrays) != len(details):
