@@ -80,8 +80,8 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
             recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
             activate = q15.tanh if gate == CANDIDATE else q15.logistic
             gates.append(activate(q15.saturate(total + recurrence), 15 - GATE_BITS))
-        cell = rounding_shift(gates[1] * cell, 15) + rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
-        cell = q15.saturate(cell)
+        added = gates[0] * gates[CANDIDATE]
+        cell = q15.saturate(rounding_shift(gates[1] * cell, 15) + rounding_shift(added, 15 + p.cell_bits))
         if p.cell_clip:
             cell = np.clip(cell, -p.cell_clip, p.cell_clip)
         hidden = np.clip(requantize(gates[3] * q15.tanh(cell, p.cell_bits), *p.hidden_scale) + out_zero, -128, 127)

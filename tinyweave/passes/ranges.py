@@ -169,9 +169,8 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     for extreme in (np.minimum, np.maximum):
         products = extreme(*extremes)
         sums.append((seen * np.where(padded, extreme(products, 0), products)).sum(axis=(1, 2, 3)))
-    bias = graph.optional_input(op, 2)
+    bias, family = graph.optional_input(op, 2), fully_connected if op.kind == "fully_connected" else conv
     offset = np.zeros(len(weights), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
-    family = fully_connected if op.kind == "fully_connected" else conv
     low, high = family.finish(graph, op, np.stack(sums) + offset)
     shift = np.zeros(1, np.int64) if family is fully_connected else np.maximum(conv.requant(graph, op)[1].astype(np.int64), 0)
     exact = np.maximum(np.abs(sums[0] + offset), np.abs(sums[1] + offset)) <= INT32_MAX >> shift

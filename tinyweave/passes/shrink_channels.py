@@ -141,14 +141,11 @@ def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
     return [Link(i, every, every) for i, _ in _activations(graph, op)] if alike else None
 
 
-def _links_mean(graph: Graph, op: Op) -> list[Link] | None:
-    keeps_channels = graph.input(op).shape and len(graph.input(op).shape) - 1 not in reduce.axes(graph, op)
-    return _links_alike(graph, op) if keeps_channels else None
-
-
-def _links_transpose(graph: Graph, op: Op) -> list[Link] | None:
-    order = permutation(graph, op)
-    return _links_alike(graph, op) if order and order[-1] == len(order) - 1 else None
+def _links_of_last(graph: Graph, op: Op) -> list[Link] | None:
+    """Where the last axis stays the last."""
+    last = len(graph.input(op).shape) - 1
+    moved = last in reduce.axes(graph, op) if op.kind == "mean" else last not in permutation(graph, op)[-1:]
+    return _links_alike(graph, op) if last >= 0 and not moved else None
 
 
 def _links_view(graph: Graph, op: Op) -> list[Link] | None:
@@ -269,8 +266,8 @@ LINKS: dict[str, Callable[[Graph, Op], list[Link] | None]] = {
     **dict.fromkeys(VIEWS, _links_view),
     "concatenation": _links_concatenation,
     "depthwise_conv_2d": _links_depthwise,
-    "mean": _links_mean,
+    "mean": _links_of_last,
     **dict.fromkeys(PADS, _links_pad),
     **dict.fromkeys(CHANNELWISE, _links_piece),
-    "transpose": _links_transpose,
+    "transpose": _links_of_last,
 }

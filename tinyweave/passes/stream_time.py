@@ -112,6 +112,8 @@ def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileErro
     """Return the error for a network whose layers have no less to do."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
+    if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
+        hint = "give --stream-time fewer frames, or leave it out"
     if {layer.why for layer in layers if layer.rows is not None and layer.macs_window} == {None}:
         return CompileError(
             f"{WHOLE}: after {net.hop} frames all rows of its layers are new", "give --stream-time fewer frames"

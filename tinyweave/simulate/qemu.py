@@ -123,18 +123,12 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
     """unicorn_process.py's answer to the same request; `cpu` is QEMU's name of the board."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
-        ports = [word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")]
         command = [
             toolchain.which(PROGRAM) or PROGRAM,
             "-M",
             request["cpu"],
-            "-icount",
-            "shift=0,sleep=off",
-            "-S",
-            "-display",
-            "none",
-            "-nodefaults",
-            *ports,
+            *"-icount shift=0,sleep=off -S -display none -nodefaults".split(),
+            *(word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")),
         ]
         try:
             with (folder / "errors").open("wb") as errors:
