@@ -29,6 +29,7 @@ from .ir import CompileError
 COMPILE_LIMIT_S = 900
 BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # of the cache folder: what we built, and what zig keeps
 TRIM_EVERY_S = 600
+CACHES = {"win32": ("LOCALAPPDATA", ""), "darwin": ("", "~/Library/Caches")}  # variable and folder, where not XDG's
 SINCE = "since"  # a file in zig's folder, as old as the folder
 IN_USE_S = 2 * COMPILE_LIMIT_S  # what was used since then stays, for another process may be reading it
 
@@ -49,22 +50,25 @@ def host() -> Toolchain:
 
 def arm() -> Toolchain:
     """Return the C compiler for Cortex-M."""
-    forced = os.environ.get("TINYWEAVE_ARM_CC", "")
-    return _find(forced, ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
+    return _find(os.environ.get("TINYWEAVE_ARM_CC", ""), ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
 
 
 def riscv() -> Toolchain:
     """Return the C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
-    forced = os.environ.get("TINYWEAVE_RISCV_CC", "")
     programs = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-elf-gcc")
-    return _find(forced, programs, programs[0], "TINYWEAVE_RISCV_CC")
+    return _find(os.environ.get("TINYWEAVE_RISCV_CC", ""), programs, programs[0], "TINYWEAVE_RISCV_CC")
 
 
 @lru_cache
 def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) -> Toolchain:
-    words = _words(forced, variable)
+    try:
+        words = shlex.split(forced)
+    except ValueError as error:
+        raise CompileError(f"{variable} is not a command line: {error}", "name a compiler, or zig") from error
     if words == ["zig"]:
-        return _zig(variable)
+        if path := _zig_of_package() or which("zig"):
+            return _describe((path, "cc"), "pip install ziglang")
+        raise CompileError(f"{variable} asks for zig, which is not installed", "pip install ziglang")
     if words:
         named = os.path.abspath(words[0]) if os.path.dirname(words[0]) else which(words[0]) or words[0]
         return _describe((named, *words[1:]), f"{variable} names it")
@@ -79,8 +83,7 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
 
 def which(program: str) -> str | None:
     """Return the path of a program in PATH, of whose folders only those count that are absolute."""
-    paths = (shutil.which(os.path.join(folder, program)) for folder in search_path())
-    return next((path for path in paths if path), None)
+    return next((path for folder in search_path() if (path := shutil.which(os.path.join(folder, program)))), None)
 
 
 def search_path() -> list[str]:
@@ -92,19 +95,6 @@ def import_folders() -> list[str]:
     """Return where this process imports from, without the folder that it runs in."""
     here = os.path.realpath(os.curdir)
     return [folder for folder in sys.path if os.path.isabs(folder) and os.path.realpath(folder) != here]
-
-
-def _words(forced: str, variable: str) -> list[str]:
-    try:
-        return shlex.split(forced)
-    except ValueError as error:
-        raise CompileError(f"{variable} is not a command line: {error}", "name a compiler, or zig") from error
-
-
-def _zig(variable: str) -> Toolchain:
-    if path := _zig_of_package() or which("zig"):
-        return _describe((path, "cc"), "pip install ziglang")
-    raise CompileError(f"{variable} asks for zig, which is not installed", "pip install ziglang")
 
 
 def _zig_of_package() -> str | None:
@@ -128,9 +118,8 @@ def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
 
     What it says about an error is the CompileError's text.
     """
-    words = tuple(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)
     _run(
-        (*toolchain.command, *words),
+        (*toolchain.command, *(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)),
         f"{toolchain.name} could not build the C code",
         "mend the C, or name another compiler in TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC",
     )
@@ -164,14 +153,9 @@ def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
 @lru_cache
 def cache_folder() -> Path:
     """Return where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
-    if sys.platform == "win32":
-        parent = os.environ.get("LOCALAPPDATA", "")
-    elif sys.platform == "darwin":
-        parent = str(Path("~/Library/Caches").expanduser())
-    else:
-        parent = os.environ.get("XDG_CACHE_HOME", "") or str(Path("~/.cache").expanduser())
-    folder = Path(parent) / "tinyweave"
+    variable, usual = CACHES.get(sys.platform, ("XDG_CACHE_HOME", "~/.cache"))
     try:
+        folder = Path(os.environ.get(variable, "") or Path(usual).expanduser()) / "tinyweave"
         if not folder.is_absolute():
             raise OSError("no home folder")
         folder.mkdir(parents=True, exist_ok=True)
@@ -205,6 +189,8 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         folder = Path(making) / "entry"
         folder.mkdir()
         make(folder / name)
+        if not (folder / name).is_file():
+            raise CompileError(f"{toolchain.command[0]} built no {name} and gave no error", "name a C compiler")
         try:
             folder.rename(entry)
         except OSError:  # another process was faster, or is removing an older one
@@ -216,16 +202,18 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
 LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 
 
+def library_file(source: Path, compiler: Toolchain) -> Path:
+    """Return a C file of ours as a shared library; asked for each time, the cache knows that it is in use."""
+    name, files = source.with_suffix(".so").name, _read_with(source)
+    words = [*LIBRARY_FLAGS, source, "-o"]
+    return cached(name, compiler, LIBRARY_FLAGS, files, lambda path: compile_c(compiler, [*words, path]))
+
+
 @lru_cache
 def library(source: Path) -> ctypes.CDLL | None:
     """Return a C file of ours as functions to call, built once for this machine; None where nothing can build it."""
-
-    def build(target: Path) -> None:
-        compile_c(compiler, [*LIBRARY_FLAGS, source, "-o", target])
-
     try:
-        compiler = host()
-        return ctypes.CDLL(str(cached(source.with_suffix(".so").name, compiler, LIBRARY_FLAGS, _read_with(source), build)))
+        return ctypes.CDLL(str(library_file(source, host())))
     except (CompileError, OSError):
         return None
 
@@ -252,8 +240,8 @@ def trim_cache() -> None:
 
     zig cannot do with parts of its folder, so it gets a new one; the one before stays as long as a compiler may be using it.
     """
-    now, builds = time.time(), cache_folder() / "builds"
-    entries = sorted((used, path) for path in _children(builds) if (used := _used(path)) is not None)
+    now = time.time()
+    entries = sorted((used, path) for path in _children(cache_folder() / "builds") if (used := _used(path)) is not None)
     sizes = {path: _bytes_of(path) for _, path in entries}
     total = sum(sizes.values())
     for used, path in entries:

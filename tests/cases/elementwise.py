@@ -195,6 +195,9 @@ def _leaky_relu(rng: Rng) -> Iterator[Drawn]:
             out = rescaled(out, x.scale * (2.0 ** rng.integers(-1, 3) if number % 4 == 1 else rng.uniform(0.3, 1.5)))
         alpha = float(np.float32(rng.choice([0.1, 0.3, 0.01, 0.5, 1.0, 0.0, 2.0, -0.2])))
         yield f"{dtype}-{x.scale:.3g}to{out.scale:.3g}-alpha{alpha:.3g}", [x], out, {"alpha": alpha}
+    for dtype in ("int8", "int8", "int8", "int16"):  # halves, of which LiteRT rounds those below a negative slope down
+        x = activation("input", (1, 4, 5, 13), rng, dtype=dtype)
+        yield f"{dtype}-alpha-0.5", [x], rescaled(activation("output", (), rng, dtype=dtype), x.scale), {"alpha": -0.5}
 
 
 def _prelu(rng: Rng) -> Iterator[Drawn]:

@@ -227,7 +227,7 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ('"24k"', '"24q"', r"memory\[1\].bytes: '24q' is not a size"),
         ("bytes = 8192", "byts = 8192", r"memory\[2\].byts: is not a key, did you mean 'bytes'"),
         ("0x2000_5000", "0x2000_4000", "memory: 'a' and 'b' overlap"),
-        ("0x1000_0000", "-4", r"memory\[1\]: has a negative number"),
+        ("0x1000_0000", "-4", r"memory\[1\].address: is -4, not at least 0"),
         # numbers that take gigabytes or that Python refuses to print
         ("48_000_000", "9" * 5000, "not TOML: .*digit"),
         ("48_000_000", "0x" + "F" * 60_000, "clock_hz: is a number of more than 64 bits; at most"),

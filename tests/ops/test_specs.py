@@ -103,6 +103,7 @@ def test_views_move_nothing() -> None:
 def test_every_constraint_says_what_must_be() -> None:
     for spec in ops.SPECS.values():
         assert spec.constraints, spec.kind
+        assert len(set(spec.constraints)) == len(spec.constraints), f"{spec.kind} demands something twice"
         for constraint in spec.constraints:
             text = constraint.__doc__ or ""
             assert "must" in text and text[0].islower() and not text.endswith("."), (spec.kind, constraint)
@@ -168,6 +169,27 @@ DENSE = {**NONE, "keep_num_dims": False}
 )
 def test_what_is_refused_of_int4(kind: str, operands: list[Tensor | None], attrs: dict[str, Any], message: str) -> None:
     assert message in broken(kind, operands, attrs, tensor("output", dtype="int4"))
+
+
+LARGE = Quant((2.0**31,), (0,))
+
+
+@pytest.mark.parametrize(
+    ("kind", "operands", "attrs"),
+    [
+        ("conv_2d", [tensor("x", 1, 4, 4, 1), replace(filters(1, 3, 3, 1), quant=Quant((2.0**40,), (0,)))], CONV),
+        ("mul", [tensor("x", 1, 2, quant=LARGE), tensor("y", 1, 2)], NONE),
+        ("relu", [tensor("x", 1, 2, quant=LARGE)], {}),
+        ("leaky_relu", [tensor("x", 1, 2)], {"alpha": -(2.0**31)}),
+        ("prelu", [tensor("x", 1, 2), tensor("alpha", 2, quant=Quant((2.0**32,), (0,)))], {}),
+        ("quantize", [tensor("x", 1, 2, quant=LARGE)], {}),
+        ("batch_matmul", [tensor("x", 2, 2, quant=LARGE), tensor("y", 2, 2)], {"adj_x": False, "adj_y": False}),
+        ("mean", [tensor("x", 4, 5, quant=LARGE), integers("axes", 1)], {"keep_dims": False}),
+    ],
+)
+def test_an_op_whose_scale_is_too_large_is_named(kind: str, operands: list[Tensor | None], attrs: dict[str, Any]) -> None:
+    text = broken(kind, operands, attrs)
+    assert text.startswith(f"op {kind}_0 ({kind}): a scale of ") and "is too large for fixed point" in text, text
 
 
 def test_unknown_kind_and_wrong_shape_are_named() -> None:

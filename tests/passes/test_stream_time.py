@@ -147,6 +147,8 @@ def test_what_cannot_be_streamed_says_why() -> None:
         stream_time(wake_word(), 15)
     with pytest.raises(CompileError, match=r"conv_2d_0: its rows are 2 frames apart.*; give --stream-time 2, or leave it out"):
         stream_time(keywords(), 1)
+    with pytest.raises(CompileError, match=r"only \d+ do not depend on where the window lies; give --stream-time fewer frames"):
+        stream_time(keywords(), keywords().tensors["frames"].shape[1] // 2 * 2 - 2)
     net = Frames(0, (1, 12, 1, 4))
     dense = net.dense("frames", 3)
     with pytest.raises(CompileError, match="layer fully_connected_0: it takes all rows of the window together"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tinyweave import cli, toolchain
+from tinyweave.ir import CompileError
 from tinyweave.toolchain import Toolchain
 
 COMPILER = Toolchain("gcc", "1", ("gcc",))
@@ -112,3 +113,19 @@ def test_the_command_shows_and_clears(folder: Path, capsys: pytest.CaptureFixtur
     assert cli.main(["cache", "--clear", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"folder": str(folder), "bytes": 0, "limit": 2000}
     assert list(folder.iterdir()) == []
+
+
+def test_a_compiler_that_builds_nothing_is_told() -> None:
+    with pytest.raises(CompileError, match=r"^gcc built no x and gave no error; name a C compiler$"):
+        toolchain.cached("x", COMPILER, [], [], lambda path: None)
+
+
+def test_a_user_without_a_home_folder_has_a_temporary_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(uid: int) -> object:
+        raise KeyError(uid)
+
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    toolchain.cache_folder.cache_clear()
+    assert toolchain.cache_folder().name.startswith("tinyweave-")

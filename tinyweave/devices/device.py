@@ -196,9 +196,10 @@ def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
     return regions
 
 
+@cache
 def all_devices() -> tuple[Device, ...]:
     """Return every board that comes with the package, by name."""
-    return tuple(sorted(_shipped(), key=lambda device: device.name))
+    return tuple(sorted(map(read, FOLDER.glob("*.toml")), key=lambda device: device.name))
 
 
 def find(name_or_path: str) -> Device:
@@ -206,7 +207,7 @@ def find(name_or_path: str) -> Device:
     if name_or_path.endswith(".toml") or "/" in name_or_path or "\\" in name_or_path:
         return read(Path(name_or_path))
     wanted = re.sub(r"[\s_]+", "-", name_or_path.strip().lower())
-    by_name = {name: device for device in _shipped() for name in (device.name, *device.aliases)}
+    by_name = {name: device for device in all_devices() for name in (device.name, *device.aliases)}
     if wanted in by_name:
         return by_name[wanted]
     if wanted in CORES:
@@ -260,11 +261,6 @@ def read(path: Path) -> Device:
     if not device.ram:
         raise _mistake(path, "memory", "no bank of kind 'sram' or 'dtcm'")
     return device
-
-
-@cache
-def _shipped() -> tuple[Device, ...]:
-    return tuple(read(path) for path in sorted(FOLDER.glob("*.toml")))
 
 
 def _memory(path: Path, bank: Any, where: str) -> Memory:
@@ -325,20 +321,17 @@ def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cac
 
 def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
     """Return instruction set and stand-in of a core: those of the table, with which keys of the file must agree."""
-    known = CORES.get(core)
-    isa = _name(path, record, "isa") if "isa" in record else None
-    nearest = _name(path, record, "nearest") if "nearest" in record else None
-    if known is None and (isa is None or nearest is None):
+    given = {key: _name(path, record, key) for key in ("isa", "nearest") if key in record}
+    known = dict(zip(("isa", "nearest"), CORES[core], strict=True)) if core in CORES else given
+    if len(known) < 2:
         said = f"is '{core}', which needs isa, and nearest as the core that stands for it; they follow from {', '.join(CORES)}"
         raise _mistake(path, "core", said)
-    if nearest and nearest not in CORES:
-        raise _mistake(path, "nearest", f"is '{nearest}', not one of {', '.join(CORES)}")
-    if known is None:
-        return isa or "", nearest or ""
-    for key, value, right in (("isa", isa, known[0]), ("nearest", nearest, known[1])):
-        if value is not None and value != right:
-            raise _mistake(path, key, f"is '{value}', but a {core} has '{right}': leave the key out")
-    return known
+    if "nearest" in given and given["nearest"] not in CORES:
+        raise _mistake(path, "nearest", f"is '{given['nearest']}', not one of {', '.join(CORES)}")
+    for key, value in given.items():
+        if value != known[key]:
+            raise _mistake(path, key, f"is '{value}', but a {core} has '{known[key]}': leave the key out")
+    return known["isa"], known["nearest"]
 
 
 def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
@@ -367,12 +360,10 @@ def _number(
     *,
     lower_bound: int = 1,
 ) -> Any:
-    """Return a number of at least `least`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
+    """Return a number of at least `lower_bound`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
     value = _get(path, record, key, kind, where)
-    if lower_bound == 0 and value < 0:
-        raise _mistake(path, where.rstrip("."), "has a negative number")
-    if lower_bound == 1 and not 0 < value < math.inf:
-        raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not positive")
+    if value < 0 or (lower_bound == 1 and not 0 < value < math.inf):
+        raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not {'positive' if lower_bound else 'at least 0'}")
     return _bounded(path, f"{where}{key}", value)
 
 

@@ -37,8 +37,19 @@ from . import (
 from .spec import OpSpec, activation_range, check_constraints, hwc
 from .state import initial_state
 
-__all__ = ["SPECS", "OpSpec", "activation_range", "check", "check_constraints", "data", "hwc", "initial_state", "run"]
-__all__ += ["fixed_inputs", "spec_for"]
+__all__ = [
+    "SPECS",
+    "OpSpec",
+    "activation_range",
+    "check",
+    "check_constraints",
+    "data",
+    "fixed_inputs",
+    "hwc",
+    "initial_state",
+    "run",
+    "spec_for",
+]
 
 FAMILIES = (
     activations,
@@ -125,7 +136,6 @@ def run(
     `state` is what the inference before left, an `initial_state` (or None) at first, and becomes what this one leaves.
     """
     values: dict[str, NDArray[Any]] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
-    constants = set(values)
     state = initial_state(graph) if state is None else state
     values |= state
     for name in graph.inputs:
@@ -143,5 +153,5 @@ def run(
             values[tensor.name] = array
     state.update({name: values[name] for name in state})
     if keep:
-        return {name: value for name, value in values.items() if name not in constants}
+        return {name: value for name, value in values.items() if graph.tensors[name].data is None}
     return {name: values[name] for name in graph.outputs}

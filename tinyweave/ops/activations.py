@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, inputs_are_int8, output_is_int8, per_tensor
 from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift
-from .spec import Arrays, OpSpec, OptionalArrays, centred, infer_broadcast, infer_same, windows_one_to_one
+from .spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_broadcast, infer_same, windows_one_to_one
 
 
 class Slopes(NamedTuple):
@@ -26,8 +26,7 @@ class Slopes(NamedTuple):
 def leaky_relu_slopes(graph: Graph, op: Op) -> Slopes:
     """From the input, less its zero point, to the output; the scales are combined in float32."""
     x, out, alpha = np.float32(graph.input(op).scale), np.float32(graph.output(op).scale), np.float32(op.attrs["alpha"])
-    slope = float(np.abs(x * alpha / out))
-    multiplier, shift = quantize_multiplier(slope)
+    multiplier, shift = quantize_multiplier(float(np.abs(x * alpha / out)))
     return Slopes(quantize_multiplier(float(x / out)), (multiplier if alpha >= 0 else -multiplier, shift))
 
 
@@ -38,31 +37,28 @@ def prelu_slopes(graph: Graph, op: Op) -> Slopes:
 
 
 def reference_leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = centred(arrays, 0, graph, op)
-    positive, negative = leaky_relu_slopes(graph, op)
-    return [_finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x, *negative)))]
+    x, (positive, (multiplier, shift)) = centred(arrays, 0, graph, op), leaky_relu_slopes(graph, op)
+    below = np.sign(multiplier) * requantize(x, abs(multiplier), shift)  # a slope below 0 is rounded as the one above it
+    return finish(graph, op, np.where(x >= 0, requantize(x, *positive), below))
 
 
 def reference_prelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, alpha = centred(arrays, 0, graph, op), centred(arrays, 1, graph, op)
     positive, negative = prelu_slopes(graph, op)
-    return [_finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x * alpha, *negative)))]
+    return finish(graph, op, np.where(x >= 0, requantize(x, *positive), requantize(x * alpha, *negative)))
 
 
 def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     """x * relu6(x + 3) / 6 in int16: the relu6 as a number in [0, 1), Q0.15, times x at a 128th of its step."""
     (output, output_exponent), (gate, gate_exponent) = hard_swish_multipliers(graph, op)
     x = centred(arrays, 0, graph, op) << 7
-    linear = _high_mul16(x, output)
-    opening = _saturate16(x << max(gate_exponent - 1, 0))
-    opening = _high_mul16(opening, gate)
+    opening = _high_mul16(_saturate16(x << max(gate_exponent - 1, 0)), gate)
     if gate_exponent > 0:
         opening = _saturate16(opening << 1)
     elif gate_exponent < 0:
         opening = rounding_shift(opening, -gate_exponent)
-    product = ((opening + (1 << 15)) >> 1) * linear
-    halved = np.sign(product) * (np.abs(product) >> 15)  # C's division
-    return [_finish(graph, op, rounding_shift(halved, -output_exponent))]
+    product = ((opening + (1 << 15)) >> 1) * _high_mul16(x, output)
+    return finish(graph, op, rounding_shift(np.sign(product) * (np.abs(product) >> 15), -output_exponent))  # C's division
 
 
 def hard_swish_multipliers(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -89,12 +85,6 @@ def _high_mul16(a: Int64, b: int) -> Int64:
     return _saturate16(np.sign(nudged) * (np.abs(nudged) >> 15))
 
 
-def _finish(graph: Graph, op: Op, scaled: Int64) -> NDArray[np.integer]:
-    out = graph.output(op)
-    info = np.iinfo(out.dtype)
-    return np.asarray(np.clip(scaled + out.zero_point, info.min, info.max), out.dtype)
-
-
 def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:
     """input and output must be both int8 or both int16, quantised with one scale and zero point"""
     x, out = graph.input(op), graph.output(op)
@@ -104,8 +94,7 @@ def types_are_int8_or_int16(graph: Graph, op: Op) -> bool:
 def slope_broadcasts(graph: Graph, op: Op) -> bool:
     """the slope must broadcast to the input's shape, which must have at most four axes"""
     x, alpha = graph.input(op).shape, graph.input(op, 1).shape
-    pairs = zip(reversed(x), reversed(alpha), strict=False)
-    return len(alpha) <= len(x) <= 4 and all(b in (a, 1) for a, b in pairs)
+    return len(alpha) <= len(x) <= 4 and all(b in (a, 1) for a, b in zip(reversed(x), reversed(alpha), strict=False))
 
 
 def output_step_is_large(graph: Graph, op: Op) -> bool:
@@ -120,13 +109,21 @@ def scales_are_alike(graph: Graph, op: Op) -> bool:
 
 
 SPECS = (
-    OpSpec("leaky_relu", infer_same, reference_leaky_relu, (arity(1), types_are_int8_or_int16), windows=windows_one_to_one),
+    OpSpec(
+        "leaky_relu",
+        infer_same,
+        reference_leaky_relu,
+        (arity(1), types_are_int8_or_int16),
+        windows=windows_one_to_one,
+        rescale=leaky_relu_slopes,
+    ),
     OpSpec(
         "prelu",
         infer_broadcast,
         reference_prelu,
         (arity(2), inputs_are_int8, output_is_int8, slope_broadcasts),
         windows=windows_one_to_one,
+        rescale=prelu_slopes,
     ),
     OpSpec(
         "hard_swish",

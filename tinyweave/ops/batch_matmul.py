@@ -9,12 +9,13 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, inputs_are_int8, output_is_int8
 from .elementwise import Rescale
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish
 
 MAX_RANK = 5  # LiteRT's
 
@@ -41,13 +42,15 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    centred = []
-    for index, turned in enumerate((op.attrs["adj_x"], op.attrs["adj_y"])):
-        values = operand(arrays, index).astype(np.float64) - graph.input(op, index).zero_point  # sums are exact below 2^53
-        centred.append(values.swapaxes(-1, -2) if turned else values)
-    sums = wrap32((centred[0] @ centred[1]).astype(np.int64))
-    scaled = requantize(sums, *rescale(graph, op)) + graph.output(op).zero_point
-    return [np.clip(scaled, -128, 127).astype(np.int8)]
+    a, b = (centred(arrays, index, graph, op).astype(np.float64) for index in (0, 1))  # sums are exact below 2^53
+    return finish(graph, op, requantize(wrap32(product(op, a, b).astype(np.int64)), *rescale(graph, op)))
+
+
+def product(op: Op, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the product of the operands, each of them transposed where it is stored so."""
+    turned = op.attrs["adj_x"], op.attrs["adj_y"]
+    a, b = (x.swapaxes(-1, -2) if turn else x for x, turn in zip((a, b), turned, strict=True))
+    return np.asarray(a @ b)
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -60,10 +63,9 @@ def matrices_match(graph: Graph, op: Op) -> bool:
     if min(ranks) < 2 or max(ranks) > MAX_RANK:
         return False
     a, b = matrices(graph, op)
-    pairs = zip(reversed(a[:-2]), reversed(b[:-2]), strict=False)
-    return a[-1] == b[-2] and min(*a, *b) > 0 and all(m == n or 1 in (m, n) for m, n in pairs)
+    return a[-1] == b[-2] and min(*a, *b) > 0 and broadcast(a[:-2], b[:-2])
 
 
 CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match)
 
-SPECS = (OpSpec("batch_matmul", infer, reference, CONSTRAINTS, macs),)
+SPECS = (OpSpec("batch_matmul", infer, reference, CONSTRAINTS, macs, rescale=rescale),)

@@ -7,11 +7,11 @@ spec matters: a later constraint may rely on the earlier ones.
 from __future__ import annotations
 
 from ..ir import Graph, Op, Tensor, limits
-from .spec import Constraint
+from .spec import ACTIVATIONS, Constraint
 
 DATA = {"split": 1}  # the input that is copied, where it isn't the first
+INDEX_TYPES = ("int32", "int64")
 TAKE_INT4_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
-ACTIVATIONS = ("none", "relu", "relu6", "relu_n1_to_1")
 
 
 def per_tensor(tensor: Tensor) -> bool:
@@ -27,9 +27,8 @@ def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None 
     upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
-        required = op.inputs[:lower_bound]
         enough = len(op.outputs) == outputs if outputs is not None else len(op.outputs) > 0
-        return lower_bound <= len(op.inputs) <= upper_bound and None not in required and enough
+        return lower_bound <= len(op.inputs) <= upper_bound and None not in op.inputs[:lower_bound] and enough
 
     wanted = f"{lower_bound}" if lower_bound == upper_bound else f"{lower_bound} to {upper_bound}"
     has_right_arity.__doc__ = (
@@ -70,14 +69,18 @@ def output_has_input_type(graph: Graph, op: Op) -> bool:
 
 def is_narrow(tensor: Tensor) -> bool:
     """Return whether a tensor is int8, int4, or int16 with zero point 0, quantised with one scale and zero point."""
-    if tensor.dtype not in ("int8", "int4", "int16") or not per_tensor(tensor):
-        return False
-    return tensor.dtype != "int16" or tensor.zero_point == 0
+    is_known = tensor.dtype in ("int8", "int4", "int16") and per_tensor(tensor)
+    return is_known and (tensor.dtype != "int16" or tensor.zero_point == 0)
 
 
 def output_is_int8(graph: Graph, op: Op) -> bool:
     """the output must be int8, quantised with one scale and zero point"""
     return graph.output(op).dtype == "int8" and per_tensor(graph.output(op))
+
+
+def output_is_an_index(graph: Graph, op: Op) -> bool:
+    """the output must be int32 or int64"""
+    return graph.output(op).dtype in INDEX_TYPES
 
 
 def rank_is_4(graph: Graph, op: Op) -> bool:
@@ -97,9 +100,8 @@ def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
     if op.attrs.get("unsigned"):
         return weights.dtype == "int8" and per_tensor(weights)
     types = {"int4": ("int4",), "int8": ("int8", "int4")}.get(graph.input(op).dtype, ("int8",))
-    if weights.dtype not in types or weights.quant is None or any(weights.quant.zero_point):
-        return False
-    return weights.quant.axis in (None, channel_axis)
+    quant = weights.quant
+    return weights.dtype in types and quant is not None and not any(quant.zero_point) and quant.axis in (None, channel_axis)
 
 
 def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
@@ -111,9 +113,8 @@ def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
 def bias_is_constant(graph: Graph, op: Op) -> bool:
     """the bias must be a constant vector with one element per output channel, int32, or for int16 data int64 and there"""
     bias, wanted = graph.optional_input(op, 2), "int64" if graph.input(op).dtype == "int16" else "int32"
-    if bias is None:
-        return wanted == "int32"
-    return bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:]
+    fits = bias is not None and bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:]
+    return fits or (bias is None and wanted == "int32")
 
 
 def activation_is_known(graph: Graph, op: Op) -> bool:
@@ -123,8 +124,7 @@ def activation_is_known(graph: Graph, op: Op) -> bool:
 
 def bounds_fit(graph: Graph, op: Op) -> bool:
     """the bounds of an activation must be fewer than 2^30 steps of the output: the output's scale must not be tiny"""
-    bound = {"relu6": 6.0, "relu_n1_to_1": 1.0}.get(op.attrs.get("activation", op.kind), 0.0)
-    return bound < graph.output(op).scale * 2.0**30
+    return {"relu6": 6.0, "relu_n1_to_1": 1.0}.get(op.attrs.get("activation", op.kind), 0.0) < graph.output(op).scale * 2.0**30
 
 
 def same_type(graph: Graph, op: Op) -> bool:
@@ -140,8 +140,10 @@ def same_quantisation(graph: Graph, op: Op) -> bool:
 
 def operands_are_constant(graph: Graph, op: Op) -> bool:
     """the operands besides the input (shapes, axes, indices, paddings, ...) must be constant integers"""
-    operands = [t for i, t in enumerate(graph.inputs_of(op)) if i != DATA.get(op.kind, 0) and t is not None]
-    return all(t.data is not None and t.dtype in ("int32", "int64") for t in operands)
+    return all(
+        tensor is None or index == DATA.get(op.kind, 0) or (tensor.data is not None and tensor.dtype in INDEX_TYPES)
+        for index, tensor in enumerate(graph.inputs_of(op))
+    )
 
 
 def _data(graph: Graph, op: Op) -> Tensor:

@@ -28,18 +28,31 @@ from .constraints import (
     weights_are_symmetric_int8,
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, operand
-from .window import Size, Window, Windows, all_taps_inside, extent, output_size, taps, window_is_moderate, window_is_valid
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, biased, operand
+from .window import (
+    Size,
+    Window,
+    Windows,
+    all_taps_inside,
+    extent,
+    of_image,
+    output_size,
+    taps,
+    window_is_moderate,
+    window_is_valid,
+)
 
 
-def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """(multiplier, shift) per output channel: output = sum * multiplier * 2^(shift - 31), a positive shift goes left."""
-    x, weights, out = graph.input(op), graph.input(op, 1), graph.output(op)
+def requant(graph: Graph, op: Op, data: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """(multiplier, shift) per output channel: output = sum * multiplier * 2^(shift - 31), a positive shift goes left.
+
+    data: which input is the map.
+    """
+    x, weights, out = graph.input(op, data), graph.input(op, 1), graph.output(op)
     assert weights.quant is not None
     channels = out.shape[-1]
     if op.attrs.get("unsigned"):
-        product = float(np.float32(x.scale) * np.float32(weights.scale))
-        return quantize_multipliers([product / out.scale] * channels)
+        return quantize_multipliers([float(np.float32(x.scale) * np.float32(weights.scale)) / out.scale] * channels)
     scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * channels
     return quantize_multipliers(x.scale * np.array(scales) / out.scale)
 
@@ -51,8 +64,8 @@ def weights_zero(graph: Graph, op: Op) -> int:
 
 
 def kernel_size(graph: Graph, op: Op) -> Size:
-    """Return the filter's (h, w)."""
-    return cast(Size, graph.input(op, 1).shape[1:3])
+    """Return the (h, w) of the window, of a convolution those of its filter."""
+    return cast(Size, op.attrs["kernel"] if "kernel" in op.attrs else graph.input(op, 1).shape[1:3])
 
 
 def groups(graph: Graph, op: Op) -> int:
@@ -60,52 +73,60 @@ def groups(graph: Graph, op: Op) -> int:
     return graph.input(op).shape[3] // graph.input(op, 1).shape[3]
 
 
+def map_size(graph: Graph, op: Op) -> Size:
+    """Return the (h, w) of a convolution's or a pool's output."""
+    x, kernel, stride, padding = graph.input(op).shape, kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
+    dilation = op.attrs.get("dilation", (1, 1))
+    h, w = (output_size(x[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
+    return h, w
+
+
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    x, weights = graph.input(op), graph.input(op, 1)
-    stride, dilation, padding = op.attrs["stride"], op.attrs["dilation"], op.attrs["padding"]
-    h, w = (output_size(x.shape[1 + a], weights.shape[1 + a], stride[a], dilation[a], padding[a]) for a in (0, 1))
-    return [(x.shape[0], h, w, weights.shape[3 if op.kind == "depthwise_conv_2d" else 0])]
+    channels = graph.input(op, 1).shape[3 if op.kind == "depthwise_conv_2d" else 0]
+    return [(graph.input(op).shape[0], *map_size(graph, op), channels)]
 
 
 def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = _operands(graph, op, arrays)
-    group_count, out_c, group_in = groups(graph, op), weights.shape[0], weights.shape[3]
-    # float64 products sum exactly below 2^53, and BLAS is fast: [groups, in, out] per tap
-    filters = weights.astype(np.float64).reshape(group_count, out_c // group_count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
-    shape = infer(graph, op)[0]
-    total = np.zeros((group_count, shape[0] * shape[1] * shape[2], out_c // group_count))
-    centred = x.astype(np.float64) - graph.input(op).zero_point
-    for ky, kx, seen in _taps(graph, op, centred):
-        total += seen.reshape(-1, group_count, group_in).transpose(1, 0, 2) @ filters[ky, kx]
-    return [finish(graph, op, _biased(total.transpose(1, 0, 2).reshape(shape).astype(np.int64), bias))]
+    # float64 products sum exactly below 2^53, and BLAS is fast
+    total = dense_sums(graph, op, *_centred(graph, op, arrays, np.float64))
+    return [finish(graph, op, biased(total.astype(np.int64), arrays))]
 
 
 def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, bias = _operands(graph, op, arrays)
-    shape, channels = infer(graph, op)[0], x.shape[3]
-    filters = weights[0].astype(np.int32).reshape(*weights.shape[1:3], channels, -1)
-    total = np.zeros((*shape[:3], channels, filters.shape[3]), np.int32)
-    centred = x.astype(np.int32) - graph.input(op).zero_point
-    for ky, kx, seen in _taps(graph, op, centred):
+    total = depthwise_sums(graph, op, *_centred(graph, op, arrays, np.int32))
+    return [finish(graph, op, biased(total.astype(np.int64), arrays))]
+
+
+def _centred(graph: Graph, op: Op, arrays: OptionalArrays, kind: type[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return input and weights, each less its zero point, as numbers of one kind."""
+    x, weights = operand(arrays).astype(kind), operand(arrays, 1).astype(kind)
+    return x - graph.input(op).zero_point, weights - weights_zero(graph, op)
+
+
+def dense_sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of products of a conv_2d."""
+    count, out_c, group_in, shape = groups(graph, op), weights.shape[0], weights.shape[3], infer(graph, op)[0]
+    filters = weights.reshape(count, out_c // count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)  # [groups, in, out] per tap
+    total = np.zeros((count, shape[0] * shape[1] * shape[2], out_c // count))
+    for ky, kx, seen in window_taps(graph, op, x):
+        total += seen.reshape(-1, count, group_in).transpose(1, 0, 2) @ filters[ky, kx]
+    return np.asarray(total.transpose(1, 0, 2).reshape(shape))
+
+
+def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """Return the sums of products of a depthwise_conv_2d."""
+    shape = infer(graph, op)[0]
+    filters = weights[0].reshape(*weights.shape[1:3], x.shape[3], -1)
+    total = np.zeros((*shape[:3], *filters.shape[2:]), x.dtype)
+    for ky, kx, seen in window_taps(graph, op, x):
         total += seen[..., None] * filters[ky, kx]
-    return [finish(graph, op, _biased(total.reshape(shape), bias))]
+    return total.reshape(shape)
 
 
-def _operands(
-    graph: Graph, op: Op, arrays: OptionalArrays
-) -> tuple[NDArray[np.int8], NDArray[np.int16], NDArray[np.int32] | None]:
-    """Return the input, the weights less their zero point, and the bias."""
-    x, weights = operand(arrays), operand(arrays, 1)
-    return x, weights.astype(np.int16) - np.int16(weights_zero(graph, op)), arrays[2] if len(arrays) > 2 else None
-
-
-def _taps(graph: Graph, op: Op, x: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    where = {name: op.attrs[name] for name in ("stride", "dilation", "padding")}
-    return taps(x, kernel=kernel_size(graph, op), fill=0, **where)
-
-
-def _biased(total: NDArray[Any], bias: NDArray[np.int32] | None) -> NDArray[Any]:
-    return total if bias is None else total + bias.astype(np.int64)
+def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Return the `taps` of a convolution or a pool."""
+    where = {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
+    return taps(x, kernel=kernel_size(graph, op), fill=fill, **where)
 
 
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
@@ -126,26 +147,19 @@ def rescaled(
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
     x, weights, out = graph.input(op), graph.input(op, 1), graph.output(op)
-    per_position = out.shape[3] * (1 if op.kind == "depthwise_conv_2d" else weights.shape[3])
     stride, dilation, padding = op.attrs["stride"], op.attrs["dilation"], op.attrs["padding"]
-    total = x.shape[0] * per_position
-    for axis in (0, 1):
-        kernel, steps = weights.shape[1 + axis], out.shape[1 + axis]
-        if clipped:
-            total *= all_taps_inside(
-                x.shape[1 + axis], steps, kernel=kernel, stride=stride[axis], dilation=dilation[axis], before=padding[axis][0]
-            )
-        else:
-            total *= kernel * steps
+    total = x.shape[0] * out.shape[3] * (1 if op.kind == "depthwise_conv_2d" else weights.shape[3])
+    for a in (0, 1):
+        size, kernel, steps = x.shape[1 + a], weights.shape[1 + a], out.shape[1 + a]
+        inside = {"kernel": kernel, "stride": stride[a], "dilation": dilation[a], "before": padding[a][0]}
+        total *= all_taps_inside(size, steps, **inside) if clipped else kernel * steps
     return total
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    if graph.input(op).shape[0] != 1:
-        return None
-    kernel, dilation = kernel_size(graph, op), op.attrs["dilation"]
-    rows, cols = map(Window, map(extent, kernel, dilation), op.attrs["stride"], (before for before, _ in op.attrs["padding"]))
-    return rows, cols
+    """Return those of a convolution or a pool; None of several images."""
+    extents, before = map(extent, kernel_size(graph, op), op.attrs.get("dilation", (1, 1))), (b for b, _ in op.attrs["padding"])
+    return of_image(graph.input(op).shape[0], map(Window, extents, op.attrs["stride"], before))
 
 
 def filter_has_rank_4(graph: Graph, op: Op) -> bool:
@@ -173,7 +187,7 @@ def window_fits(graph: Graph, op: Op) -> bool:
 
 def window_is_bounded(graph: Graph, op: Op) -> bool:
     """the padded input must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
-    return window_is_moderate(graph.input(op).shape, kernel_size(graph, op), infer(graph, op)[0], op.attrs["padding"])
+    return window_is_moderate(graph.input(op).shape, kernel_size(graph, op), map_size(graph, op), op.attrs["padding"])
 
 
 def wide_sums_fit(shift: NDArray[np.int8], bias: Tensor | None) -> bool:
@@ -195,7 +209,6 @@ LAST = (
     window_is_bounded,
     activation_is_known,
     bounds_fit,
-    sums_fit_int16,
 )
 
 ALSO_INT16: dict[Constraint, Constraint] = {
@@ -203,9 +216,9 @@ ALSO_INT16: dict[Constraint, Constraint] = {
     bias_is_constant_int32: bias_is_constant,
 }
 CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST, sums_fit_int16))
-DEPTHWISE_CONV_2D = (*FIRST, depthwise_channels_match, *LAST)
+DEPTHWISE = (*FIRST, depthwise_channels_match, *LAST)
 
 SPECS = (
-    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, windows, int4=True),
-    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE_CONV_2D, macs, windows, int4=True),
+    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, windows, int4=True, rescale=requant),
+    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE, macs, windows, int4=True, rescale=requant),
 )

@@ -8,6 +8,8 @@ quantisation. Source: TFLite split.cc, strided_slice.cc, gather.h, mirror_pad.cc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -18,7 +20,6 @@ from ..ir import Graph, Op
 from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
 from .resize import infer_resize, nearest_neighbours, resize_is_spatial, resize_windows
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
-from .window import Windows
 
 # One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
 Positions = Sequence[NDArray[np.int64]]
@@ -74,11 +75,9 @@ def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
         part = flat[:, np.where(inside, at, 0).ravel()]
         part[:, ~inside.ravel()] = pad_value(graph, op)
         parts.append(part)
-    whole, begin, outputs = np.concatenate(parts, axis=1), 0, []
-    for shape in PIECES[op.kind][0](graph, op):
-        outputs.append(whole[:, begin : begin + prod(shape)].reshape(len(x), *shape))
-        begin += prod(shape)
-    return outputs
+    shapes = PIECES[op.kind][0](graph, op)
+    outputs = np.split(np.concatenate(parts, axis=1), np.cumsum([prod(shape) for shape in shapes[:-1]], dtype=int), axis=1)
+    return [output.reshape(len(x), *shape) for output, shape in zip(outputs, shapes, strict=True)]
 
 
 # split, split_v, unpack, slice
@@ -86,9 +85,13 @@ def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
 
 def axis_of(graph: Graph, op: Op) -> int:
     """Return the axis along which an op works, not negative."""
+    return _axes(graph, op)[0] % len(_x(graph, op))
+
+
+def _axes(graph: Graph, op: Op) -> list[int]:
+    """Return what is given as the axis, which may not be one number."""
     index = {"split": 0, "split_v": 2}.get(op.kind)
-    axis = int(op.attrs["axis"]) if index is None else _integers(graph, op, index)[0]
-    return axis % len(_x(graph, op))
+    return [int(op.attrs["axis"])] if index is None else _integers(graph, op, index)
 
 
 def parts(graph: Graph, op: Op) -> list[int]:
@@ -108,9 +111,8 @@ def infer_split(graph: Graph, op: Op) -> list[Shape]:
 
 
 def split(graph: Graph, op: Op) -> list[Positions]:
-    shape, axis, extents = _x(graph, op), axis_of(graph, op), parts(graph, op)
-    begins = [sum(extents[:index]) for index in range(len(extents))]
-    return [_along(shape, {axis: np.arange(b, b + e)}) for b, e in zip(begins, extents, strict=True)]
+    shape, axis, ends = _x(graph, op), axis_of(graph, op), accumulate(parts(graph, op), initial=0)
+    return [_along(shape, {axis: np.arange(begin, end)}) for begin, end in pairwise(ends)]
 
 
 def infer_slice(graph: Graph, op: Op) -> list[Shape]:
@@ -179,29 +181,23 @@ def transpose(graph: Graph, op: Op) -> list[Positions]:
 def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
     """Return a strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
     begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
-    masks = {name: int(op.attrs[f"{name}_mask"]) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
 
     def set_in(name: str, position: int) -> bool:
-        return bool(masks[name] >> position & 1)
+        return bool(int(op.attrs[f"{name}_mask"]) >> position & 1)
 
     consumed = sum(not set_in("new_axis", i) and not set_in("ellipsis", i) for i in range(len(begin)))
-    shape, axis = graph.input(op).shape, 0
     index: list[slice | int | None] = []
     for i in range(len(begin)):
         if set_in("ellipsis", i):
-            skipped = len(shape) - consumed
-            index += [slice(None)] * skipped
-            axis += skipped
+            index += [slice(None)] * (len(graph.input(op).shape) - consumed)
         elif set_in("new_axis", i):
             index.append(None)
         elif set_in("shrink_axis", i):
             index.append(0 if set_in("begin", i) else begin[i])
-            axis += 1
         else:
             stop = begin[i] + end[i] if op.attrs["offset"] else end[i]
             first, last = None if set_in("begin", i) else begin[i], None if set_in("end", i) else stop
             index.append(slice(first, last, strides[i]))
-            axis += 1
     return tuple(index)
 
 
@@ -211,9 +207,11 @@ def infer_strided_slice(graph: Graph, op: Op) -> list[Shape]:
 
 
 def strided_slice(graph: Graph, op: Op) -> list[Positions]:
-    axes, chosen = iter(_along(_x(graph, op), {})), list[NDArray[np.int64]]()
-    for part in slice_index(graph, op):
-        chosen.append(np.zeros(1, np.int64) if part is None else next(axes)[part if isinstance(part, slice) else [part]])
+    axes = iter(_along(_x(graph, op), {}))
+    chosen = [
+        np.zeros(1, np.int64) if part is None else next(axes)[part if isinstance(part, slice) else [part]]
+        for part in slice_index(graph, op)
+    ]
     return [[*chosen, *axes]]
 
 
@@ -239,10 +237,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
     """Several axes as one."""
-    total = np.zeros(1, np.int64)
-    for axis in axes:
-        total = (total[:, None] + axis).ravel()
-    return total
+    return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 
 # blocks of pixels
@@ -281,14 +276,14 @@ def infer_space_to_batch(graph: Graph, op: Op) -> list[Shape]:
 def space_to_batch(graph: Graph, op: Op) -> list[Positions]:
     shape, block, (out,) = _x(graph, op), _integers(graph, op, 1), infer_space_to_batch(graph, op)
     steps, before = _steps(shape), constant(graph, op, 2)[:, 0].tolist()
-    positions: list[Positions] = []
-    for corner in np.ndindex(*block):
-        axes = _along(shape, {})
-        for i, (first, b) in enumerate(zip(corner, block, strict=True)):
-            at = np.arange(out[1 + i], dtype=np.int64) * b + first - before[i]
-            axes[1 + i] = np.where((at >= 0) & (at < shape[1 + i]), at * steps[1 + i], -1)
-        positions.append(axes)
-    return positions
+    whole = _along(shape, {})
+
+    def of_phase(axis: int, first: int) -> NDArray[np.int64]:
+        at = np.arange(out[axis], dtype=np.int64) * block[axis - 1] + first - before[axis - 1]
+        return np.where((at >= 0) & (at < shape[axis]), at * steps[axis], -1)
+
+    corners = ([of_phase(axis, first) for axis, first in enumerate(corner, 1)] for corner in np.ndindex(*block))
+    return [[whole[0], *corner, *whole[1 + len(block) :]] for corner in corners]
 
 
 def infer_batch_to_space(graph: Graph, op: Op) -> list[Shape]:
@@ -313,36 +308,26 @@ def batch_to_space(graph: Graph, op: Op) -> list[Positions]:
 
 def axes_are_bounded(graph: Graph, op: Op) -> bool:
     """each axis of the input and the outputs must have at most 2^20 elements"""
-    shapes = (_x(graph, op), *(out.shape for out in graph.outputs_of(op)))
-    return all(extent <= 1 << 20 for shape in shapes for extent in shape)
+    return max(0, *_x(graph, op), *(extent for out in graph.outputs_of(op) for extent in out.shape)) <= 1 << 20
 
 
 def axis_is_in_range(graph: Graph, op: Op) -> bool:
     """the axis must lie within the input's rank"""
-    rank, index = len(_x(graph, op)), {"split": 0, "split_v": 2}.get(op.kind)
-    if index is not None and constant(graph, op, index).size != 1:
-        return False
-    axis = int(op.attrs["axis"]) if index is None else _integers(graph, op, index)[0]
-    return -rank <= axis < rank
+    rank, axes = len(_x(graph, op)), _axes(graph, op)
+    return len(axes) == 1 and -rank <= axes[0] < rank
 
 
 def parts_fill_the_axis(graph: Graph, op: Op) -> bool:
     """the parts must be as many as the outputs and together be as long as the axis"""
-    if op.kind == "unpack":
-        return _x(graph, op)[axis_of(graph, op)] == len(op.outputs)
-    extents = parts(graph, op)
-    fits = len(extents) == len(op.outputs) and min(extents, default=0) >= 0
-    return fits and sum(extents) == _x(graph, op)[axis_of(graph, op)] and _at_most_one_rest(graph, op)
-
-
-def _at_most_one_rest(graph: Graph, op: Op) -> bool:
-    return op.kind != "split_v" or _integers(graph, op, 1).count(-1) <= 1
+    extents, rests = parts(graph, op), _integers(graph, op, 1).count(-1) if op.kind == "split_v" else 0
+    fits = len(extents) == len(op.outputs) and min(extents, default=0) >= 0 and rests <= 1
+    return fits and sum(extents) == _x(graph, op)[axis_of(graph, op)]
 
 
 def slice_is_inside(graph: Graph, op: Op) -> bool:
     """begin and size must have one value per axis and stay within the input"""
     shape, begin, size = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
-    if begin.size != len(shape) or size.size != len(shape):
+    if {begin.size, size.size} != {len(shape)}:
         return False
     (out,) = infer_slice(graph, op)
     return all(b >= 0 and s >= 0 and b + s <= e for b, s, e in zip(_integers(graph, op, 1), out, shape, strict=True))
@@ -364,18 +349,16 @@ def broadcast_is_possible(graph: Graph, op: Op) -> bool:
 def mirror_fits(graph: Graph, op: Op) -> bool:
     """the paddings must be a pair per axis, not negative and no longer than what they mirror"""
     shape, paddings, border = _x(graph, op), constant(graph, op, 1), 1 if op.attrs["mode"] == "reflect" else 0
-    if paddings.shape != (len(shape), 2) or bool((paddings < 0).any()):
-        return False
-    return all(int(p.max()) <= extent - border or not p.any() for p, extent in zip(paddings, shape, strict=True))
+    fits = paddings.shape == (len(shape), 2) and bool((paddings >= 0).all())
+    return fits and all(int(p.max()) <= extent - border or not p.any() for p, extent in zip(paddings, shape, strict=True))
 
 
 def indices_are_inside(graph: Graph, op: Op) -> bool:
     """the indices must lie within the axis, and the batch dimensions must be those that both inputs share"""
     shape, indices, batch = _x(graph, op), constant(graph, op, 1), int(op.attrs["batch_dims"])
     axis = axis_of(graph, op)
-    if not 0 <= batch <= min(axis, indices.ndim) or indices.shape[:batch] != shape[:batch]:
-        return False
-    return bool(((indices >= 0) & (indices < shape[axis])).all())
+    is_shared = 0 <= batch <= min(axis, indices.ndim) and indices.shape[:batch] == shape[:batch]
+    return is_shared and bool(((indices >= 0) & (indices < shape[axis])).all())
 
 
 def blocks_fit(graph: Graph, op: Op) -> bool:
@@ -390,9 +373,8 @@ def blocks_fit(graph: Graph, op: Op) -> bool:
 def block_shape_fits(graph: Graph, op: Op) -> bool:
     """the blocks must be positive, one per spatial axis, with a pair of paddings or crops each, and divide what they cut"""
     shape, block, pairs = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
-    if not (len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)):
-        return False
-    if min(block) < 1 or pairs.min() < 0:
+    fits = len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)
+    if not fits or min(block) < 1 or pairs.min() < 0:
         return False
     if op.kind == "batch_to_space_nd":
         return shape[0] % int(block.prod()) == 0 and min(infer_batch_to_space(graph, op)[0]) >= 0
@@ -401,17 +383,16 @@ def block_shape_fits(graph: Graph, op: Op) -> bool:
 
 def permutation_is_valid(graph: Graph, op: Op) -> bool:
     """the permutation must name every axis of the input once"""
-    rank = len(graph.input(op).shape)
-    perm = [int(axis) for axis in constant(graph, op, 1).ravel()]
+    rank, perm = len(graph.input(op).shape), _integers(graph, op, 1)
     return all(-rank <= axis < rank for axis in perm) and sorted(axis % rank for axis in perm) == list(range(rank))
 
 
 def slice_is_valid(graph: Graph, op: Op) -> bool:
     """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
+    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
         return False
-    shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(stride < 0 and shrinks >> i & 1 for i, stride in enumerate(vectors[2].tolist())):
         return False
     try:
@@ -421,7 +402,6 @@ def slice_is_valid(graph: Graph, op: Op) -> bool:
     return True
 
 
-COPIES: tuple[Constraint, ...] = (same_type, same_quantisation, operands_are_constant)
 # kind -> the shapes of its outputs, and where their elements come from
 PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op], list[Positions]]]] = {
     "split": (infer_split, split),
@@ -442,11 +422,9 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 }
 
 
-WINDOWS: dict[str, Callable[[Graph, Op], Windows | None]] = {"resize_nearest_neighbor": resize_windows}
-
-
 def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1) -> OpSpec:
-    rules, windows = (arity(inputs, outputs=outputs), *COPIES, *constraints), WINDOWS.get(kind, lambda graph, op: None)
+    rules = arity(inputs, outputs=outputs), same_type, same_quantisation, operands_are_constant, *constraints
+    windows = resize_windows if kind == "resize_nearest_neighbor" else OpSpec.windows
     return OpSpec(kind, PIECES[kind][0], reference, rules, windows=windows, data=DATA.get(kind, 0))
 
 

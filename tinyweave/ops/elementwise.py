@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, array_type
+from ..ir import Graph, Op
 from .constraints import (
     activation_is_known,
     arity,
@@ -25,13 +25,15 @@ from .constraints import (
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import inverse_square_root, quantize_multiplier, requantize, round_half_away
+from .fixed_point import INT32_MAX, inverse_square_root, quantize_multiplier, requantize, round_half_away
 from .spec import (
     Arrays,
+    Constraint,
     OpSpec,
     OptionalArrays,
-    activation_range,
+    broadcast,
     centred,
+    finish,
     infer_broadcast,
     infer_same,
     is_pixel,
@@ -101,29 +103,20 @@ def rsqrt_rescale(graph: Graph, op: Op) -> Rescale:
     return Rescale(*quantize_multiplier(1 / float(root)))
 
 
+@np.errstate(over="ignore")
 def table(graph: Graph, op: Op) -> NDArray[np.int8]:
     """Return what a logistic, tanh, elu or gelu gives for the inputs -128 .. 127, in this order."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
-    with np.errstate(over="ignore"):
-        value = TABLES[op.kind](op, real)
-    scaled = round_half_away(value * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
+    scaled = round_half_away(TABLES[op.kind](op, real) * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
     return np.asarray(np.clip(scaled, -128, 127), np.int8)
 
 
 # the C library's float32 results are the float64 ones, rounded
 
 
-def _logistic(op: Op, x: Real) -> Real:
-    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)))
-
-
 def _tanh(op: Op, x: Real) -> Real:
     return np.tanh(x.astype(np.float64)).astype(np.float32)
-
-
-def _elu(op: Op, x: Real) -> Real:
-    return np.where(x < 0, np.expm1(x.astype(np.float64)).astype(np.float32), x)
 
 
 def _gelu(op: Op, x: Real) -> Real:
@@ -131,12 +124,16 @@ def _gelu(op: Op, x: Real) -> Real:
     if op.attrs["approximate"]:
         inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
         return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(op, inner)))
-    below = erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32)
-    return np.asarray(np.float32(0.5) * x * below)
+    return np.asarray(np.float32(0.5) * x * erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32))
 
 
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
-TABLES = {"elu": _elu, "gelu": _gelu, "logistic": _logistic, "tanh": _tanh}
+TABLES: dict[str, Callable[[Op, Real], Real]] = {
+    "elu": lambda op, x: np.where(x < 0, np.expm1(x.astype(np.float64)).astype(np.float32), x),
+    "gelu": _gelu,
+    "logistic": lambda op, x: np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)),
+    "tanh": _tanh,
+}
 
 
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -145,18 +142,16 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         requantize(centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
         for i, rescale in enumerate((first, second))
     )
-    return [_finish(graph, op, requantize((a - b) ** 2 if op.kind == "squared_difference" else a + b, *output))]
+    return finish(graph, op, requantize((a - b) ** 2 if op.kind == "squared_difference" else a + b, *output))
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    product = centred(arrays, 0, graph, op) * centred(arrays, 1, graph, op)
-    return [_finish(graph, op, requantize(product, *mul_rescale(graph, op)))]
+    a, b = (centred(arrays, index, graph, op) for index in (0, 1))
+    return finish(graph, op, requantize(a * b, *mul_rescale(graph, op)))
 
 
 def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    out = graph.output(op)
-    scaled = requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)) + out.zero_point
-    return [np.clip(scaled, *activation_range(op.kind, out)).astype(np.int8)]
+    return finish(graph, op, requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)))
 
 
 def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -165,18 +160,11 @@ def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     """1 / sqrt(x) with 20 bits after the point, rescaled; what is 0 gives the greatest number."""
-    x, out = centred(arrays, 0, graph, op), graph.output(op)
+    x = centred(arrays, 0, graph, op)
     multiplier, shift = inverse_square_root(np.maximum(x, 1))
     fine = requantize(1, multiplier, shift + RSQRT_BITS)
     scaled, down = rsqrt_rescale(graph, op)
-    values = requantize(fine, scaled, down - RSQRT_BITS) + out.zero_point
-    return [np.where(x == 0, 127, np.clip(values, -128, 127)).astype(np.int8)]
-
-
-def _finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> NDArray[np.int8]:
-    out = graph.output(op)
-    limits = activation_range(op.attrs.get("activation", "none"), out)
-    return np.asarray(np.clip(scaled + out.zero_point, *limits), array_type(out.dtype))
+    return finish(graph, op, np.where(x == 0, INT32_MAX, requantize(fine, scaled, down - RSQRT_BITS)))
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
@@ -189,8 +177,7 @@ def windows_binary(graph: Graph, op: Op) -> Windows | None:
 def shapes_broadcast(graph: Graph, op: Op) -> bool:
     """the shapes of both inputs must be equal or broadcast, and have at most six axes"""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
-    aligned = zip(reversed(a), reversed(b), strict=False)
-    return max(len(a), len(b)) <= 6 and all(x == y or 1 in (x, y) for x, y in aligned)
+    return max(len(a), len(b)) <= 6 and broadcast(a, b)
 
 
 def output_scale_is_large(graph: Graph, op: Op) -> bool:
@@ -231,14 +218,19 @@ SUMS = (
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
-def _unary(kind: str, reference: Callable[[Graph, Op, OptionalArrays], Arrays], *more: Callable[[Graph, Op], bool]) -> OpSpec:
-    return OpSpec(kind, infer_same, reference, (*UNARY, *more), windows=windows_one_to_one)
+def _unary(
+    kind: str,
+    reference: Callable[[Graph, Op, OptionalArrays], Arrays],
+    *more: Constraint,
+    rescale: Callable[[Graph, Op], object] = OpSpec.rescale,
+) -> OpSpec:
+    return OpSpec(kind, infer_same, reference, (*UNARY, *more), windows=windows_one_to_one, rescale=rescale)
 
 
 SPECS = (
     OpSpec("add", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
     OpSpec("sub", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
-    OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary),
+    OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary, rescale=mul_rescale),
     OpSpec(
         "squared_difference",
         infer_broadcast,
@@ -246,9 +238,9 @@ SPECS = (
         (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, square_scale_is_large),
         windows=windows_binary,
     ),
-    _unary("relu", reference_relu),
-    _unary("relu6", reference_relu, bounds_fit),
-    _unary("relu_n1_to_1", reference_relu, bounds_fit),
+    _unary("relu", reference_relu, rescale=relu_rescale),
+    _unary("relu6", reference_relu, bounds_fit, rescale=relu_rescale),
+    _unary("relu_n1_to_1", reference_relu, bounds_fit, rescale=relu_rescale),
     _unary("logistic", reference_table, logistic_output_is_256th),
     _unary("tanh", reference_table),
     _unary("elu", reference_table),

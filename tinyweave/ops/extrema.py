@@ -9,13 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, operands_are_constant, same_quantisation, same_type
+from .constraints import arity, operands_are_constant, output_is_an_index, same_quantisation, same_type
 from .elementwise import shapes_broadcast, windows_binary
-from .reduce import axes, axes_exist
+from .reduce import axes_exist, over_axes
 from .reduce import infer as infer_reduce
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, infer_broadcast, operand
-
-INDEX_TYPES = ("int32", "int64")
 
 
 def reference_pair(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -24,9 +22,7 @@ def reference_pair(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def reference_reduce(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    extreme = x.max(axis=axes(graph, op)) if op.kind == "reduce_max" else x.min(axis=axes(graph, op))
-    return [np.asarray(extreme, x.dtype).reshape(infer_reduce(graph, op)[0])]
+    return [over_axes(np.max if op.kind == "reduce_max" else np.min, graph, op, operand(arrays))]
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
@@ -40,8 +36,7 @@ def infer_arg_max(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_arg_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    return [np.asarray(x.argmax(axis=arg_axis(graph, op)), graph.output(op).dtype)]
+    return [np.asarray(operand(arrays).argmax(axis=arg_axis(graph, op)), graph.output(op).dtype)]
 
 
 def inputs_have_one_type(graph: Graph, op: Op) -> bool:
@@ -53,11 +48,6 @@ def axis_exists(graph: Graph, op: Op) -> bool:
     """the axis must be one number within the input's rank, and the input must not be empty"""
     axis, rank = constant(graph, op, 1), len(graph.input(op).shape)
     return axis.size == 1 and -rank <= int(axis.ravel()[0]) < rank and graph.input(op).elements > 0
-
-
-def output_is_an_index(graph: Graph, op: Op) -> bool:
-    """the output must be int32 or int64"""
-    return graph.output(op).dtype in INDEX_TYPES
 
 
 PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)

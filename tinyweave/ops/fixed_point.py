@@ -7,6 +7,7 @@ for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,7 @@ def wrap32(x: ArrayLike) -> Int64:
 
 def high_mul(a: ArrayLike, b: ArrayLike) -> Int64:
     """a * b / 2^31, rounded half up, saturated (gemmlowp SaturatingRoundingDoublingHighMul)."""
-    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
-    return np.asarray(np.minimum((product + (1 << 30)) >> 31, INT32_MAX))
+    return np.asarray(np.minimum((np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 30)) >> 31, INT32_MAX))
 
 
 def rounding_shift(x: ArrayLike, exponent: ArrayLike) -> Int64:
@@ -82,8 +82,7 @@ def reduced_multiplier(multiplier: ArrayLike) -> Int64:
 def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
     """x * multiplier * 2^(shift - 31) of 64-bit sums, with a multiplier of 16 bits, rounded once, half up (TFLite likewise)."""
     right = 15 - np.asarray(shift, np.int64)
-    product = np.asarray(x, np.int64) * reduced_multiplier(multiplier)
-    return wrap32((product + (np.int64(1) << (right - 1))) >> right)
+    return wrap32((np.asarray(x, np.int64) * reduced_multiplier(multiplier) + (np.int64(1) << (right - 1))) >> right)
 
 
 def round_half_away(x: ArrayLike) -> NDArray[Any]:
@@ -119,7 +118,7 @@ def exp_on_negative_values(x: ArrayLike) -> Int64:
     x = np.asarray(x, np.int64)
     one_quarter = 1 << 24
     fraction = (x & (one_quarter - 1)) - one_quarter  # in [-1/4, 0)
-    result = _exp_between_minus_one_quarter_and_zero(saturating_shift_left(fraction, 5))
+    result = exp_around_minus_eighth(saturating_shift_left(fraction, 5), 1 << 28, 1895147668, 715827883, high_mul)
     remainder = fraction - x  # a multiple of 1/4
     # exp(-2^k) in Q31, for k = -2 .. 4
     for bit, factor in enumerate((1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242), start=24):
@@ -127,15 +126,15 @@ def exp_on_negative_values(x: ArrayLike) -> Int64:
     return np.where(x == 0, INT32_MAX, result)
 
 
-def _exp_between_minus_one_quarter_and_zero(a: Int64) -> Int64:
-    """exp(a) by a Taylor series around -1/8, Q31 in and out."""
-    exp_minus_one_eighth, one_third = 1895147668, 715827883
-    x = a + (1 << 28)
-    x2 = high_mul(x, x)
-    x3 = high_mul(x2, x)
-    x4_over_4 = rounding_shift(high_mul(x2, x2), 2)
-    higher_terms = rounding_shift(high_mul(x4_over_4 + x3, one_third) + x2, 1)
-    return exp_minus_one_eighth + high_mul(exp_minus_one_eighth, x + higher_terms)
+def exp_around_minus_eighth(
+    a: Int64, one_eighth: int, exp_minus_one_eighth: int, one_third: int, multiply: Callable[[ArrayLike, ArrayLike], Int64]
+) -> Int64:
+    """exp(a) of numbers from -1/4 to 0 by a Taylor series around -1/8, with the constants and products of their format."""
+    x = a + one_eighth
+    x2 = multiply(x, x)
+    x4_over_4 = rounding_shift(multiply(x2, x2), 2)
+    higher_terms = rounding_shift(multiply(x4_over_4 + multiply(x2, x), one_third) + x2, 1)
+    return exp_minus_one_eighth + multiply(exp_minus_one_eighth, x + higher_terms)
 
 
 def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
@@ -164,6 +163,5 @@ def one_over_one_plus(a: Int64) -> Int64:
     half_denominator = (a + INT32_MAX + 1) >> 1  # a >= 0: the mean with 1, rounded half up
     x = 1515870810 + high_mul(half_denominator, -1010580540)  # 48/17 - 32/17 d
     for _ in range(3):
-        error = (1 << 29) - high_mul(half_denominator, x)
-        x = x + saturating_shift_left(high_mul(x, error), 2)
+        x = x + saturating_shift_left(high_mul(x, (1 << 29) - high_mul(half_denominator, x)), 2)
     return saturating_shift_left(x, 1)

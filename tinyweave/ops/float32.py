@@ -14,13 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from . import activations, constraints, conv, elementwise, fully_connected, log_softmax, lstm, pool, reduce, resize, softmax
+from . import (
+    activations,
+    batch_matmul,
+    constraints,
+    conv,
+    elementwise,
+    fully_connected,
+    log_softmax,
+    lstm,
+    pool,
+    reduce,
+    resize,
+    softmax,
+)
 from . import transpose_conv as transposed
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, operand
-from .window import positions, taps
+from .spec import ACTIVATIONS, Arrays, OpSpec, OptionalArrays, biased, operand
 
 Float = NDArray[np.float64]
-LIMITS = {"none": (-np.inf, np.inf), "relu": (0.0, np.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+LIMITS = ACTIVATIONS  # which clamp what `given` floats round to, too
 ONE_SCALE = frozenset(  # what only integers need
     (
         constraints.input_is_int8,
@@ -63,67 +75,27 @@ def _operand(arrays: OptionalArrays, index: int = 0) -> Float:
     return operand(arrays, index).astype(np.float64)
 
 
+@np.errstate(over="ignore")
 def _finish(values: NDArray[Any], activation: str = "none") -> Arrays:
-    with np.errstate(over="ignore"):
-        return [np.clip(values, *LIMITS[activation]).astype(np.float32)]
+    return [np.clip(values, *ACTIVATIONS[activation]).astype(np.float32)]
 
 
 def _biased(op: Op, total: Float, arrays: OptionalArrays) -> Arrays:
-    bias = 0.0 if len(arrays) < 3 or arrays[2] is None else _operand(arrays, 2)
-    return _finish(total + bias, op.attrs["activation"])
+    return _finish(biased(total, arrays), op.attrs["activation"])
 
 
-def _conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights, groups = _operand(arrays), _operand(arrays, 1), conv.groups(graph, op)
-    shape = conv.infer(graph, op)[0]
-    filters = weights.reshape(groups, -1, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)
-    total = np.zeros((groups, int(np.prod(shape[:3])), shape[3] // groups))
-    for ky, kx, seen in taps(x, kernel=conv.kernel_size(graph, op), fill=0, **_where(op)):
-        total += seen.reshape(-1, groups, weights.shape[3]).transpose(1, 0, 2) @ filters[ky, kx]
-    return _biased(op, total.transpose(1, 0, 2).reshape(shape), arrays)
-
-
-def _depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights = _operand(arrays), _operand(arrays, 1)
-    shape, channels = conv.infer(graph, op)[0], x.shape[3]
-    filters = weights[0].reshape(*weights.shape[1:3], channels, -1)
-    total = np.zeros((*shape[:3], channels, filters.shape[3]))
-    for ky, kx, seen in taps(x, kernel=conv.kernel_size(graph, op), fill=0, **_where(op)):
-        total += seen[..., None] * filters[ky, kx]
-    return _biased(op, total.reshape(shape), arrays)
-
-
-def _where(op: Op) -> dict[str, Any]:
-    return {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
+def _convolution(sums: Callable[[Graph, Op, Float, Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
+    return lambda graph, op, arrays: _biased(op, sums(graph, op, _operand(arrays), _operand(arrays, 1)), arrays)
 
 
 def _fully_connected(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    weights = _operand(arrays, 1)
-    total = _operand(arrays).reshape(-1, weights.shape[1]) @ weights.T
-    return [array.reshape(fully_connected.infer(graph, op)[0]) for array in _biased(op, total, arrays)]
+    weights, (shape,) = _operand(arrays, 1), fully_connected.infer(graph, op)
+    return _biased(op, (_operand(arrays).reshape(-1, weights.shape[1]) @ weights.T).reshape(shape), arrays)
 
 
 def _average_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, shape, kernel = _operand(arrays), pool.infer(graph, op)[0], op.attrs["kernel"]
-    total = np.zeros(shape)
-    for _, _, seen in taps(x, kernel=kernel, fill=0, **_where(op)):
-        total += seen
-    rows, columns = (
-        positions(
-            x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=op.attrs["stride"][a], before=op.attrs["padding"][a][0]
-        ).sum(axis=1)
-        for a in (0, 1)
-    )
-    return _finish(total / (rows[:, None] * columns[None, :])[None, :, :, None], op.attrs["activation"])
-
-
-def _max_pool_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    highest = np.full(pool.infer(graph, op)[0], np.finfo(np.float32).min, np.float64)
-    padded = np.pad(_operand(arrays), ((0, 0), *op.attrs["padding"], (0, 0)), constant_values=np.finfo(np.float32).min)
-    where = {"stride": op.attrs["stride"], "padding": ((0, 0), (0, 0))}
-    for _, _, seen in taps(padded, kernel=op.attrs["kernel"], fill=0, **where):
-        np.maximum(highest, seen, out=highest)
-    return _finish(highest, op.attrs["activation"])
+    total, count = pool.sums(graph, op, _operand(arrays))
+    return _finish(total / count, op.attrs["activation"])
 
 
 def _binary(compute: Callable[[Float, Float], Float]) -> Callable[[Graph, Op, OptionalArrays], Arrays]:
@@ -134,9 +106,9 @@ def _unary(compute: Callable[[Float], Float]) -> Callable[[Graph, Op, OptionalAr
     return lambda graph, op, arrays: _finish(compute(_operand(arrays)))
 
 
+@np.errstate(over="ignore")
 def _logistic(x: Float) -> Float:
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-x)))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def _leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -151,13 +123,9 @@ def _gelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return _finish(0.5 * x * elementwise.erfc(-x * np.sqrt(0.5)))
 
 
+@np.errstate(divide="ignore", invalid="ignore")
 def _rsqrt(x: Float) -> Float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(1 / np.sqrt(x))
-
-
-def _mean(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _finish(_operand(arrays).mean(axis=reduce.axes(graph, op)).reshape(reduce.infer(graph, op)[0]))
+    return np.asarray(1 / np.sqrt(x))
 
 
 def _softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -174,11 +142,7 @@ def _log_softmax(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 def _transpose_conv(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     sums = transposed.sums(graph, op, _operand(arrays, transposed.DATA), _operand(arrays, 1))
-    return _biased(op, sums, [None, None, *arrays[transposed.BIAS :]])
-
-
-def _resize_bilinear(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return _finish(resize.mixed_floats(graph, op, operand(arrays)))
+    return _finish(biased(sums, arrays, transposed.BIAS), op.attrs["activation"])
 
 
 def _lstm(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -203,18 +167,12 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
     return all(t.dtype == "float32" for t in (*inputs, *graph.outputs_of(op)))
 
 
-def _batch_matmul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    turned = op.attrs["adj_x"], op.attrs["adj_y"]
-    a, b = (x.swapaxes(-1, -2) if t else x for x, t in zip((_operand(arrays), _operand(arrays, 1)), turned, strict=True))
-    return _finish(a @ b)
-
-
 REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "add": _binary(np.add),
     "average_pool_2d": _average_pool_2d,
-    "batch_matmul": _batch_matmul,
-    "conv_2d": _conv_2d,
-    "depthwise_conv_2d": _depthwise_conv_2d,
+    "batch_matmul": lambda graph, op, arrays: _finish(batch_matmul.product(op, _operand(arrays), _operand(arrays, 1))),
+    "conv_2d": _convolution(conv.dense_sums),
+    "depthwise_conv_2d": _convolution(conv.depthwise_sums),
     "elu": _unary(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)),
     "fully_connected": _fully_connected,
     "gelu": _gelu,
@@ -222,14 +180,16 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
     "leaky_relu": _leaky_relu,
     "log_softmax": _log_softmax,
     "logistic": _unary(_logistic),
-    "max_pool_2d": _max_pool_2d,
-    "mean": _mean,
+    "max_pool_2d": lambda graph, op, arrays: _finish(
+        pool.highest(graph, op, _operand(arrays), float(np.finfo(np.float32).min)), op.attrs["activation"]
+    ),
+    "mean": lambda graph, op, arrays: _finish(reduce.over_axes(np.mean, graph, op, _operand(arrays))),
     "mul": _binary(np.multiply),
     "prelu": _binary(lambda x, alpha: np.where(x >= 0, x, x * alpha)),
     "relu": _unary(lambda x: np.maximum(x, 0)),
     "relu6": _unary(lambda x: np.clip(x, 0, 6)),
     "relu_n1_to_1": _unary(lambda x: np.clip(x, -1, 1)),
-    "resize_bilinear": _resize_bilinear,
+    "resize_bilinear": lambda graph, op, arrays: _finish(resize.mixed_floats(graph, op, operand(arrays))),
     "rsqrt": _unary(_rsqrt),
     "softmax": _softmax,
     "squared_difference": _binary(lambda a, b: (a - b) ** 2),
@@ -242,12 +202,8 @@ REFERENCES: dict[str, Callable[[Graph, Op, OptionalArrays], Arrays]] = {
 
 def specs(rows: dict[str, OpSpec]) -> dict[str, OpSpec]:
     """Return the float32 rows, made from the int8 ones."""
-
-    def constraints(spec: OpSpec) -> tuple[Constraint, ...]:
-        shared = tuple(constraint for constraint in spec.constraints if constraint not in ONE_SCALE)
-        return (*shared, tensors_are_float32)
-
+    shared = {kind: [rule for rule in rows[kind].constraints if rule not in ONE_SCALE] for kind in REFERENCES}
     return {
-        kind: replace(rows[kind], reference=reference, constraints=constraints(rows[kind]))
+        kind: replace(rows[kind], reference=reference, constraints=(*shared[kind], tensors_are_float32), rescale=OpSpec.rescale)
         for kind, reference in REFERENCES.items()
     }

@@ -23,7 +23,7 @@ from .constraints import (
 )
 from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, biased, centred, operand
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
@@ -48,8 +48,8 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     expected = round_half_away(sums * factors[:, None, None])
 
     def agrees(multiplier: NDArray[np.int64]) -> NDArray[np.bool_]:
-        scaled = requantize_once(sums, multiplier[:, None, None], shift[:, None, None])
-        return np.asarray((scaled == expected).all(axis=(1, 2)))
+        equal = requantize_once(sums, multiplier[:, None, None], shift[:, None, None]) == expected
+        return np.asarray(equal.all(axis=(1, 2)))
 
     multiplier = np.where(agrees(exact), exact, exact + (1 << 9))
     if not agrees(multiplier).all():
@@ -63,12 +63,9 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, weights = operand(arrays), operand(arrays, 1)
-    centred = x.reshape(-1, weights.shape[1]).astype(np.float64) - graph.input(op).zero_point
-    total = (centred @ (weights.T.astype(np.float64) - weights_zero(graph, op))).astype(np.int64)
-    if len(arrays) > 2 and arrays[2] is not None:
-        total = total + arrays[2]
-    return [finish(graph, op, total).reshape(infer(graph, op)[0])]
+    weights = operand(arrays, 1).astype(np.float64) - weights_zero(graph, op)
+    x = centred(arrays, 0, graph, op).reshape(-1, weights.shape[1]).astype(np.float64)
+    return [finish(graph, op, biased((x @ weights.T).astype(np.int64), arrays)).reshape(infer(graph, op)[0])]
 
 
 def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:

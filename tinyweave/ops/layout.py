@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import arity, operands_are_constant, same_quantisation, same_type
+from .constraints import INDEX_TYPES, arity, operands_are_constant, output_is_an_index, same_quantisation, same_type
 from .data_movement import pad_value
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 from .window import ONE_TO_ONE, Window, Windows
@@ -39,8 +39,7 @@ def infer_squeeze(graph: Graph, op: Op) -> list[Shape]:
 
 
 def infer_expand_dims(graph: Graph, op: Op) -> list[Shape]:
-    shape = list(graph.input(op).shape)
-    axis = int(constant(graph, op, 1).ravel()[0])
+    shape, axis = list(graph.input(op).shape), int(constant(graph, op, 1).ravel()[0])
     shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
     return [tuple(shape)]
 
@@ -86,8 +85,7 @@ def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arr
 
 def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
     """Joining channels keeps rows and columns; joining rows or columns moves them."""
-    rank = len(graph.input(op).shape)
-    return ONE_TO_ONE if concatenation_axis(graph, op) == rank - 1 else None
+    return ONE_TO_ONE if concatenation_axis(graph, op) == len(graph.input(op).shape) - 1 else None
 
 
 def infer_pack(graph: Graph, op: Op) -> list[Shape]:
@@ -122,7 +120,7 @@ def pixels_keep_their_bytes(graph: Graph, op: Op) -> bool:
 def shape_holds_integers(graph: Graph, op: Op) -> bool:
     """the shape, where it is an operand, must be int32 or int64"""
     extents = graph.optional_input(op, 1)
-    return extents is None or extents.dtype in ("int32", "int64")
+    return extents is None or extents.dtype in INDEX_TYPES
 
 
 def squeezed_axes_are_one(graph: Graph, op: Op) -> bool:
@@ -147,18 +145,16 @@ def fill_is_constant(graph: Graph, op: Op) -> bool:
     """the value must be one constant of the output's type, scale and zero point, and the paddings constant integers"""
     out, value, amounts = graph.output(op), graph.input(op, 2), graph.input(op, 1)
     same = value.dtype == out.dtype and (out.dtype not in ("int8", "uint8", "int16") or value.quant == out.quant)
-    constants = value.data is not None and amounts.data is not None and amounts.dtype in ("int32", "int64")
-    return same and constants and value.elements == 1
+    return same and value.elements == 1 and value.data is not None and amounts.data is not None and amounts.dtype in INDEX_TYPES
 
 
 def inputs_match(graph: Graph, op: Op) -> bool:
     """all inputs must have the output's type and rank, and its extents on the other axes"""
     out, rank = graph.output(op), len(graph.output(op).shape)
-    inputs = [t for t in graph.inputs_of(op) if t is not None and t.dtype == out.dtype and len(t.shape) == rank]
-    if len(inputs) < len(op.inputs) or not -rank <= op.attrs["axis"] < rank:
+    if not -rank <= op.attrs["axis"] < rank or any(t is None or len(t.shape) != rank for t in graph.inputs_of(op)):
         return False
-    axis = concatenation_axis(graph, op)
-    return all(t.shape[i] == out.shape[i] for t in inputs for i in range(rank) if i != axis)
+    axis = op.attrs["axis"] % rank
+    return len({(t.dtype, t.shape[:axis], t.shape[axis + 1 :]) for t in (*graph.inputs_of(op), out) if t is not None}) == 1
 
 
 def quantisation_is_shared(graph: Graph, op: Op) -> bool:
@@ -178,11 +174,6 @@ def packed_inputs_match(graph: Graph, op: Op) -> bool:
     return same and graph.output(op).dtype == first.dtype and -rank <= int(op.attrs["axis"]) < rank
 
 
-def output_holds_extents(graph: Graph, op: Op) -> bool:
-    """the output must be int32 or int64"""
-    return graph.output(op).dtype in ("int32", "int64")
-
-
 def infer_gather_nd(graph: Graph, op: Op) -> list[Shape]:
     data, indices = graph.input(op).shape, graph.input(op, 1).shape
     return [(*indices[:-1], *data[indices[-1] :])]
@@ -190,17 +181,15 @@ def infer_gather_nd(graph: Graph, op: Op) -> list[Shape]:
 
 def reference_gather_nd(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     data, indices = operand(arrays), operand(arrays, 1)
-    named = np.array(data.shape[: indices.shape[-1]])
-    inside = np.clip(indices, 0, named - 1)
+    inside = np.clip(indices, 0, np.array(data.shape[: indices.shape[-1]]) - 1)
     return [np.array(data[tuple(np.moveaxis(inside, -1, 0))])]
 
 
 def indices_fit(graph: Graph, op: Op) -> bool:
     """the indices must be int32 vectors of one to four numbers, no more than the data has axes, none of which is empty"""
     data, indices = graph.input(op), graph.input(op, 1)
-    if indices.dtype != "int32" or not indices.shape or not 1 <= indices.shape[-1] <= min(len(data.shape), MAX_DEPTH):
-        return False
-    return data.elements > 0
+    depth = indices.shape[-1] if indices.shape else 0
+    return indices.dtype == "int32" and 1 <= depth <= min(len(data.shape), MAX_DEPTH) and data.elements > 0
 
 
 def constant_indices_are_inside(graph: Graph, op: Op) -> bool:
@@ -211,13 +200,18 @@ def constant_indices_are_inside(graph: Graph, op: Op) -> bool:
 
 MANY = 1 << 16
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
-
 RESHAPE = (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers, pixels_keep_their_bytes)
-SQUEEZE = (arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes)
 
 SPECS = (
     OpSpec("reshape", infer_reshape, reference_view, RESHAPE, view=True, int4=True),
-    OpSpec("squeeze", infer_squeeze, reference_view, SQUEEZE, view=True, int4=True),
+    OpSpec(
+        "squeeze",
+        infer_squeeze,
+        reference_view,
+        (arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes),
+        view=True,
+        int4=True,
+    ),
     OpSpec(
         "expand_dims",
         infer_expand_dims,
@@ -236,7 +230,7 @@ SPECS = (
         windows=windows_concatenation,
     ),
     OpSpec("pack", infer_pack, reference_pack, (arity(1, MANY), *MOVES, packed_inputs_match)),
-    OpSpec("shape", infer_shape, reference_shape, (arity(1), output_holds_extents)),
+    OpSpec("shape", infer_shape, reference_shape, (arity(1), output_is_an_index)),
     OpSpec(
         "gather_nd",
         infer_gather_nd,

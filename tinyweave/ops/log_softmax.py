@@ -22,8 +22,8 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, windows
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
+from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 OUTPUT_BITS = 4  # integer bits of the output's 16ths
 
@@ -39,10 +39,8 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    multiplier, left_shift = quantize_multiplier(graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
-    reverse_multiplier, reverse_shift = quantize_multiplier(2.0 ** (31 - left_shift) / multiplier)
-    radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
-    return Parameters(multiplier, left_shift, reverse_multiplier, reverse_shift, -radius)
+    multiplier, left_shift, difference_min = of_differences(graph.input(op).scale)
+    return Parameters(multiplier, left_shift, *quantize_multiplier(2.0 ** (31 - left_shift) / multiplier), difference_min)
 
 
 def logarithm(x: Int64) -> Int64:
@@ -53,8 +51,7 @@ def logarithm(x: Int64) -> Int64:
     zeros_a = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
     r_a = saturating_shift_left(high_mul(x << (zeros_a - 1), sqrt_half), 1)
     power_a = ((SUM_BITS - zeros_a) << 25) + quarter
-    z_b = high_mul(x, sqrt_half)
-    headroom_b = 31 - np.frexp(z_b.astype(np.float64))[1].astype(np.int64)
+    headroom_b = 31 - np.frexp(high_mul(x, sqrt_half).astype(np.float64))[1].astype(np.int64)
     r_b = np.clip(x << headroom_b, INT32_MIN, -INT32_MIN - 1)
     power_b = ((SUM_BITS - headroom_b) << 25) - quarter
     r, power = np.minimum(r_a, r_b), np.maximum(power_a, power_b)
@@ -70,8 +67,7 @@ def logarithm(x: Int64) -> Int64:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    p = parameters(graph, op)
+    x, p = operand(arrays), parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
     counts = difference >= p.difference_min
     scaled = requantize(np.where(counts, difference, 0), p.multiplier, p.left_shift)
@@ -94,4 +90,4 @@ def output_is_in_16ths(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_in_16ths)
 
-SPECS = (OpSpec("log_softmax", infer_same, reference, CONSTRAINTS, windows=windows),)
+SPECS = (OpSpec("log_softmax", infer_same, reference, CONSTRAINTS, windows=windows_one_to_one),)

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import Graph, Op
 from . import q15
 from .constraints import input_is_int8, output_is_int8, per_tensor
-from .fixed_point import Int64, quantize_multiplier, requantize, rounding_shift, wrap32
+from .fixed_point import quantize_multiplier, requantize, rounding_shift, wrap32
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
 
 # inputs of the op
@@ -45,14 +45,13 @@ def parameters(graph: Graph, op: Op) -> Parameters:
         products = [np.float32(scale) * np.float32(source) * np.float32(2.0**GATE_BITS) for scale in weights]
         return tuple(quantize_multiplier(float(product)) for product in products)
 
-    clip = float(np.float32(op.attrs["cell_clip"]) / np.float32(cell.scale))
     q = np.float32(2.0**-15)
     return Parameters(
         input_scales=scales(WEIGHTS, x.scale),
         recurrent_scales=scales(RECURRENT, hidden.scale),
         hidden_scale=quantize_multiplier(float(q / np.float32(hidden.scale) * q)),
         cell_bits=15 + round(math.log2(cell.scale)),
-        cell_clip=int(min(clip, q15.MAX)),
+        cell_clip=int(min(float(np.float32(op.attrs["cell_clip"]) / np.float32(cell.scale)), q15.MAX)),
     )
 
 
@@ -69,9 +68,9 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, hidden, cell = (operand(arrays, index).astype(np.int64) for index in (0, HIDDEN, CELL))
     p, time_axis = parameters(graph, op), time_and_batch(graph, op)[0]
-    weights = [operand(arrays, WEIGHTS + gate).astype(np.int64).T for gate in range(GATES)]
-    recurrent = [operand(arrays, RECURRENT + gate).astype(np.int64).T for gate in range(GATES)]
-    biases = [operand(arrays, BIAS + gate).astype(np.int64) for gate in range(GATES)]
+    weights, recurrent, biases = (
+        [operand(arrays, first + gate).astype(np.int64).T for gate in range(GATES)] for first in (WEIGHTS, RECURRENT, BIAS)
+    )
     in_zero, out_zero = graph.input(op).zero_point, graph.input(op, HIDDEN).zero_point
     outputs = []
     for row in np.moveaxis(x, time_axis, 0):
@@ -79,21 +78,15 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         for gate in range(GATES):
             total = q15.saturate(requantize(wrap32((row - in_zero) @ weights[gate] + biases[gate]), *p.input_scales[gate]))
             recurrence = requantize(wrap32((hidden - out_zero) @ recurrent[gate]), *p.recurrent_scales[gate])
-            total = q15.saturate(total + recurrence)
-            gates.append(q15.tanh(total, 15 - GATE_BITS) if gate == CANDIDATE else q15.logistic(total, 15 - GATE_BITS))
-        cell = _next_cell(cell, gates, p)
-        product = gates[3] * q15.tanh(cell, p.cell_bits)
-        hidden = np.clip(requantize(product, *p.hidden_scale) + out_zero, -128, 127)
+            activate = q15.tanh if gate == CANDIDATE else q15.logistic
+            gates.append(activate(q15.saturate(total + recurrence), 15 - GATE_BITS))
+        added = gates[0] * gates[CANDIDATE]
+        cell = q15.saturate(rounding_shift(gates[1] * cell, 15) + rounding_shift(added, 15 + p.cell_bits))
+        if p.cell_clip:
+            cell = np.clip(cell, -p.cell_clip, p.cell_clip)
+        hidden = np.clip(requantize(gates[3] * q15.tanh(cell, p.cell_bits), *p.hidden_scale) + out_zero, -128, 127)
         outputs.append(hidden)
-    out = np.stack(outputs, time_axis)
-    return [out.astype(np.int8), hidden.astype(np.int8), cell.astype(np.int16)]
-
-
-def _next_cell(cell: Int64, gates: list[Int64], p: Parameters) -> Int64:
-    remembered = rounding_shift(gates[1] * cell, 15)
-    added = rounding_shift(gates[0] * gates[CANDIDATE], 15 + p.cell_bits)
-    total = q15.saturate(remembered + added)
-    return np.clip(total, -p.cell_clip, p.cell_clip) if p.cell_clip else total
+    return [np.stack(outputs, time_axis).astype(np.int8), hidden.astype(np.int8), cell.astype(np.int16)]
 
 
 def macs(graph: Graph, op: Op, clipped: bool) -> int:
@@ -103,14 +96,10 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 def has_no_extras(graph: Graph, op: Op) -> bool:
     """must be a plain LSTM: no peephole, no projection, no layer normalisation, no coupled gates; all four gates with a bias"""
-    missing = set(PEEPHOLE + PROJECTION + NORMS)
-    wanted = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), 0, HIDDEN, CELL}
-    operands = graph.inputs_of(op)
-    if len(operands) not in (20, 24) or len(op.outputs) != 3:
-        return False
-    return all(
-        (tensor is None) if i in missing else (tensor is not None or i not in wanted) for i, tensor in enumerate(operands)
-    )
+    wanted = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), HIDDEN, CELL}
+    given = {index for index, name in enumerate(op.inputs) if name is not None}
+    fits = len(op.inputs) in (20, 24) and len(op.outputs) == 3
+    return fits and wanted <= given and given.isdisjoint(PEEPHOLE + PROJECTION + NORMS)
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
@@ -137,11 +126,9 @@ def weights_are_int8(graph: Graph, op: Op) -> bool:
 def states_are_quantised(graph: Graph, op: Op) -> bool:
     """the states must be variables: int8 with the output's scale and zero point, and int16 with a scale of 2^-15 to 2^-9"""
     hidden, cell = graph.input(op, HIDDEN), graph.input(op, CELL)
-    if (hidden.role, hidden.dtype, cell.role, cell.dtype) != ("state", "int8", "state", "int16"):
-        return False
-    if op.outputs[1:] != (op.inputs[HIDDEN], op.inputs[CELL]) or hidden.quant != graph.output(op).quant:
-        return False
-    return per_tensor(cell) and cell.zero_point == 0 and cell.scale in {2.0**-n for n in range(9, 16)}
+    right = (hidden.role, hidden.dtype, cell.role, cell.dtype) == ("state", "int8", "state", "int16")
+    right &= op.outputs[1:] == (hidden.name, cell.name) and hidden.quant == graph.output(op).quant
+    return right and per_tensor(cell) and cell.zero_point == 0 and cell.scale in {2.0**-n for n in range(9, 16)}
 
 
 def attributes_are_plain(graph: Graph, op: Op) -> bool:
@@ -149,15 +136,14 @@ def attributes_are_plain(graph: Graph, op: Op) -> bool:
     return bool(op.attrs["activation"] == "tanh" and op.attrs["cell_clip"] >= 0)
 
 
-CONSTRAINTS = (has_no_extras, input_is_int8, output_is_int8, shapes_match, weights_are_int8, states_are_quantised)
-
-SPECS = (
-    OpSpec(
-        "unidirectional_sequence_lstm",
-        infer,
-        reference,
-        (*CONSTRAINTS, attributes_are_plain),
-        macs,
-        state=(HIDDEN, CELL),
-    ),
+CONSTRAINTS = (
+    has_no_extras,
+    input_is_int8,
+    output_is_int8,
+    shapes_match,
+    weights_are_int8,
+    states_are_quantised,
+    attributes_are_plain,
 )
+
+SPECS = (OpSpec("unidirectional_sequence_lstm", infer, reference, CONSTRAINTS, macs, state=(HIDDEN, CELL), rescale=parameters),)

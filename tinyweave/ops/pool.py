@@ -21,23 +21,26 @@ from .constraints import (
     rank_is_4,
     same_quantisation,
 )
+from .conv import map_size, window_is_bounded, window_taps, windows
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
-from .window import Window, Windows, output_size, positions, taps, window_is_moderate, window_is_valid
+from .window import positions, window_is_valid
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    x = graph.input(op)
-    kernel, stride, padding = op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
-    h, w = (output_size(x.shape[1 + a], kernel[a], stride[a], 1, padding[a]) for a in (0, 1))
-    return [(x.shape[0], h, w, x.shape[3])]
+    x = graph.input(op).shape
+    return [(x[0], *map_size(graph, op), x[3])]
 
 
 def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    highest = np.full(infer(graph, op)[0], -128, np.int8)
-    for _, _, seen in taps(x, kernel=op.attrs["kernel"], stride=op.attrs["stride"], padding=op.attrs["padding"], fill=-128):
-        np.maximum(highest, seen, out=highest)
-    return [_clamp(graph, op, highest)]
+    return [_clamp(graph, op, highest(graph, op, operand(arrays), -128))]
+
+
+def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]:
+    """Return the highest value in each window, no less than `least`."""
+    found = np.full(infer(graph, op)[0], least, x.dtype)
+    for _, _, seen in window_taps(graph, op, x, least):
+        np.maximum(found, seen, out=found)
+    return found
 
 
 def away_from(op: Op) -> int:
@@ -46,41 +49,32 @@ def away_from(op: Op) -> int:
 
 
 def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    shape, kernel, stride, padding = infer(graph, op)[0], op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
-    total = np.zeros(shape, np.int64)
     offset = away_from(op)
-    for _, _, seen in taps(x.astype(np.int64) - offset, kernel=kernel, stride=stride, padding=padding, fill=0):
+    total, count = sums(graph, op, operand(arrays).astype(np.int64) - offset)
+    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + offset)]
+
+
+def sums(graph: Graph, op: Op, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sum of each window, and of how many positions inside the map it is."""
+    (shape,), kernel, stride, padding = infer(graph, op), op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
+    total = np.zeros(shape, x.dtype)
+    for _, _, seen in window_taps(graph, op, x):
         total += seen
     rows, columns = (
         positions(x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=stride[a], before=padding[a][0]).sum(axis=1)
         for a in (0, 1)
     )
-    count = (rows[:, None] * columns[None, :])[None, :, :, None]
-    return [_clamp(graph, op, np.sign(total) * ((np.abs(total) + count // 2) // count) + offset)]
+    return total, rows[:, None, None] * columns[:, None]
 
 
 def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:
-    low, high = activation_range(op.attrs["activation"], graph.output(op))
-    return np.asarray(np.clip(values, low, high), np.int8)
-
-
-def windows(graph: Graph, op: Op) -> Windows | None:
-    if graph.input(op).shape[0] != 1:
-        return None
-    rows, cols = map(Window, op.attrs["kernel"], op.attrs["stride"], (before for before, _ in op.attrs["padding"]))
-    return rows, cols
+    return np.asarray(np.clip(values, *activation_range(op.attrs["activation"], graph.output(op))), np.int8)
 
 
 def window_fits(graph: Graph, op: Op) -> bool:
     """kernel and strides must be at least 1, and every window must hold a part of the input"""
     x, kernel, padding = graph.input(op), op.attrs["kernel"], op.attrs["padding"]
     return window_is_valid(x.shape, kernel, op.attrs) and all(max(padding[a]) < kernel[a] for a in (0, 1))
-
-
-def window_is_bounded(graph: Graph, op: Op) -> bool:
-    """the padded input must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
-    return window_is_moderate(graph.input(op).shape, op.attrs["kernel"], infer(graph, op)[0], op.attrs["padding"])
 
 
 CONSTRAINTS = (

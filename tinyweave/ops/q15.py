@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .fixed_point import Int64, rounding_shift
+from .fixed_point import Int64, exp_around_minus_eighth
 
-MIN, MAX = -(1 << 15), (1 << 15) - 1
+MAX = (1 << 15) - 1
 # exp(-2^k) for k = -2 .. 4
 POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)
 
@@ -21,7 +21,7 @@ def multiply(a: ArrayLike, b: ArrayLike) -> Int64:
 
 
 def saturate(x: ArrayLike) -> Int64:
-    return np.asarray(np.clip(np.asarray(x, np.int64), MIN, MAX))
+    return np.asarray(np.clip(np.asarray(x, np.int64), -MAX - 1, MAX))
 
 
 def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
@@ -30,7 +30,7 @@ def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
     fraction_bits = 15 - integer_bits
     quarter = 1 << (fraction_bits - 2)
     fraction = (x & (quarter - 1)) - quarter  # in [-1/4, 0)
-    result = _exp_between_minus_one_quarter_and_zero(fraction << integer_bits)
+    result = saturate(exp_around_minus_eighth(fraction << integer_bits, 1 << 12, 28918, 10923, multiply))
     remainder = fraction - x  # a multiple of 1/4
     for exponent, power in enumerate(POWERS, start=-2):
         if exponent < integer_bits:
@@ -40,24 +40,12 @@ def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
     return np.where(x == 0, MAX, result)
 
 
-def _exp_between_minus_one_quarter_and_zero(a: Int64) -> Int64:
-    """exp(a) by a Taylor series around -1/8, Q0.15 in and out."""
-    exp_minus_one_eighth, one_third = 28918, 10923
-    x = a + (1 << 12)
-    x2 = multiply(x, x)
-    x3 = multiply(x2, x)
-    x4_over_4 = rounding_shift(multiply(x2, x2), 2)
-    higher_terms = rounding_shift(multiply(x4_over_4 + x3, one_third) + x2, 1)
-    return saturate(exp_minus_one_eighth + multiply(exp_minus_one_eighth, x + higher_terms))
-
-
 def _reciprocal(a: Int64) -> Int64:
     """2 / (1 + a) for 0 <= a < 1, Q0.15 in, Q2.13 out, by three Newton steps."""
     half_denominator = (a + MAX + 1) >> 1
     x = 23130 + multiply(half_denominator, -15420)  # 48/17 - 32/17 d
     for _ in range(3):
-        error = (1 << 13) - multiply(half_denominator, x)
-        x = x + saturate(multiply(x, error) << 2)
+        x = x + saturate(multiply(x, (1 << 13) - multiply(half_denominator, x)) << 2)
     return x
 
 

@@ -26,12 +26,11 @@ def requant(graph: Graph, op: Op) -> tuple[int, int]:
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
 
 
+@np.errstate(over="ignore")
 def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, out = operand(arrays), graph.output(op)
     if x.dtype == np.float32:
-        with np.errstate(over="ignore"):
-            steps = x / np.float32(out.scale)
-        scaled = round_half_away(np.nan_to_num(steps, nan=-1e30)).astype(np.float64)
+        scaled = round_half_away(np.nan_to_num(x / np.float32(out.scale), nan=-1e30)).astype(np.float64)
     else:
         scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
     return [np.clip(scaled + out.zero_point, *limits(out.dtype)).astype(array_type(out.dtype))]
@@ -80,6 +79,7 @@ SPECS = (
         (arity(1), quantize_types_are_supported, integers_are_per_tensor),
         windows=windows_one_to_one,
         int4=True,
+        rescale=lambda graph, op: graph.input(op).dtype == "float32" or requant(graph, op),
     ),
     OpSpec(
         "dequantize",

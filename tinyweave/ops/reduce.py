@@ -5,19 +5,22 @@ Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish
 from .window import Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
     """Return the reduced axes, each once, ascending, not negative."""
-    rank = len(graph.input(op).shape)
-    return tuple(sorted({int(axis) % rank for axis in constant(graph, op, 1).ravel()}))
+    return tuple(sorted({int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel()}))
 
 
 def count(graph: Graph, op: Op) -> int:
@@ -41,10 +44,13 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x, out = operand(arrays), graph.output(op)
-    total = x.astype(np.int64).sum(axis=axes(graph, op)) - graph.input(op).zero_point * count(graph, op)
-    scaled = requantize(wrap32(total), *requant(graph, op)) + out.zero_point
-    return [np.clip(scaled, -128, 127).astype(np.int8).reshape(infer(graph, op)[0])]
+    total = over_axes(np.sum, graph, op, centred(arrays, 0, graph, op))
+    return finish(graph, op, requantize(wrap32(total), *requant(graph, op)))
+
+
+def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
+    """Return what a function of numpy makes of the reduced axes, in the shape of the output."""
+    return np.asarray(summarise(x, axis=axes(graph, op)), x.dtype).reshape(infer(graph, op)[0])
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
@@ -62,8 +68,6 @@ def axes_exist(graph: Graph, op: Op) -> bool:
     return within and graph.input(op).elements > 0 and len(shape) > 0
 
 
-SPECS = (
-    OpSpec(
-        "mean", infer, reference, (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist), windows=windows
-    ),
-)
+CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
+
+SPECS = (OpSpec("mean", infer, reference, CONSTRAINTS, windows=windows, rescale=requant),)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
-from .window import Window, Windows, window_around
+from .window import Window, Windows, of_image, window_around
 
 ONE = 1 << 10
 
@@ -44,9 +44,8 @@ def _size(graph: Graph, op: Op) -> list[int]:
 
 
 def infer_resize(graph: Graph, op: Op) -> list[Shape]:
-    n, _, _, c = graph.input(op).shape
-    h, w = _size(graph, op)
-    return [(n, h, w, c)]
+    shape = graph.input(op).shape
+    return [(shape[0], *_size(graph, op), shape[3])]
 
 
 def resize_is_spatial(graph: Graph, op: Op) -> bool:
@@ -62,13 +61,9 @@ def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]
 
 def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
     """Return which of `size` rows each of `out` rows shows; float32 arithmetic, as LiteRT's."""
-    aligned, one = attrs["align_corners"] and out > 1, np.float32(1)
-    scale = np.float32(size - 1) / np.float32(out - 1) if aligned else np.float32(size) / np.float32(out)
-    at = (np.arange(out, dtype=np.float32) + one * np.float32(0.5 if attrs["half_pixel_centers"] else 0)) * scale
-    if attrs["align_corners"]:
-        chosen = np.floor(at.astype(np.float64) + 0.5)
-    else:
-        chosen = np.floor(at)
+    where = float_line(size, out, attrs["align_corners"], attrs["half_pixel_centers"])
+    at = (np.arange(out, dtype=np.float32) + where.first) * where.scale
+    chosen = np.floor(at.astype(np.float64) + (0.5 if attrs["align_corners"] else 0))
     return np.asarray(np.clip(chosen.astype(np.int64), 0, size - 1))
 
 
@@ -80,14 +75,12 @@ def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray
 
 def resize_windows(graph: Graph, op: Op) -> Windows | None:
     """Return windows of the nearest pixel; None of several images, and where rows fall together again after many only."""
-    if graph.input(op).shape[0] != 1:
-        return None
-    sizes, aligned = graph.input(op).shape[1:3], bool(op.attrs["align_corners"])
-    rows, cols = (
-        window_around(at, at, *resize_ratio(size, len(at), align_corners=aligned))
+    images, *sizes, _ = graph.input(op).shape
+    axes = (
+        window_around(at, at, *resize_ratio(size, len(at), align_corners=bool(op.attrs["align_corners"])))
         for size, at in zip(sizes, nearest_neighbours(graph, op), strict=True)
     )
-    return None if rows is None or cols is None else (rows, cols)
+    return of_image(images, axes)
 
 
 # resize_bilinear
@@ -115,16 +108,14 @@ def _extents(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def lines(graph: Graph, op: Op) -> tuple[Line, Line]:
     """For rows and for columns."""
-    rows, columns = _extents(graph, op)
-    attrs = op.attrs["align_corners"], op.attrs["half_pixel_centers"]
-    return line(*rows, *attrs), line(*columns, *attrs)
+    rows, columns = (line(*extents, *_how(op)[:2]) for extents in _extents(graph, op))
+    return rows, columns
 
 
 def float_lines(graph: Graph, op: Op) -> tuple[FloatLine, FloatLine]:
     """For rows and for columns."""
-    rows, columns = _extents(graph, op)
-    attrs = op.attrs["align_corners"], op.attrs["half_pixel_centers"]
-    return float_line(*rows, *attrs), float_line(*columns, *attrs)
+    rows, columns = (float_line(*extents, *_how(op)[:2]) for extents in _extents(graph, op))
+    return rows, columns
 
 
 def is_unsigned(op: Op) -> bool:
@@ -134,11 +125,20 @@ def is_unsigned(op: Op) -> bool:
 
 def neighbours(graph: Graph, op: Op) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]]:
     """Return the lower and the upper row that each output row is mixed from, and the two columns of each output column."""
-    if is_unsigned(op):
-        (top, bottom, _), (left, right, _) = map(_mixture, _extents(graph, op), float_lines(graph, op))
-        return (top, bottom), (left, right)
-    (top, bottom, _), (left, right, _) = map(_neighbours, _extents(graph, op), lines(graph, op))
-    return (top, bottom), (left, right)
+    rows, columns = (_of_axis(*extents, *_how(op)) for extents in _extents(graph, op))
+    return rows, columns
+
+
+def _how(op: Op) -> tuple[bool, bool, bool]:
+    """Return align_corners, half_pixel_centers, unsigned."""
+    return op.attrs["align_corners"], op.attrs["half_pixel_centers"], is_unsigned(op)
+
+
+def _of_axis(size: int, out: int, align_corners: bool, half_pixel_centers: bool, unsigned: bool) -> tuple[Numbers, Numbers]:
+    """Return the low and the high neighbour of each output along an axis."""
+    if unsigned:
+        return _mixture((size, out), float_line(size, out, align_corners, half_pixel_centers))[:2]
+    return _neighbours((size, out), line(size, out, align_corners, half_pixel_centers))[:2]
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -178,25 +178,17 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
     size, out = extents
     at = (np.arange(out, dtype=np.float32) + where.first) * where.scale - where.first
     low = np.maximum(np.floor(at).astype(np.int64), 0)
-    high = np.minimum(np.ceil(at).astype(np.int64), size - 1)
-    return low, high, at - low.astype(np.float32)
+    return low, np.minimum(np.ceil(at).astype(np.int64), size - 1), at - low.astype(np.float32)
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
     """Return the neighbours of each place; None of several images, and where rows fall together again after many only."""
-    if graph.input(op).shape[0] != 1:
-        return None
-    how = op.attrs["align_corners"], op.attrs["half_pixel_centers"], is_unsigned(op)
-    rows, cols = (_window(*extents, *how) for extents in _extents(graph, op))
-    return None if rows is None or cols is None else (rows, cols)
+    return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 
 @lru_cache(maxsize=1 << 10)
 def _window(size: int, out: int, align_corners: bool, half_pixel_centers: bool, unsigned: bool) -> Window | None:
-    if unsigned:
-        low, high, _ = _mixture((size, out), float_line(size, out, align_corners, half_pixel_centers))
-    else:
-        low, high, _ = _neighbours((size, out), line(size, out, align_corners, half_pixel_centers))
+    low, high = _of_axis(size, out, align_corners, half_pixel_centers, unsigned)
     return window_around(low, high, *resize_ratio(size, out, align_corners=align_corners))
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand
-from .window import ONE_TO_ONE, Windows
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
 SUM_BITS = 12  # integer bits of a sum of exponentials: Q12.19
@@ -29,27 +28,26 @@ class Parameters(NamedTuple):
 
 def parameters(graph: Graph, op: Op) -> Parameters:
     """Return the numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
-    beta = float(np.float32(op.attrs["beta"]))
-    multiplier, left_shift = quantize_multiplier(beta * graph.input(op).scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
+    return of_differences(float(np.float32(op.attrs["beta"])) * graph.input(op).scale)
+
+
+def of_differences(scale: float) -> Parameters:
+    """Return the numbers for differences of this scale."""
+    multiplier, left_shift = quantize_multiplier(scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = operand(arrays)
-    multiplier, left_shift, difference_min = parameters(graph, op)
+    x, p = operand(arrays), parameters(graph, op)
     difference = x.astype(np.int64) - x.max(axis=-1, keepdims=True)
-    counts = difference >= difference_min
-    exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << left_shift), multiplier))
+    counts = difference >= p.difference_min
+    exponential = exp_on_negative_values(high_mul(wrap32(np.where(counts, difference, 0) << p.left_shift), p.multiplier))
     total = np.where(counts, rounding_shift(exponential, SUM_BITS), 0).sum(axis=-1, keepdims=True)
     scale, bits = reciprocal(total, SUM_BITS)
     info = np.iinfo(graph.output(op).dtype)
     result = rounding_shift(high_mul(scale, exponential), bits + 31 - info.bits) + info.min
     return [np.where(counts, np.clip(result, info.min, info.max), info.min).astype(info.dtype)]
-
-
-def windows(graph: Graph, op: Op) -> Windows | None:
-    return ONE_TO_ONE if len(graph.input(op).shape) > 0 else None
 
 
 def has_elements(graph: Graph, op: Op) -> bool:
@@ -66,12 +64,10 @@ def scale_is_in_range(graph: Graph, op: Op) -> bool:
 def output_is_a_probability(graph: Graph, op: Op) -> bool:
     """the output must be int8 with scale 1/256 and zero point -128, or int16 with 1/65536 and -32768"""
     out = graph.output(op)
-    if out.dtype not in ("int8", "int16") or not per_tensor(out):
-        return False
-    info = np.iinfo(out.dtype)
-    return abs(out.scale * 2.0**info.bits - 1) <= 1e-3 and out.zero_point == info.min
+    right = {"int8": (2.0**8, -128), "int16": (2.0**16, -(1 << 15))}.get(out.dtype)
+    return right is not None and per_tensor(out) and abs(out.scale * right[0] - 1) <= 1e-3 and out.zero_point == right[1]
 
 
 CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
 
-SPECS = (OpSpec("softmax", infer_same, reference, CONSTRAINTS, windows=windows),)
+SPECS = (OpSpec("softmax", infer_same, reference, CONSTRAINTS, windows=windows_one_to_one),)

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Tensor, limits
+from ..ir import CompileError, Graph, Op, Tensor, array_type, limits
 from .window import ONE_TO_ONE, Windows
 
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
 Shape = tuple[int, ...]
 Constraint = Callable[[Graph, Op], bool]
+# fused activation -> its real bounds
+ACTIVATIONS = {"none": (-inf, inf), "relu": (0.0, inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 
 
 @dataclass(frozen=True)
@@ -31,25 +34,31 @@ class OpSpec:
     None when every output may read all of the input, or there are several images. constraints: predicates; the docstring of one
     is its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
     input that it works on; the others are its parameters. state: which inputs are state. int4: whether it takes int4 maps.
+    rescale: its multipliers, of which a scale may be too large.
     """
 
     kind: str
     infer: Callable[[Graph, Op], list[Shape]]
     reference: Callable[[Graph, Op, OptionalArrays], Arrays]
-    constraints: tuple[Callable[[Graph, Op], bool], ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
     windows: Callable[[Graph, Op], Windows | None] = lambda graph, op: None
     view: bool = False
     data: int = 0
     state: tuple[int, ...] = ()
     int4: bool = False
+    rescale: Callable[[Graph, Op], object] = lambda graph, op: None
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
     """Raise CompileError for the first constraint of its kind that `op` breaks."""
-    for constraint in spec.constraints:
-        if not constraint(graph, op):
-            raise CompileError(constraint.__doc__ or constraint.__name__, op=op)
+    try:
+        for constraint in spec.constraints:
+            if not constraint(graph, op):
+                raise CompileError(constraint.__doc__ or constraint.__name__)
+        spec.rescale(graph, op)
+    except CompileError as error:
+        raise CompileError(error.why, error.what_to_do, op=op, tensor=error.tensor) from error
     for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
         if tensor is not None and tensor.dtype == "int4" and not spec.int4:
             raise CompileError("is int4, which this op does not take", "quantize it to int8 before", op=op, tensor=tensor)
@@ -70,6 +79,12 @@ def operand(arrays: OptionalArrays, index: int = 0) -> np.ndarray:
     return array
 
 
+def biased(total: NDArray[Any], arrays: OptionalArrays, index: int = 2) -> NDArray[Any]:
+    """Return sums, of a type that holds them, with the bias, which the op may lack."""
+    bias = arrays[index] if len(arrays) > index else None
+    return total if bias is None else total + bias
+
+
 def centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
     """Return the value of an input less its zero point."""
     return operand(arrays, index).astype(np.int64) - graph.input(op, index).zero_point
@@ -78,6 +93,11 @@ def centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray
 def infer_same(graph: Graph, op: Op) -> list[Shape]:
     """Return the shape of the input as the output's."""
     return [graph.input(op).shape]
+
+
+def broadcast(a: Shape, b: Shape) -> bool:
+    """Return whether two shapes broadcast to one."""
+    return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
 
 
 def infer_broadcast(graph: Graph, op: Op) -> list[Shape]:
@@ -98,27 +118,24 @@ def is_pixel(tensor: Tensor) -> bool:
 def hwc(shape: Shape) -> tuple[int, int, int]:
     """Any shape as (h, w, c): missing leading axes are 1, axes before the last three fold into h."""
     padded = (1, 1, 1, *shape)
-    h, w, c = padded[-3:]
-    for extent in padded[:-3]:
-        h *= extent
-    return h, w, c
+    return prod(padded[:-2]), padded[-2], padded[-1]
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
     """Return the clamp (minimum, maximum) of a fused activation in output values (TFLite CalculateActivationRangeQuantized)."""
-    low, high = limits(output.dtype)
-    if activation == "none":
-        return low, high
+    if activation not in ACTIVATIONS:
+        raise CompileError(f"unknown fused activation {activation}", tensor=output)
+    (low, high), (least, most) = limits(output.dtype), ACTIVATIONS[activation]
 
     def quantized(real: float) -> int:
         # float32 arithmetic, rounded half away from zero, as TFLite's QuantizedValue does it
         ratio = np.float32(real) / np.float32(output.scale)
         return output.zero_point + int(np.copysign(np.floor(np.abs(np.float64(ratio)) + 0.5), ratio))
 
-    if activation == "relu":
-        return max(low, quantized(0.0)), high
-    if activation == "relu6":
-        return max(low, quantized(0.0)), min(high, quantized(6.0))
-    if activation == "relu_n1_to_1":
-        return max(low, quantized(-1.0)), min(high, quantized(1.0))
-    raise CompileError(f"unknown fused activation {activation}", tensor=output)
+    return low if least == -inf else max(low, quantized(least)), high if most == inf else min(high, quantized(most))
+
+
+def finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> Arrays:
+    """Return the output of an op of numbers on the output's scale: its zero point is added, then they are clamped."""
+    out, activation = graph.output(op), op.attrs.get("activation", op.kind if op.kind in ACTIVATIONS else "none")
+    return [np.clip(scaled + out.zero_point, *activation_range(activation, out)).astype(array_type(out.dtype))]

@@ -14,7 +14,7 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import input_is_int8, output_is_int8, per_tensor
 from .fixed_point import quantize_multiplier, requantize, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, biased, operand
 
 WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
 
@@ -34,8 +34,8 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    filters = graph.input(op, WEIGHTS).shape[0]
-    return [(graph.input(op).shape[0], filters // op.attrs["rank"]), graph.input(op, STATE).shape]
+    units = graph.input(op, WEIGHTS).shape[0] // op.attrs["rank"]
+    return [(graph.input(op).shape[0], units), graph.input(op, STATE).shape]
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -45,11 +45,9 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     products = requantize(wrap32((x - graph.input(op).zero_point) @ weights.T), *p.to_memory)
     # the zero point is added after the clamp: an int8 memory wraps around
     now = (np.clip(products, info.min, info.max) + memory.zero_point).astype(memory.dtype).astype(np.int64)
-    past = state.reshape(-1, filters, steps)[:, :, 1:]
-    history = np.concatenate([past, now[:, :, None]], axis=2)
+    history = np.concatenate([state.reshape(-1, filters, steps)[:, :, 1:], now[:, :, None]], axis=2)
     sums = ((history - memory.zero_point) * time).sum(axis=2).reshape(len(x), -1, op.attrs["rank"]).sum(axis=2)
-    bias = arrays[BIAS]
-    scaled = requantize(wrap32(sums if bias is None else sums + bias), *p.to_output) + out.zero_point
+    scaled = requantize(wrap32(biased(sums, arrays, BIAS)), *p.to_output) + out.zero_point
     return [np.clip(scaled, -128, 127).astype(np.int8), history.reshape(state.shape).astype(memory.dtype)]
 
 
@@ -59,8 +57,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 def operands_are_complete(graph: Graph, op: Op) -> bool:
     """must have an input, weights, weights over time, a bias or none, and a variable; and an output"""
-    required = [op.inputs[index] for index in range(len(op.inputs)) if index != BIAS]
-    return len(op.inputs) == 5 and None not in required and op.outputs[1:] == (op.inputs[STATE],)
+    return len(op.inputs) == 5 and None not in (*op.inputs[:BIAS], op.inputs[STATE]) and op.outputs[1:] == op.inputs[STATE:]
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
@@ -78,19 +75,16 @@ def shapes_match(graph: Graph, op: Op) -> bool:
 def weights_are_constant(graph: Graph, op: Op) -> bool:
     """the weights must be constant with zero point 0: int8 of the input, int8 or int16 over time; the bias constant int32"""
     weights, time, bias = graph.input(op, WEIGHTS), graph.input(op, TIME_WEIGHTS), graph.optional_input(op, BIAS)
-    if weights.dtype != "int8" or time.dtype not in ("int8", "int16"):
-        return False
-    if bias is not None and (bias.data is None or bias.dtype != "int32"):
-        return False
-    return all(t.data is not None and per_tensor(t) and t.zero_point == 0 for t in (weights, time))
+    right = weights.dtype == "int8" and time.dtype in ("int8", "int16")
+    right &= bias is None or (bias.data is not None and bias.dtype == "int32")
+    return right and all(t.data is not None and per_tensor(t) and t.zero_point == 0 for t in (weights, time))
 
 
 def state_is_quantised(graph: Graph, op: Op) -> bool:
     """the variable must have the type of the weights over time, with one scale and zero point, 0 when int16"""
     state = graph.input(op, STATE)
-    if state.role != "state" or state.dtype != graph.input(op, TIME_WEIGHTS).dtype or not per_tensor(state):
-        return False
-    return state.dtype == "int8" or state.zero_point == 0
+    right = state.role == "state" and state.dtype == graph.input(op, TIME_WEIGHTS).dtype and per_tensor(state)
+    return right and (state.dtype == "int8" or state.zero_point == 0)
 
 
 def activation_is_relu(graph: Graph, op: Op) -> bool:
@@ -100,4 +94,4 @@ def activation_is_relu(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (operands_are_complete, input_is_int8, output_is_int8, shapes_match, weights_are_constant, state_is_quantised)
 
-SPECS = (OpSpec("svdf", infer, reference, (*CONSTRAINTS, activation_is_relu), macs, state=(STATE,)),)
+SPECS = (OpSpec("svdf", infer, reference, (*CONSTRAINTS, activation_is_relu), macs, state=(STATE,), rescale=parameters),)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
+from . import conv
 from .constraints import (
     activation_is_known,
     arity,
@@ -20,20 +21,15 @@ from .constraints import (
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .conv import rescaled, wide_sums_fit
-from .fixed_point import quantize_multipliers
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
-from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, window_around
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, biased, centred, operand
+from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, of_image, window_around
 
 DATA, BIAS = 2, 3
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """(multiplier, shift) per output channel, as for conv_2d."""
-    x, weights, out = graph.input(op, DATA), graph.input(op, 1), graph.output(op)
-    assert weights.quant is not None
-    scales = weights.quant.scale if weights.quant.per_channel else weights.quant.scale * weights.shape[0]
-    return quantize_multipliers(x.scale * np.array(scales) / out.scale)
+    return conv.requant(graph, op, DATA)
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
@@ -43,11 +39,9 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    centred, filters = operand(arrays, DATA).astype(np.float64) - graph.input(op, DATA).zero_point, operand(arrays, 1)
-    totals = sums(graph, op, centred, filters.astype(np.float64)).astype(np.int64)  # sums in float64 are exact below 2^53
-    bias = arrays[BIAS] if len(arrays) > BIAS else None
-    biased = totals if bias is None else totals + bias
-    return [rescaled(graph.output(op), op.attrs["activation"], biased, *requant(graph, op))]
+    x, weights = centred(arrays, DATA, graph, op).astype(np.float64), operand(arrays, 1).astype(np.float64)
+    total = biased(sums(graph, op, x, weights).astype(np.int64), arrays, BIAS)  # sums in float64 are exact below 2^53
+    return [conv.rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))]
 
 
 def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -82,23 +76,16 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
     """Return per row (axis 0) or column (axis 1) of the output how many taps of inputs fall on it."""
-    steps, kernel, before = (
-        graph.input(op, DATA).shape[1 + axis],
-        graph.input(op, 1).shape[1 + axis],
-        op.attrs["padding"][axis][0],
-    )
-    count = graph.output(op).shape[1 + axis]
-    fall = (np.arange(steps)[:, None] * op.attrs["stride"][axis] - before + np.arange(kernel)).ravel()
+    steps, kernel, count = (t.shape[1 + axis] for t in (graph.input(op, DATA), graph.input(op, 1), graph.output(op)))
+    begin = np.arange(steps) * op.attrs["stride"][axis] - op.attrs["padding"][axis][0]
+    fall = (begin[:, None] + np.arange(kernel)).ravel()
     return np.bincount(fall[(fall >= 0) & (fall < count)], minlength=count)
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
     """Return the inputs of which some tap falls on an output; None of several images, and of very long strides."""
-    if graph.input(op, DATA).shape[0] != 1:
-        return None
-    attrs, kernel = op.attrs, graph.input(op, 1).shape[1:3]
-    rows, cols = (_window(attrs["stride"][axis], kernel[axis], attrs["padding"][axis][0]) for axis in (0, 1))
-    return None if rows is None or cols is None else (rows, cols)
+    before = (before for before, _ in op.attrs["padding"])
+    return of_image(graph.input(op, DATA).shape[0], map(_window, op.attrs["stride"], graph.input(op, 1).shape[1:3], before))
 
 
 def _window(stride: int, kernel: int, pad: int) -> Window | None:
@@ -119,9 +106,8 @@ def output_has_input_type(graph: Graph, op: Op) -> bool:
 def shapes_match(graph: Graph, op: Op) -> bool:
     """input, filter and output must have four axes, none of them empty, one batch, and the channels of the filter"""
     x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
-    if not len(x) == len(weights) == len(out) == 4 or min(*x, *weights, *out) < 1:
-        return False
-    return x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]
+    are_maps = len(x) == len(weights) == len(out) == 4 and min(*x, *weights, *out) >= 1
+    return are_maps and x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]
 
 
 def stride_is_positive(graph: Graph, op: Op) -> bool:
@@ -144,7 +130,7 @@ def bias_is_constant(graph: Graph, op: Op) -> bool:
 
 def sums_fit_int16(graph: Graph, op: Op) -> bool:
     """for int16 data input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
-    return graph.output(op).dtype != "int16" or wide_sums_fit(requant(graph, op)[1], graph.optional_input(op, BIAS))
+    return graph.output(op).dtype != "int16" or conv.wide_sums_fit(requant(graph, op)[1], graph.optional_input(op, BIAS))
 
 
 CONSTRAINTS = (
@@ -162,4 +148,4 @@ CONSTRAINTS = (
     sums_fit_int16,
 )
 
-SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, windows, data=DATA),)
+SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, windows, data=DATA, rescale=requant),)

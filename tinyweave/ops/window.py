@@ -5,7 +5,7 @@ Sizes are (h, w), paddings ((top, bottom), (left, right)).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeVar
@@ -97,6 +97,12 @@ Windows = tuple[Window, Window]
 ONE_TO_ONE: Windows = (Window(), Window())
 
 
+def of_image(images: int, axes: Iterable[Window | None]) -> Windows | None:
+    """Return the windows of rows and columns; None of several images, and where one of the two is not known."""
+    rows, cols = axes
+    return None if images != 1 or rows is None or cols is None else (rows, cols)
+
+
 def extent(kernel: int, dilation: int) -> int:
     """Return rows (or columns) from a window's first tap to its last, both included."""
     return (kernel - 1) * dilation + 1
@@ -122,15 +128,12 @@ def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 
 @lru_cache(maxsize=1 << 14)
 def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
     """Return how many taps of all windows lie inside the axis."""
-    total = 0
-    for tap in range(-before, kernel * dilation - before, dilation):  # what the first window reads
-        first, after = max(0, -(tap // stride)), min(out, (size - 1 - tap) // stride + 1)
-        total += max(0, after - first)
-    return total
+    first_window = range(-before, kernel * dilation - before, dilation)
+    return sum(max(0, min(out, (size - 1 - tap) // stride + 1) - max(0, -(tap // stride))) for tap in first_window)
 
 
 def taps(
-    x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: int
+    x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: float
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
     """(ky, kx, values): per tap of the window what all windows see there, [n, out_h, out_w, c]; `fill` outside the map."""
     out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
@@ -145,12 +148,11 @@ def taps(
 def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
     """Return whether at least one window fits into a padded [n, h, w, c] map, and every number is in its range."""
     stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
-    if min(*kernel, *stride, *dilation, *shape) < 1 or min(*padding[0], *padding[1]) < 0:
-        return False
-    return all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
+    is_in_range = min(*kernel, *stride, *dilation, *shape) >= 1 and min(*padding[0], *padding[1]) >= 0
+    return is_in_range and all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
 
 
-def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: tuple[int, ...], padding: Padding) -> bool:
-    """Return whether [n, h, w, c] maps, the input one padded, and their windows stay within the bounds above."""
+def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:
+    """Return whether an [n, h, w, c] map, padded, and its windows, as many as `out` has, stay within the bounds above."""
     padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
-    return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[1 + axis] <= MOST_POSITIONS for axis in (0, 1))
+    return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[axis] <= MOST_POSITIONS for axis in (0, 1))

@@ -92,7 +92,7 @@ def chain_of(graph: Graph) -> Chain:
             layers.append(_layer(graph, op))
         else:
             left_out.append(op.name)
-            if _reads_a_map(graph, op):
+            if op.kind in KINDS and graph.input(op).shape[1:3] != (1, 1):
                 raise CompileError(*NO_CHAIN, op=ended or op)
             if not ended and not _is_skip(graph, op, last, known) and (layers or not _is_on_image(graph, op, last)):
                 ended = op
@@ -104,11 +104,6 @@ def chain_of(graph: Graph) -> Chain:
     return Chain(tuple(layers), tuple(left_out))
 
 
-def _reads_a_map(graph: Graph, op: Op) -> bool:
-    """Return whether an op is a convolution of more than a pixel."""
-    return op.kind in KINDS and graph.input(op).shape[1:3] != (1, 1)
-
-
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
     """Return whether an op changes an image to another one of its size."""
     operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
@@ -117,11 +112,8 @@ def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
 
 def _is_skip(graph: Graph, op: Op, last: str, known: Collection[str]) -> bool:
     """Return whether an op adds an earlier map of the chain to the last one."""
-    return op.kind == "add" and last in op.inputs and set(op.inputs) <= set(known) and _same_shapes(graph, op)
-
-
-def _same_shapes(graph: Graph, op: Op) -> bool:
-    return len({graph.tensors[name].shape for name in (*op.inputs, *op.outputs) if name}) == 1
+    shapes = {graph.tensors[name].shape for name in (*op.inputs, *op.outputs) if name}
+    return op.kind == "add" and last in op.inputs and set(op.inputs) <= set(known) and len(shapes) == 1
 
 
 def _layer(graph: Graph, op: Op) -> ChainLayer:

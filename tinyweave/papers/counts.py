@@ -49,41 +49,40 @@ def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, 
 
 def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
     layers = chain.layers
-    ways: dict[str, fusion_paper.FusionCut | None] = {
-        "layer_by_layer": fusion_paper.unfused(layers),
-        "least_ram": fusion_paper.least_ram(layers, overhead),
-        "least_ram_any_work": fusion_paper.least_ram(layers),
-    }
-    if ram is not None:
-        ways["least_work"] = fusion_paper.least_macs(layers, ram)
 
-    def row(cut: fusion_paper.FusionCut) -> Row:
+    def row(cut: fusion_paper.FusionCut | None) -> Row | None:
+        if cut is None:
+            return None
         exact = fusion_paper.exact_macs(layers, cut) / macs(layers)
         return Row(cut.ram, cut.macs / macs(layers), exact, f"{len(cut.blocks)} blocks of {len(layers)} layers")
 
-    return fusion_paper.plan_ram(plan), {name: None if cut is None else row(cut) for name, cut in ways.items()}
+    return fusion_paper.plan_ram(plan), {
+        "layer_by_layer": row(fusion_paper.unfused(layers)),
+        "least_ram": row(fusion_paper.least_ram(layers, overhead)),
+        "least_ram_any_work": row(fusion_paper.least_ram(layers)),
+        **({} if ram is None else {"least_work": row(fusion_paper.least_macs(layers, ram))}),
+    }
 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
     layers = chain.layers
     runs = patch_paper.all_patched(layers)
     whole = runs[0]
-    within = [run for run in runs if run.macs <= overhead * whole.macs]
-    ways: dict[str, patch_paper.Patched | None] = {
-        "layer_by_layer": whole,
-        "least_ram": min(within, key=lambda run: (run.ram, run.macs)),
-        "least_ram_any_work": min(runs, key=lambda run: (run.ram, run.macs)),
-    }
-    if ram is not None:
-        ways["least_work"] = min((run for run in runs if run.ram <= ram), key=lambda run: (run.macs, run.ram), default=None)
 
-    def row(run: patch_paper.Patched) -> Row:
+    def row(run: patch_paper.Patched | None) -> Row | None:
+        if run is None:
+            return None
         exact = patch_paper.patched_macs(layers, run.head, run.patch, clipped=True) / whole.macs
         how = f"{run.head} of {len(layers)} layers in patches of {run.patch} x {run.patch}" if run.head else "no patches"
         return Row(run.ram, run.macs / whole.macs, exact, how)
 
-    own = plan_bytes(plan, scratch_names(plan))
-    return own, {name: None if run is None else row(run) for name, run in ways.items()}
+    fits = [run for run in runs if ram is not None and run.ram <= ram]
+    return plan_bytes(plan, scratch_names(plan)), {
+        "layer_by_layer": row(whole),
+        "least_ram": row(min((r for r in runs if r.macs <= overhead * whole.macs), key=lambda run: (run.ram, run.macs))),
+        "least_ram_any_work": row(min(runs, key=lambda run: (run.ram, run.macs))),
+        **({} if ram is None else {"least_work": row(min(fits, key=lambda run: (run.macs, run.ram), default=None))}),
+    }
 
 
 Count = Callable[[Plan, Chain, float, "int | None"], "tuple[int, dict[str, Row | None]]"]

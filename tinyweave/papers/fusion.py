@@ -8,6 +8,7 @@ and 6 (RAM), 14 to 17 (MACs; the printed 16 has c_out twice), 11 to 13 (P1); whe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -111,8 +112,7 @@ def plan_ram(plan: Plan) -> int:
 def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
     """P1: the least RAM with no more than `overhead` times the MACs of the chain, by the paper's count of both."""
     limit = None if overhead is None else overhead * macs(layers)
-    edges = _edges(layers)
-    return _least(edges, lambda cut: limit is None or cut.macs <= limit)
+    return _least(_edges(layers), lambda cut: limit is None or cut.macs <= limit)
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
@@ -130,16 +130,14 @@ def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
     """Return the cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
+
+    def allows(ram: int) -> bool:
+        cut = _cheapest(edges, ram)
+        return cut is not None and is_allowed(cut)
+
     sizes = sorted({edge.ram for blocks in edges for edge in blocks})
-    low, high, best = 0, len(sizes), None
-    while low < high:
-        middle = (low + high) // 2
-        cut = _cheapest(edges, sizes[middle])
-        if cut is not None and is_allowed(cut):
-            best, high = cut, middle
-        else:
-            low = middle + 1
-    return best
+    at = bisect_left(sizes, True, key=allows)
+    return _cheapest(edges, sizes[at]) if at < len(sizes) else None
 
 
 def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:

@@ -10,6 +10,7 @@ chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isqrt
 from typing import NamedTuple
 
 from .chain import ChainLayer, macs
@@ -63,8 +64,8 @@ def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, 
     if not head:
         return []
     side, counts = head[-1].h_out, list[int]()
-    starts = range(0, side, patch)
-    spans = [(at, min(at + patch, side) if clipped else at + patch) for at in starts]  # along one axis, of each patch
+    # along one axis, of each patch
+    spans = [(at, min(at + patch, side) if clipped else at + patch) for at in range(0, side, patch)]
     for layer in reversed(head):
         counts.append(sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel)  # of all pairs of spans
         spans = [_read(layer, span, clipped=clipped, split=split) for span in spans]
@@ -91,18 +92,14 @@ class Patched(NamedTuple):
 
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
     """Return the network layer by layer, and every head with every number of patches, as small as so many can be."""
-    runs = [Patched(0, 0, patched_bytes(layers, 0, 0), macs(layers))]
-    for head in range(1, len(layers) + 1):
-        side = layers[head - 1].h_out
-        for patch in sorted({-(-side // count) for count in range(2, side + 1)}):
-            work = patched_macs(layers, head, patch)
-            runs.append(Patched(head, patch, patched_bytes(layers, head, patch), work))
-    return runs
+    cut = [
+        (head, patch)
+        for head, last in enumerate(layers, 1)
+        for patch in sorted({-(-last.h_out // count) for count in range(2, last.h_out + 1)})
+    ]
+    return [Patched(*run, patched_bytes(layers, *run), patched_macs(layers, *run)) for run in ((0, 0), *cut)]
 
 
 def largest_input(c_in: int, c_out: int, ram: int) -> int:
     """Return the side of the largest square input of a layer of stride 1 that fits, with its output, into so many bytes."""
-    side = 0
-    while (side + 1) ** 2 * (c_in + c_out) <= ram:
-        side += 1
-    return side
+    return isqrt(ram // (c_in + c_out))

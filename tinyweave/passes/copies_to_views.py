@@ -27,9 +27,8 @@ def _view(graph: Graph, op: Op) -> Op:
 
 def copies_all(graph: Graph, op: Op) -> bool:
     """Return whether the output holds the elements of the input, all of them, in their order."""
-    if len(op.outputs) != 1 or graph.output(op).elements != ops.data(graph, op).elements:
-        return False
-    return op.kind in KEEPS_ORDER and KEEPS_ORDER[op.kind](graph, op)
+    keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
+    return keeps_all and op.kind in KEEPS_ORDER and KEEPS_ORDER[op.kind](graph, op)
 
 
 def _one_piece_in_order(graph: Graph, op: Op) -> bool:

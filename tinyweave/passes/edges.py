@@ -31,15 +31,10 @@ def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarra
     op = original.ops[original.producer[name]]
     outer = original.input(op)
     if op.kind == "transpose":
-        turned = as_other_sign(values, outer.dtype).transpose(np.argsort(permutation(original, op)))
-        fed = np.ascontiguousarray(turned)
+        fed = np.ascontiguousarray(as_other_sign(values, outer.dtype).transpose(np.argsort(permutation(original, op))))
         return fed if outer.name in original.inputs else as_in_file(original, {}, outer.name, fed)
     inner = original.output(op)
     real = np.float32(inner.scale) * (values.astype(np.int32) - inner.zero_point).astype(np.float32)
-    if outer.dtype == "float32":
-        fed = real.reshape(outer.shape)
-    else:
-        fed = np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255).astype(outer.dtype).reshape(outer.shape)
-    if not np.array_equal(SPECS[op.kind].reference(original, op, [fed])[0], values):
-        return None
-    return fed
+    wanted = real if outer.dtype == "float32" else np.clip(np.round(real / outer.scale) + outer.zero_point, 0, 255)
+    fed = wanted.astype(outer.dtype).reshape(outer.shape)
+    return fed if np.array_equal(SPECS[op.kind].reference(original, op, [fed])[0], values) else None

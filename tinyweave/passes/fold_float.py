@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, rebuild
+from ..ops.spec import is_pixel
 from .drop_unused import drop_unused
 from .rewrite import constant
 
@@ -78,9 +79,7 @@ def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor])
     values, made = (second, first) if second.data is not None else (first, second)
     if values.data is None or (op.kind == "sub" and values is first) or made.shape != graph.output(op).shape:
         return None
-    if weights.data is None or weights.dtype != "float32" or values.dtype != "float32":
-        return None
-    if values.elements != 1 and values.shape[-1] != values.elements:
+    if weights.data is None or {weights.dtype, values.dtype} != {"float32"} or not (values.elements == 1 or is_pixel(values)):
         return None
     return np.broadcast_to(values.data.astype(np.float64).ravel(), made.shape[-1:])
 

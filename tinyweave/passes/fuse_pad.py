@@ -25,11 +25,9 @@ def fuse_pad(graph: Graph) -> tuple[Graph, TensorMap]:
 def _fused(graph: Graph, op: Op) -> Graph:
     if op.kind not in ("pad", "padv2", "mirror_pad") or graph.input(op).dtype != "int8" or op.outputs[0] in graph.outputs:
         return graph
-    readers = [graph.ops[index] for index in graph.consumers.get(op.outputs[0], ())]
-    fused = [_padded(graph, reader, op) for reader in readers]
-    if not readers or None in fused:
-        return graph
-    return exchange(graph, [reader for reader in fused if reader is not None], gone=op.name)
+    padded = [_padded(graph, graph.ops[index], op) for index in graph.consumers.get(op.outputs[0], ())]
+    fused = [reader for reader in padded if reader is not None]
+    return exchange(graph, fused, gone=op.name) if len(fused) == len(padded) > 0 else graph
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:

@@ -25,7 +25,6 @@ BINARY = ("add", "sub", "mul", "minimum", "maximum")
 REDUCING = ("mean", "reduce_max", "reduce_min")
 VIEWS = ("reshape", "squeeze", "expand_dims")
 PADDING = ("pad", "padv2")
-ONE_ROW = Window()
 
 
 class InTime(NamedTuple):
@@ -93,9 +92,7 @@ def reading(graph: Graph, op: Op, times: Mapping[str, InTime]) -> Reading | str:
     if op.kind in PADDING:
         return _padded(graph, op, x)
     moved = _of_one(graph, op, x) if op.kind not in (*BINARY, "concatenation") else _of_several(graph, op, x, times)
-    if isinstance(moved, str):
-        return moved
-    return Reading(ONE_ROW, moved)
+    return moved if isinstance(moved, str) else Reading(Window(), moved)
 
 
 def _windowed(graph: Graph, op: Op, x: InTime) -> Reading | str:

@@ -45,8 +45,7 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
     there, back = permutation(graph, first), permutation(graph, op)
     if [there[axis] for axis in back] != list(range(len(back))):
         return graph, op
-    added = paddings(graph, pad)
-    operand = integers(graph, op, "paddings", [added[axis] for axis in back])
+    operand = integers(graph, op, "paddings", [paddings(graph, pad)[axis] for axis in back])
     direct = replace(pad, inputs=(first.inputs[0], operand.name), outputs=op.outputs)
     return exchange(graph, [direct], [operand], gone=op.name), direct
 
@@ -60,8 +59,7 @@ def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
     operand = integers(graph, op, "permutation", [first[axis] for axis in then])
     once = replace(op, inputs=(before.inputs[0], operand.name))
     merged = exchange(graph, [once], [operand])
-    useful = is_only_for(graph, graph.input(op), op) or _keeps_order(merged, once)
-    return (merged, once) if useful else (graph, op)
+    return (merged, once) if is_only_for(graph, graph.input(op), op) or _keeps_order(merged, once) else (graph, op)
 
 
 def _keeps_order(graph: Graph, op: Op) -> bool:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, limits
 from ..ops import SPECS, activation_range, check_constraints
-from ..ops.constraints import ACTIVATIONS
+from ..ops.spec import ACTIVATIONS
 from .ranges import BYTES, Range, ranges
 from .rewrite import each_op, exchange, is_only_for, maker, same_kind, without
 from .tensor_map import TensorMap
@@ -33,8 +34,7 @@ CLAMPED = (
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    known = ranges(graph)
-    return each_op(graph, lambda changed, op: _merged(changed, op, known)), {}
+    return each_op(graph, partial(_merged, known=ranges(graph))), {}
 
 
 def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
@@ -46,7 +46,8 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
         values = _values(known[x.name], x)
         if same_kind(x, out) and np.array_equal(_through(graph, (op,), values), values):
             return without(graph, op, x.name)
-        if before is not None and before.kind in CLAMPED and same_quantisation(x, out) and is_only_for(graph, x, op):
+        alike = (x.dtype, x.quant) == (out.dtype, out.quant)
+        if before is not None and before.kind in CLAMPED and alike and is_only_for(graph, x, op):
             return _clamped(graph, before, op)
     if before is None or before.kind not in UNARY or graph.input(before).dtype not in BYTES:
         return graph
@@ -60,10 +61,6 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
             if np.array_equal(_through(graph, (single,), values), wanted):
                 return exchange(graph, [single])
     return graph
-
-
-def same_quantisation(a: Tensor, b: Tensor) -> bool:
-    return (a.dtype, a.quant) == (b.dtype, b.quant)
 
 
 def _values(known: Range, tensor: Tensor) -> Values:
@@ -94,8 +91,7 @@ def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)
     sums = np.arange(low - 1, high + 2)  # what lies further out is clamped like these ends
-    inner = np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype)
-    wanted = _through(graph, (op,), inner)
+    wanted = _through(graph, (op,), np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype))
     for activation in ACTIVATIONS:
         if np.array_equal(np.clip(sums, *activation_range(activation, out)), wanted):
             fused = replace(before, outputs=op.outputs, attrs={**before.attrs, "activation": activation})

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op, Tensor
+from ..ir import Graph, Op, Tensor, limits
 from ..ops import SPECS, activation_range, conv, fully_connected, reduce
 from ..ops.data_movement import PIECES
 from ..ops.elementwise import mul_rescale
@@ -58,13 +58,12 @@ def ranges(graph: Graph) -> dict[str, Range]:
     left = MAX_EFFORT
     for op in graph.ops:
         rule = RULES.get(op.kind)
-        outputs = graph.outputs_of(op)
         work = effort(graph, op) if rule is _monotone else 0
         if work > left:
             continue
         left -= work
         if rule is not None and all(t is None or t.data is not None or t.name in known for t in graph.inputs_of(op)):
-            for tensor, bounds in zip(outputs, rule(graph, op, known), strict=True):
+            for tensor, bounds in zip(graph.outputs_of(op), rule(graph, op, known), strict=True):
                 if tensor.name in known and tensor.role == "activation":
                     known[tensor.name] = bounds
     return known
@@ -89,8 +88,7 @@ def taps(graph: Graph, op: Op) -> Taps:
     if op.kind == "depthwise_conv_2d":
         weights = weights.transpose(3, 1, 2, 0)
     out, in_group = weights.shape[0], weights.shape[3]
-    group = np.arange(out) // (out * in_group // count)
-    reads = group[:, None] * in_group + np.arange(in_group)
+    reads = (np.arange(out) // (out * in_group // count))[:, None] * in_group + np.arange(in_group)
     rows, columns = (_inside(graph, op, axis) for axis in (0, 1))
     always = rows.all(axis=0)[:, None] & columns.all(axis=0)
     never = ~(rows.any(axis=0)[:, None] & columns.any(axis=0))
@@ -108,14 +106,11 @@ def _at_first(tensor: Tensor) -> Range:
     """Return what is known without the ops: a constant's values, else the type's range."""
     if tensor.data is not None and tensor.elements:
         return _per_channel(tensor, tensor.data, tensor.data)
-    info = np.iinfo(tensor.dtype)
-    count = channels(tensor)
-    return Range(np.full(count, info.min, tensor.dtype), np.full(count, info.max, tensor.dtype))
+    return Range(*(np.full(channels(tensor), bound, tensor.dtype) for bound in limits(tensor.dtype)))
 
 
 def _per_channel(tensor: Tensor, low: NDArray[np.generic], high: NDArray[np.generic]) -> Range:
-    count = channels(tensor)
-    return Range(low.reshape(-1, count).min(axis=0), high.reshape(-1, count).max(axis=0))
+    return Range(low.reshape(-1, channels(tensor)).min(axis=0), high.reshape(-1, channels(tensor)).max(axis=0))
 
 
 Known = dict[str, Range]
@@ -129,8 +124,7 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
         return [_at_first(out)]
     operands = [known[name] for name in op.inputs if name is not None]
     values = [SPECS[op.kind].reference(graph, op, list(corner))[0] for corner in product(*operands)]
-    count = channels(out)
-    return [Range(*(np.broadcast_to(extreme(values, axis=0), count) for extreme in (np.min, np.max)))]
+    return [Range(*(np.broadcast_to(extreme(values, axis=0), channels(out)) for extreme in (np.min, np.max)))]
 
 
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
@@ -175,9 +169,8 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
     for extreme in (np.minimum, np.maximum):
         products = extreme(*extremes)
         sums.append((seen * np.where(padded, extreme(products, 0), products)).sum(axis=(1, 2, 3)))
-    bias = graph.optional_input(op, 2)
+    bias, family = graph.optional_input(op, 2), fully_connected if op.kind == "fully_connected" else conv
     offset = np.zeros(len(weights), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
-    family = fully_connected if op.kind == "fully_connected" else conv
     low, high = family.finish(graph, op, np.stack(sums) + offset)
     shift = np.zeros(1, np.int64) if family is fully_connected else np.maximum(conv.requant(graph, op)[1].astype(np.int64), 0)
     exact = np.maximum(np.abs(sums[0] + offset), np.abs(sums[1] + offset)) <= INT32_MAX >> shift

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,31 @@ def without(graph: Graph, op: Op, equal: str) -> Graph:
     return rebuild(graph, ops=tuple(ops))
 
 
+def stripped(graph: Graph, opens: Callable[[Graph, Op], bool], closes: Callable[[Graph, Op], bool]) -> Graph:
+    """Return the graph without ops at its edges.
+
+    Where one that `opens` alone reads an input, what it makes becomes the input; where one that `closes` makes an output, what
+    it reads becomes the output. Edges that have another use as well stay.
+    """
+    inputs, outputs, dropped = list(graph.inputs), list(graph.outputs), set[int]()
+    for position, name in enumerate(graph.inputs):
+        readers = graph.consumers.get(name, ())
+        op = graph.ops[readers[0]] if len(readers) == 1 and name not in graph.outputs else None
+        if op is not None and opens(graph, op) and op.outputs[0] not in graph.outputs:
+            dropped.add(readers[0])
+            inputs[position] = op.outputs[0]
+    for position, name in enumerate(graph.outputs):
+        op = graph.ops[graph.producer[name]] if name in graph.producer and name not in graph.consumers else None
+        if op is None or not closes(graph, op) or graph.outputs.count(name) > 1:
+            continue
+        source = graph.input(op).name
+        if source in graph.producer and source not in (*inputs, *graph.outputs):
+            dropped.add(graph.producer[name])
+            outputs[position] = source
+    ops = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
+    return rebuild(graph, ops=ops, inputs=tuple(inputs), outputs=tuple(outputs))
+
+
 def same_kind(a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors that hold the same bytes mean the same."""
     return (a.shape, a.dtype, a.quant) == (b.shape, b.dtype, b.quant)
@@ -75,10 +100,15 @@ def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
 
 def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
     """Return a new constant for `op`, under a name that the graph does not have."""
-    name = f"{op.name}.{role}"
-    while name in graph.tensors:
-        name += "_"
+    name = unused(f"{op.name}.{role}", graph.tensors)
     return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
+
+
+def unused(name: str, tensors: Container[str]) -> str:
+    """Return a name that no tensor has: this one, or a longer one."""
+    while name in tensors:
+        name += "_"
+    return name
 
 
 def part(graph: Graph, op: Op, role: str, tensor: Tensor, data: NDArray[Any]) -> Tensor:

@@ -13,7 +13,6 @@ def share_constants(graph: Graph) -> tuple[Graph, TensorMap]:
     names: dict[str | None, str] = {}
     for name, tensor in graph.tensors.items():
         if tensor.data is not None and name not in graph.outputs:
-            key = (tensor.dtype, tensor.shape, tensor.quant, tensor.data.tobytes())
-            names[name] = first.setdefault(key, name)
+            names[name] = first.setdefault((tensor.dtype, tensor.shape, tensor.quant, tensor.data.tobytes()), name)
     ops = tuple(replace(op, inputs=tuple(names.get(name, name) for name in op.inputs)) for op in graph.ops)
     return rebuild(graph, ops=ops), {}

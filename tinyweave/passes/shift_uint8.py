@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir import UNSUPPORTED, CompileError, Graph, Op, Quant, Tensor, rebuild
+from ..ir import UNSUPPORTED, CompileError, Graph, Op, Tensor, rebuild
+from .rewrite import unused
 from .tensor_map import TensorMap
 
 # these move elements, of any type
@@ -37,17 +38,15 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
         for op in graph.ops
         if op.kind not in CONVERSIONS
         for name in (*op.inputs, *op.outputs)
-        if name is not None and _is_quantised_uint8(graph.tensors[name])
+        if name is not None and graph.tensors[name].dtype == "uint8" and graph.tensors[name].quant is not None
     }
     if not any(op.kind not in MOVES and not shifted.isdisjoint((*op.inputs, *op.outputs)) for op in graph.ops):
         return graph, {}  # nothing computes on uint8
     tensors = {name: _shifted(tensor) if name in shifted else tensor for name, tensor in graph.tensors.items()}
     edges: dict[str, str] = {}  # uint8 edge -> the int8 tensor behind it
-    for name in dict.fromkeys((*graph.inputs, *graph.outputs)):
-        if name in shifted:
-            inner = _unused(f"{name}_int8", tensors)
-            tensors[name], tensors[inner] = graph.tensors[name], replace(tensors[name], name=inner)
-            edges[name] = inner
+    for name in [name for name in dict.fromkeys((*graph.inputs, *graph.outputs)) if name in shifted]:
+        edges[name] = inner = unused(f"{name}_int8", tensors)
+        tensors[name], tensors[inner] = graph.tensors[name], replace(tensors[name], name=inner)
     sources: TensorMap = {inner: (name, None) for name, inner in edges.items()}
 
     ops = [Op(f"quantize_input_{i}", "quantize", (n,), (edges[n],)) for i, n in enumerate(graph.inputs) if n in edges]
@@ -57,15 +56,11 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
             inputs=tuple(name and edges.get(name, name) for name in op.inputs),
             outputs=tuple(edges.get(name, name) for name in op.outputs),
         )
-        touches = not shifted.isdisjoint((*op.inputs, *op.outputs))
-        ops.append(_int8_op(op, moved, tensors) if touches and op.kind not in CONVERSIONS else moved)
+        is_kept = op.kind in CONVERSIONS or shifted.isdisjoint((*op.inputs, *op.outputs))
+        ops.append(moved if is_kept else _int8_op(op, moved, tensors))
     written = {name: i for i, name in enumerate(graph.outputs) if name in edges and name in graph.producer}
     ops += [Op(f"quantize_output_{i}", "quantize", (edges[name],), (name,)) for name, i in written.items()]
     return rebuild(graph, tensors=tensors, ops=tuple(ops)), sources
-
-
-def _is_quantised_uint8(tensor: Tensor) -> bool:
-    return tensor.dtype == "uint8" and tensor.quant is not None
 
 
 def _shifted(tensor: Tensor) -> Tensor:
@@ -73,12 +68,6 @@ def _shifted(tensor: Tensor) -> Tensor:
     quant = replace(tensor.quant, zero_point=tuple(zero - 128 for zero in tensor.quant.zero_point))
     data = None if tensor.data is None else (tensor.data ^ np.uint8(128)).view(np.int8)
     return replace(tensor, dtype="int8", quant=quant, data=data)
-
-
-def _unused(name: str, tensors: dict[str, Tensor]) -> str:
-    while name in tensors:
-        name += "_"
-    return name
 
 
 def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
@@ -101,7 +90,8 @@ def _centred_weights(op: Op, tensors: dict[str, Tensor]) -> Op:
     distances = weights.data.astype(np.int16) - weights.quant.zero_point[0]
     if weights.quant.zero_point[0] == 0 or distances.size == 0 or distances.min() < -128 or distances.max() > 127:
         return op
-    centred = _unused(f"{name}_centred", tensors)
-    quant = Quant(weights.quant.scale, (0,))
-    tensors[centred] = replace(weights, name=centred, data=distances.astype(np.int8), quant=quant)
+    centred = unused(f"{name}_centred", tensors)
+    tensors[centred] = replace(
+        weights, name=centred, data=distances.astype(np.int8), quant=replace(weights.quant, zero_point=(0,))
+    )
     return replace(op, inputs=(op.inputs[0], centred, *op.inputs[2:]))

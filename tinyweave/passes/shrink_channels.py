@@ -102,7 +102,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
     """Return whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
-    if op.kind not in (*SUMS, *LINKS) or not all(name in needed for name in (*variable, *op.outputs)):
+    if op.kind not in (*SUMS, *LINKS) or not needed.keys() >= {*variable, *op.outputs}:
         return False
     return op.kind in ELEMENTWISE or (graph.input(op).data is None and (op.kind not in SUMS or graph.input(op).dtype == "int8"))
 
@@ -114,8 +114,7 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
         return None
     weights, reads, always, never = taps(graph, op)
     fixed = known[x.name].constant & _fits(graph, op, weights)
-    zero = fixed & (known[x.name].low == x.zero_point)
-    free = never[..., None] | (always[..., None] & fixed) | zero
+    free = never[..., None] | (always[..., None] & fixed) | (fixed & (known[x.name].low == x.zero_point))
     used = ((weights != 0) & ~free[None, :, :, reads[0]]).any(axis=(1, 2))
     return np.asarray(used.reshape(len(weights), -1, channels(x)).any(axis=1))
 
@@ -142,14 +141,11 @@ def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
     return [Link(i, every, every) for i, _ in _activations(graph, op)] if alike else None
 
 
-def _links_mean(graph: Graph, op: Op) -> list[Link] | None:
-    keeps_channels = graph.input(op).shape and len(graph.input(op).shape) - 1 not in reduce.axes(graph, op)
-    return _links_alike(graph, op) if keeps_channels else None
-
-
-def _links_transpose(graph: Graph, op: Op) -> list[Link] | None:
-    order = permutation(graph, op)
-    return _links_alike(graph, op) if order and order[-1] == len(order) - 1 else None
+def _links_of_last(graph: Graph, op: Op) -> list[Link] | None:
+    """Where the last axis stays the last."""
+    last = len(graph.input(op).shape) - 1
+    moved = last in reduce.axes(graph, op) if op.kind == "mean" else last not in permutation(graph, op)[-1:]
+    return _links_alike(graph, op) if last >= 0 and not moved else None
 
 
 def _links_view(graph: Graph, op: Op) -> list[Link] | None:
@@ -167,7 +163,7 @@ def _links_pad(graph: Graph, op: Op) -> list[Link] | None:
 
 
 def _links_concatenation(graph: Graph, op: Op) -> list[Link] | None:
-    if any(t is not None and t.data is not None for t in graph.inputs_of(op)):
+    if len(_activations(graph, op)) < len(op.inputs):
         return None
     counts = [channels(graph.input(op, i)) for i in range(len(op.inputs))]
     if concatenation_axis(graph, op) < len(graph.output(op).shape) - 1:
@@ -202,10 +198,6 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return op, []
     if op.kind in SUMS:
         return _rewritten_sum(graph, op, source, target, known)
-    if op.kind == "depthwise_conv_2d":
-        weights, bias = graph.input(op, 1), graph.optional_input(op, 2)
-        cut = [_cut(graph, op, "weights", weights, target), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
-        return replace(op, inputs=(op.inputs[0], *(t.name for t in cut))), cut
     if op.kind in VIEWS:
         return replace(op, kind="reshape", inputs=op.inputs[:1], attrs={"new_shape": None}), []
     if op.kind in PADS:
@@ -216,14 +208,15 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return replace(op, inputs=(op.inputs[0], operand.name, *op.inputs[2:])), [operand]
     if op.kind == "concatenation":
         return replace(op, inputs=tuple(name for name in op.inputs if mask(name).any())), []
-    if op.kind in ELEMENTWISE:
-        cut = {
-            t.name: _cut(graph, op, f"operand_{i}", t, target)
-            for i, t in enumerate(graph.inputs_of(op))
-            if t is not None and t.data is not None and channels(t) == len(target)
-        }
-        return replace(op, inputs=tuple(cut[n].name if n in cut else n for n in op.inputs)), list(cut.values())
-    return op, []
+    if op.kind not in (*ELEMENTWISE, "depthwise_conv_2d"):
+        return op, []
+    roles = ("input", "weights", "bias") if op.kind == "depthwise_conv_2d" else ("operand_0", "operand_1")
+    cut = {
+        t.name: _cut(graph, op, role, t, target)
+        for t, role in zip(graph.inputs_of(op), roles, strict=False)
+        if t is not None and t.data is not None and channels(t) == len(target)
+    }
+    return replace(op, inputs=tuple(cut[n].name if n in cut else n for n in op.inputs)), list(cut.values())
 
 
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
@@ -273,8 +266,8 @@ LINKS: dict[str, Callable[[Graph, Op], list[Link] | None]] = {
     **dict.fromkeys(VIEWS, _links_view),
     "concatenation": _links_concatenation,
     "depthwise_conv_2d": _links_depthwise,
-    "mean": _links_mean,
+    "mean": _links_of_last,
     **dict.fromkeys(PADS, _links_pad),
     **dict.fromkeys(CHANNELWISE, _links_piece),
-    "transpose": _links_transpose,
+    "transpose": _links_of_last,
 }

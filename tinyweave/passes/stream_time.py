@@ -18,7 +18,7 @@ from ..ir import CompileError, Graph, Op, Tensor, array_type, rebuild, verify
 from ..ops import check, macs, macs_per_op, run
 from ..ops.layout import paddings
 from .in_time import PADDING, VIEWS, WINDOWED, InTime, Reading, resized, window_of
-from .rewrite import constant, integers
+from .rewrite import constant, integers, unused
 from .time_rows import CallRows, Choices, Followed, choose, follow, read_rows, rows_of, suited_hop
 
 WHOLE = "nothing can be kept from one call to the next"
@@ -112,8 +112,9 @@ def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileErro
     """Return the error for a network whose layers have no less to do."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
-    in_time = [layer for layer in layers if layer.rows is not None and layer.macs_window]
-    if in_time and all(layer.why is None for layer in in_time):
+    if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
+        hint = "give --stream-time fewer frames, or leave it out"
+    if {layer.why for layer in layers if layer.rows is not None and layer.macs_window} == {None}:
         return CompileError(
             f"{WHOLE}: after {net.hop} frames all rows of its layers are new", "give --stream-time fewer frames"
         )
@@ -140,9 +141,7 @@ class _Step:
         """Return the name of a new tensor of `count` rows of the map `name`; the map's own of all rows but old ones."""
         if count == self.rows[name].rows and suffix != "old":
             return name
-        piece = f"{name}:{suffix}"
-        while piece in self.tensors:
-            piece += "_"
+        piece = unused(f"{name}:{suffix}", self.tensors)
         self.tensors[piece] = resized(self.graph.tensors[name], self.times[name], count, piece)
         return piece
 
@@ -208,27 +207,22 @@ class _Step:
         joined = self.tensor(name, rows.rows - first, "joined")
         self.add(Op(f"{label}_joined", "concatenation", parts, (joined,), {"axis": time.axis, "activation": "none"}))
         self.pieces[name].append((first, rows.rows, joined))
-        if self.is_moved_in_place(name):
-            later = joined
-        else:
+        later = joined
+        if not self.is_moved_in_place(name):
             later = self.cut(joined, name, rows.kept - first + self.net.shift(name), (rows.state, "later"))
         self.add(Op(f"{label}_keep", "assign_variable", (later,), (f"{name}:state",)))
 
 
 def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
     """Return the graph of one call."""
-    step, graph = _Step(net, rows), net.graph
-    source = graph.inputs[0]
+    step, graph, source = _Step(net, rows), net.graph, net.graph.inputs[0]
     new = f"{source}:new"
     step.tensors[new] = resized(graph.tensors[source], net.times[source], net.hop, new)
     step.keep(source, step.kept(source), None, new)
     for op in graph.ops:
         if isinstance(net.readings[op.name], str):
-            step.add(
-                replace(
-                    op, inputs=tuple(step.take(x, 0, rows[x].rows) if x is not None and x in rows else x for x in op.inputs)
-                )
-            )
+            inputs = (step.take(x, 0, rows[x].rows) if x is not None and x in rows else x for x in op.inputs)
+            step.add(replace(op, inputs=tuple(inputs)))
             continue
         part, kept = rows[op.outputs[0]], [step.kept(name) for name in op.outputs]
         top = _part(step, op, (0, part.top), "top") if part.top else (None,) * len(op.outputs)
@@ -253,15 +247,14 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
     part = replace(op, name=op.name if suffix == "new" else f"{op.name}_{suffix}", inputs=inputs, outputs=outputs)
     begin, end = first * window.stride - window.pad, (after - 1) * window.stride - window.pad + window.extent
     ends, constants = (max(-begin, 0), max(end - size, 0)), []
-    if after - first == found.outputs[0].rows:
-        pass
-    elif op.kind in VIEWS:
+    is_whole = after - first == found.outputs[0].rows
+    if not is_whole and op.kind in VIEWS:
         constants = [integers(step.graph, part, "shape", step.tensors[outputs[0]].shape)]
         part = replace(part, kind="reshape", inputs=(inputs[0], constants[0].name), attrs={"new_shape": None})
-    elif op.kind in WINDOWED:
+    elif not is_whole and op.kind in WINDOWED:
         padding = tuple(ends if i == axis - 1 else pair for i, pair in enumerate(op.attrs["padding"]))
         part = replace(part, attrs={**op.attrs, "padding": padding})
-    elif op.kind in PADDING:
+    elif not is_whole and op.kind in PADDING:
         pairs = [ends if i == axis else pair for i, pair in enumerate(paddings(step.graph, op))]
         constants = [integers(step.graph, part, "paddings", pairs)]
         part = replace(part, inputs=(inputs[0], constants[0].name, *inputs[2:]))

@@ -93,8 +93,7 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
             if part.top:
                 top[name] = max(top[name], read_rows(found.window, 0, part.top, times[name].rows)[1])
             bottom[name] = min(bottom[name], read_rows(found.window, part.new, part.rows, times[name].rows)[0])
-    name = graph.inputs[0]
-    count = times[name].rows
+    name, count = graph.inputs[0], times[graph.inputs[0]].rows
     # frames come once, so those that the top reads are kept until they are there
     oldest = 0 if top[name] else min(bottom[name], count - net.hop)
     return rows | {name: CallRows(0, oldest, count - net.hop, count)}
@@ -114,23 +113,19 @@ def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> C
 
 def read_rows(window: Window, first: int, after: int, size: int) -> tuple[int, int]:
     """Return which of `size` rows the rows [first, after) of an output read."""
-    begin = first * window.stride - window.pad
-    return max(begin, 0), min((after - 1) * window.stride - window.pad + window.extent, size)
+    return max(window.first(first), 0), min(window.first(after - 1) + window.extent, size)
 
 
 def choose(net: Followed) -> dict[str, str]:
     """Return the choices with the least product of work and bytes that one change at a time leads to."""
-    graph = net.graph
-    work = macs_per_op(graph, clipped=True)
+    graph, work = net.graph, macs_per_op(net.graph, clipped=True)
+    sizes = [sum(tensor.bytes for tensor in graph.outputs_of(op)) for op in graph.ops]
 
     def cost(chosen: Choices) -> int:
         rows = rows_of(net, chosen)
-        effort, largest = 1, 0
-        for op, count in zip(graph.ops, work, strict=True):
-            part = rows.get(op.outputs[0], WHOLE)
-            size = sum(graph.tensors[name].bytes for name in op.outputs)
-            effort += count * part.computed // part.rows
-            largest = max(largest, size * part.computed // part.rows)
+        parts = [rows.get(op.outputs[0], WHOLE) for op in graph.ops]
+        effort = 1 + sum(count * part.computed // part.rows for count, part in zip(work, parts, strict=True))
+        largest = max((size * part.computed // part.rows for size, part in zip(sizes, parts, strict=True)), default=0)
         return effort * (largest + sum(graph.tensors[name].bytes * part.state // part.rows for name, part in rows.items()))
 
     chosen: dict[str, str] = {}

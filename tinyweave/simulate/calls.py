@@ -7,6 +7,7 @@ unicorn_process.py, which is a process of its own, loads this one by its path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 
@@ -42,10 +43,18 @@ class Rows:
             raise Stopped(f"write_rows was not given each row once and in order: {first} after {len(come) // row}")
         come += read(count * row)
 
+    def move(self, machine: Machine, to_model: bool, wanted: Sequence[int]) -> None:
+        """Do what a callback of the model asks for by its arguments but the first: bring rows to a place, or take them."""
+        *rows, place = wanted
+        if to_model:
+            machine.write(place, self.bring(*rows))
+        else:
+            self.take(*rows, partial(machine.read, place))
+
 
 class Machine(Protocol):
     """A core with a program in it. struct, io: the addresses of the model's memories and of its callbacks. step: the last
-    traced step of the inference, -1 before the first; dumps: what was taken after steps. instructions: of the last call."""
+    traced step of the inference, -1 before the first; dumps: what was taken after steps."""
 
     struct: int
     io: int
@@ -53,14 +62,17 @@ class Machine(Protocol):
     dumps: dict[int, bytes]
 
     @property
-    def instructions(self) -> int: ...
+    def instructions(self) -> int:
+        """Return how many the last call took."""
 
     def call(self, function: str, *arguments: int) -> int:
         """Run a function of the model to its end and return its result."""
 
-    def read(self, address: int, count: int) -> bytes: ...
+    def read(self, address: int, count: int) -> bytes:
+        """Return bytes of memory."""
 
-    def write(self, address: int, data: bytes) -> None: ...
+    def write(self, address: int, data: bytes) -> None:
+        """Change bytes of memory."""
 
     def begin(self, rows: Rows) -> None:
         """Forget the steps of the inference before; the next one's callbacks bring and take `rows`."""

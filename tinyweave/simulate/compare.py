@@ -68,11 +68,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 def _range(tensor: Tensor) -> tuple[float, float]:
     """Return the least and the greatest value of an input; floats stay in [-1, 1)."""
-    if tensor.dtype == "float32":
-        return -1.0, 1.0
-    if tensor.dtype == "bool":
-        return 0, 1
-    return limits(tensor.dtype)
+    return {"float32": (-1.0, 1.0), "bool": (0, 1)}.get(tensor.dtype) or limits(tensor.dtype)
 
 
 def _constant(tensor: Tensor, which: str) -> np.ndarray:
@@ -147,7 +143,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
         outputs = reference(cases)
     except CannotRunError as error:
         return Truth(expected, NUMPY, 0.0, None, str(error))
-    worst, first = _differ(graph, outputs, expected, f"the {NUMPY}")
+    worst, first, _ = _differ(graph, outputs, expected, f"the {NUMPY}")
     return Truth(outputs, f"{LITERT}, {'unlike' if first else 'equal to'} {NUMPY}", worst, first, None)
 
 
@@ -169,14 +165,13 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
     graph = plan.graph
     for done in runs:
         outputs, place = [_arrays(graph, raw) for raw in done.outputs], done.build.target
-        diff, text = _differ(graph, right.outputs, outputs[: len(cases)], f"the C on {place}")
+        diff, text, bad = _differ(graph, right.outputs, outputs[: len(cases)], f"the C on {place}")
         if text is not None and first is None:
-            bad = _first_bad(right.outputs, outputs[: len(cases)])
             earlier = cases[:bad] if ops.initial_state(graph) else ()
             first = f"{text}; {first_layer(done.build, cases[bad], earlier=earlier)}"
         worst = max(worst, diff)
         if len(outputs) > len(cases) and text is None:
-            diff, text = _differ(graph, right.outputs, outputs[len(cases) :], f"the C on {place}, after a reset,")
+            diff, text, _ = _differ(graph, right.outputs, outputs[len(cases) :], f"the C on {place}, after a reset,")
             worst, first = max(worst, diff), first or text
     if progress:
         progress("compared", len(cases), len(cases))
@@ -203,9 +198,8 @@ def pack_outputs(graph: Graph, outputs: Sample) -> list[bytes]:
 
 
 def _packed(graph: Graph, names: Sequence[str], sample: Sample) -> list[bytes]:
-    types = [graph.tensors[name].dtype for name in names]
-    values = (packed(array) if dtype == "int4" else array for dtype, array in zip(types, sample, strict=True))
-    return [np.ascontiguousarray(array).tobytes() for array in values]
+    values = (packed(a) if graph.tensors[name].dtype == "int4" else a for name, a in zip(names, sample, strict=True))
+    return [array.tobytes() for array in values]
 
 
 def unpack(graph: Graph, run: Inference) -> Arrays:
@@ -219,8 +213,7 @@ def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:
 
 
 def _arrays(graph: Graph, outputs: Sequence[bytes]) -> Arrays:
-    tensors = [graph.tensors[name] for name in graph.outputs]
-    return [_array(raw, tensor) for raw, tensor in zip(outputs, tensors, strict=True)]
+    return [_array(raw, graph.tensors[name]) for raw, name in zip(outputs, graph.outputs, strict=True)]
 
 
 def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
@@ -233,9 +226,9 @@ def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 
 
-def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None]:
-    """(largest absolute difference, the first difference in words or None)."""
-    worst, first = 0.0, None
+def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None, int]:
+    """(largest absolute difference, the first difference in words or None, its sample)."""
+    worst, first, bad = 0.0, None, 0
     for case, (truth, outputs) in enumerate(zip(expected, got, strict=True)):
         for name, want, have in zip(graph.outputs, truth, outputs, strict=True):
             text = difference(want, have)
@@ -244,35 +237,24 @@ def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -
             with np.errstate(invalid="ignore"):
                 worst = max(worst, float(np.nanmax(np.abs(have.astype(np.float64) - want.astype(np.float64)))))
             if first is None:
-                first = f"{who} differs in output '{name}' of sample {case}: {text}"
-    return worst, first
+                first, bad = f"{who} differs in output '{name}' of sample {case}: {text}", case
+    return worst, first, bad
 
 
 def difference(want: np.ndarray, have: np.ndarray) -> str | None:
     """Return where two arrays first differ in a byte, or None."""
     if want.tobytes() == have.tobytes():
         return None
-    raw = want.dtype.itemsize
     unequal = np.frombuffer(want.tobytes(), np.uint8) != np.frombuffer(have.tobytes(), np.uint8)
-    flat = int(np.flatnonzero(unequal)[0]) // raw
-    count = int(unequal.reshape(-1, raw).any(axis=1).sum())
-    at = tuple(int(i) for i in np.unravel_index(flat, want.shape)) if want.shape else ()
-    got, wanted = have.reshape(-1)[flat], want.reshape(-1)[flat]
-    return f"{count} of {want.size} elements, the first at {list(at)}: {got} instead of {wanted}"
-
-
-def _first_bad(expected: list[Arrays], got: list[Arrays]) -> int:
-    return next(
-        case
-        for case, (truth, outputs) in enumerate(zip(expected, got, strict=True))
-        if any(a.tobytes() != b.tobytes() for a, b in zip(truth, outputs, strict=True))
-    )
+    places = np.flatnonzero(unequal.reshape(-1, want.dtype.itemsize).any(axis=1))
+    at = [int(i) for i in np.unravel_index(places[0], want.shape)] if want.shape else []
+    got, wanted = have.reshape(-1)[places[0]], want.reshape(-1)[places[0]]
+    return f"{len(places)} of {want.size} elements, the first at {at}: {got} instead of {wanted}"
 
 
 def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
     """In words, the first layer whose output in the C differs from the numpy reference on one sample, after earlier ones."""
-    plan = built.plan
-    graph = plan.graph
+    plan, graph = built.plan, built.plan.graph
     state = ops.initial_state(graph)
     for before in earlier:
         ops.run(graph, dict(zip(graph.inputs, before, strict=True)), state=state)
@@ -286,13 +268,11 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
     ]
     whole = [(step, t) for step, t in wanted if t not in plan.streamed_outputs]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]
-    rounds = [pack(graph, before) for before in earlier]
-    run = invoke(with_trace(built), pack(graph, sample), earlier=rounds, dump=dump)
+    run = invoke(with_trace(built), pack(graph, sample), earlier=[pack(graph, before) for before in earlier], dump=dump)
     raw = dict(zip((t for _, t in whole), run.dumps, strict=True))
     raw |= {t: output for t, output in zip(graph.outputs, run.outputs, strict=True) if t in plan.streamed_outputs}
     for step, output in wanted:
-        tensor = graph.tensors[output]
-        text = difference(values[output], _array(raw[output], tensor))
+        text = difference(values[output], _array(raw[output], graph.tensors[output]))
         if text is not None:
             op = graph.ops[plan.stages[step].ops[-1]]
             return f"the first layer that differs is {op.name} ({op.kind}), step {step + 1} of {len(plan.stages)}: {text}"

@@ -86,20 +86,17 @@ def disassembled(isa: str, code: bytes) -> list[Any]:
 
 def named(isa: str, code: bytes) -> str:
     """Return a line per instruction of a block: name, operands, and the registers that it reads and writes; between tabs."""
-    lines = []
-    for instruction in disassembled(isa, code):
-        name, read, written = INSTRUCTION[isa](instruction)
-        lines.append("\t".join((name, instruction.op_str, read, written)))
-    return "\n".join(lines)
+    described = ((one.op_str, *INSTRUCTION[isa](one)) for one in disassembled(isa, code))
+    return "\n".join("\t".join((name, operands, read, written)) for operands, name, read, written in described)
 
 
 @lru_cache(maxsize=1 << 16)
 def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
     """Of a block: its instructions, the lowest its stack pointer gets relative to its start, whether that is computed."""
-    count = length = change = dip = 0
-    computed = False
-    for instruction in disassembled(isa, code):
-        count, length = count + 1, length + instruction.size
+    change, dip, computed, instructions = 0, 0, False, disassembled(isa, code)
+    if sum(instruction.size for instruction in instructions) != len(code):
+        raise ValueError(f"cannot disassemble {code.hex()}")
+    for instruction in instructions:
         by = STACK_CHANGE[isa](instruction)
         if by is None:
             computed = True
@@ -108,6 +105,4 @@ def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
         if computed and by < 0:
             raise ValueError("the stack pointer is computed and lowered within one block, which cannot be followed")
         dip = min(dip, change)
-    if length != len(code):
-        raise ValueError(f"cannot disassemble {code.hex()}")
-    return count, dip, computed
+    return len(instructions), dip, computed

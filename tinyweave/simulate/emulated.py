@@ -12,6 +12,7 @@ import importlib.util
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ ADDRESSES = {
     "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
 }
 STACK_BYTES = 1 << 16
+HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # all that emitted C needs of a C library
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
 FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
@@ -83,38 +85,48 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
     compiler = COMPILERS[CORES[core].isa]()
-    zig = compiler.name == "zig"
     flags = [*flags_for(core, compiler, optimize), *(["-DTW_TRACE=tw_trace"] if trace else [])]
     flags += ["-DTW_PLAIN_C"] if plain else []
-    said = " ".join(flags)
-    roots = [f"-Wl,-u,{model}_{name}" for name in FUNCTIONS]
-    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", "-Wl,-T,firmware.ld", *roots]
-    files = [*toolchain.sources(Path(folder), model)]
-    ours = [FOLDER / "runtime.c", FOLDER / "firmware.ld", *sorted((FOLDER / "include").glob("*.h"))]
+    link = ["-Wl,--gc-sections", f"-Wl,-e,{model}_invoke", *(f"-Wl,-u,{model}_{name}" for name in FUNCTIONS)]
+    files = [*toolchain.sources(Path(folder), model), FOLDER / "runtime.c"]
+    ours = [FOLDER / "firmware.ld", *HEADERS]
+    path = toolchain.cached(
+        f"{model}.elf",
+        compiler,
+        [*flags, *link],
+        [*files, *ours],
+        lambda path: link_all(compiler, [*flags, *link, f"-Wl,-T,{ours[0]}"], objects(compiler, flags, files), path),
+    )
+    return Firmware(path, model, core, f"{compiler.version}: {' '.join(flags)}", _read_elf(path).sizes)
 
-    def make(path: Path) -> None:
-        compiled = toolchain.objects(compiler, flags, [*files, ours[0], *ours[2:]], ["-idirafter", str(FOLDER / "include")])
-        script = [word.replace("firmware.ld", str(ours[1])) for word in link]
-        libraries = [] if zig else ["-nostdlib", "-lgcc"]
-        toolchain.compile_c(compiler, [*flags, *script, *compiled, *libraries, "-o", path])
 
-    path = toolchain.cached(f"{model}.elf", compiler, [*flags, *link], [*files, *ours], make)
-    return Firmware(path, model, core, f"{compiler.version}: {said}", _read_elf(path).sizes)
+def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence[Path]) -> list[Path]:
+    """Return the objects of C files for a core, which need no C library."""
+    return toolchain.objects(compiler, flags, [*files, *HEADERS], ["-idirafter", str(HEADERS[0].parent)])
+
+
+def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
+    """Link objects to a program, with what the compiler brings."""
+    libraries = [] if compiler.name == "zig" else ["-nostdlib", "-lgcc"]
+    toolchain.compile_c(compiler, [*flags, *compiled, *libraries, "-o", program])
+
+
+def elf(path: Path) -> Any:
+    """Return a compiled file, to be looked into."""
+    from elftools.elf.elffile import ELFFile
+
+    return ELFFile(BytesIO(path.read_bytes()))
 
 
 def compiled_bytes(folder: Path, core: str) -> dict[str, int]:
     """Return the bytes of `flash` and `ram` of the C in a folder, compiled for a core; not what it takes of the compiler's
     library."""
-    from elftools.elf.elffile import ELFFile
-
     compiler, found = COMPILERS[CORES[core].isa](), {"flash": 0, "ram": 0}
-    files = [*sorted(folder.glob("*.[ch]")), *sorted((FOLDER / "include").glob("*.h"))]
-    for path in toolchain.objects(compiler, flags_for(core, compiler), files, ["-idirafter", str(FOLDER / "include")]):
-        with path.open("rb") as stream:
-            for section in ELFFile(stream).iter_sections():
-                if section["sh_flags"] & IN_MEMORY and not section.name.startswith(UNWINDING):
-                    found["flash"] += section["sh_size"] * (section["sh_type"] != "SHT_NOBITS")
-                    found["ram"] += section["sh_size"] * bool(section["sh_flags"] & WRITTEN)
+    for path in objects(compiler, flags_for(core, compiler), sorted(folder.glob("*.[ch]"))):
+        for section in elf(path).iter_sections():
+            if section["sh_flags"] & IN_MEMORY and not section.name.startswith(UNWINDING):
+                found["flash"] += section["sh_size"] * (section["sh_type"] != "SHT_NOBITS")
+                found["ram"] += section["sh_size"] * bool(section["sh_flags"] & WRITTEN)
     return found
 
 
@@ -131,36 +143,30 @@ class _Elf:
 
 @lru_cache(maxsize=64)
 def _read_elf(path: Path) -> _Elf:
-    from elftools.elf.elffile import ELFFile
-
-    with path.open("rb") as stream:
-        elf = ELFFile(stream)
-        sections = [s for s in elf.iter_sections() if s["sh_flags"] & IN_MEMORY and s["sh_size"]]
-        entries = [s for s in elf.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
-        parts = {s.name: (s["sh_addr"], bytes(s["sh_size"]) if s["sh_type"] == "SHT_NOBITS" else s.data()) for s in sections}
+    file = elf(path)
+    sections = [s for s in file.iter_sections() if s["sh_flags"] & IN_MEMORY and s["sh_size"]]
+    entries = [s for s in file.get_section_by_name(".symtab").iter_symbols() if s.name and s.name[0] != "$"]
+    parts = {s.name: (s["sh_addr"], bytes(s["sh_size"]) if s["sh_type"] == "SHT_NOBITS" else s.data()) for s in sections}
     unknown = set(parts) - {".text", ".rodata", ".data", ".bss"}
     if unknown:
         raise CompileError(
             f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}", "emitted C puts nothing there"
         )
     symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in entries}
-    functions = {s["st_value"] & ~1: s.name for s in entries if s["st_info"]["type"] == "STT_FUNC"}
-    objects = {s["st_value"]: s for s in entries if s["st_info"]["type"] == "STT_OBJECT"}
-    weights = sum(s["st_size"] for s in objects.values() if s.name.partition(".")[0].endswith("_weights"))
+    constants = {s["st_value"]: s for s in entries if s["st_info"]["type"] == "STT_OBJECT"}
+    weights = sum(s["st_size"] for s in constants.values() if s.name.partition(".")[0].endswith("_weights"))
     length = {name: len(parts.get(name, (0, b""))[1]) for name in (".text", ".rodata", ".data", ".bss")}
-    trace = sum(s["st_size"] for s in entries if s.name == "tw_trace")
-    start = parts[".text"][0]
     return _Elf(
         places={s.name: (symbols[s.name], symbols[s.name] + s["st_size"]) for s in entries if s["st_size"]},
         flash=_join([parts[name] for name in (".text", ".rodata") if name in parts]),
         ram=_join([parts[name] for name in (".data", ".bss") if name in parts]),
-        code=(start, start + length[".text"]),
+        code=(parts[".text"][0], parts[".text"][0] + length[".text"]),
         symbols=symbols,
-        functions=tuple(sorted(functions.items())),
+        functions=tuple(sorted({symbols[s.name]: s.name for s in entries if s["st_info"]["type"] == "STT_FUNC"}.items())),
         sizes={
             "weights": weights,
             "tables": length[".rodata"] - weights + length[".data"],
-            "code": length[".text"] - trace,
+            "code": length[".text"] - sum(s["st_size"] for s in entries if s.name == "tw_trace"),
             "static": length[".data"] + length[".bss"],
         },
     )
@@ -216,7 +222,7 @@ def invoke(
         "isa": core.isa,
         "cpu": core.cpu,
         "aligned": core.aligned and fill % 2 == 0,  # a complementary run makes the same accesses, ten times as fast
-        "hook": str(_hook()),
+        "hook": str(toolchain.library_file(FOLDER / "hook.c", toolchain.host())),
         "flash": linked.flash,
         "ram": linked.ram,
         "code": linked.code,
@@ -298,14 +304,6 @@ def nearest(*cores: str) -> str:
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
-def _hook() -> Path:
-    """hook.c as a shared library; asked for each time, so that the cache knows that it is in use."""
-    compiler, source, flags = toolchain.host(), FOLDER / "hook.c", ["-shared", "-fPIC", "-O2", "-std=c99"]
-    return toolchain.cached(
-        "hook.so", compiler, flags, [source], lambda path: toolchain.compile_c(compiler, [*flags, source, "-o", path])
-    )
-
-
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
     """Return the estimated cycles of each part of a run on `core`; none for a core without timings.
 
@@ -362,21 +360,17 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
         text += f" {_where(linked, regions, ADDRESSES[CORES[firmware.core].emulator], stop['address'])}"
     if stop["pc"] is not None:
         name, offset = _function(linked, stop["pc"])
-        text += (
-            f", in {name} + {offset} (pc 0x{stop['pc']:08x})"
-            if linked.code[0] <= stop["pc"] < linked.code[1]
-            else f" (pc 0x{stop['pc']:08x})"
-        )
+        text += f", in {name} + {offset}" if linked.code[0] <= stop["pc"] < linked.code[1] else ""
+        text += f" (pc 0x{stop['pc']:08x})"
     return text
 
 
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
     """Return an address in words."""
     memory_start, memory_step, stack_start = addresses
-    for index, region in enumerate(regions):
-        offset = address - memory_start - index * memory_step
-        if -memory_step // 2 <= offset < memory_step // 2:
-            return f"0x{address:08x}, {place(region, offset)}"
+    index, offset = divmod(address - memory_start + memory_step // 2, memory_step)
+    if 0 <= index < len(regions):
+        return f"0x{address:08x}, {place(regions[index], offset - memory_step // 2)}"
     if 0 < stack_start - address <= STACK_BYTES:
         return f"0x{address:08x}, {stack_start - address} bytes beyond the end of the stack ({STACK_BYTES} bytes)"
     if linked.flash[0] <= address < linked.flash[0] + len(linked.flash[1]):

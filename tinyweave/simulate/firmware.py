@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import toolchain
 from ..ir import CompileError
-from .emulated import IN_MEMORY, WRITTEN, flags_for
+from .emulated import IN_MEMORY, WRITTEN, elf, flags_for, link_all, objects
 from .qemu import PROGRAM
 from .run import FOLDER, Fault
 
@@ -32,31 +32,23 @@ def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> 
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     flags = flags_for(core, compiler) + (["-DTW_PLAIN_C"] if plain else [])
-    headers = sorted((FOLDER / "include").glob("*.h"))  # no C library is needed
     sources = [folder / name for name in files if not name.endswith(".ld")]
-    files_of_all = [*sources, FOLDER / "runtime.c", *headers]
-    compiled = toolchain.objects(compiler, [*flags, *DEFINED], files_of_all, ["-idirafter", str(FOLDER / "include")])
-    script = next(folder / name for name in files if name.endswith(".ld"))
-    libraries = [] if compiler.name == "zig" else ["-nostdlib", "-lgcc"]
-    program = folder / "firmware.elf"
-    link = [*flags, "-Wl,--gc-sections", "-Wl,-e,reset", f"-Wl,-T,{script}"]
-    toolchain.compile_c(compiler, [*link, *compiled, *libraries, "-o", program])
+    script, program = next(folder / name for name in files if name.endswith(".ld")), folder / "firmware.elf"
+    compiled = objects(compiler, [*flags, *DEFINED], [*sources, FOLDER / "runtime.c"])
+    link_all(compiler, [*flags, "-Wl,--gc-sections", "-Wl,-e,reset", f"-Wl,-T,{script}"], compiled, program)
     return program, f"{compiler.version}: {' '.join(flags)}"
 
 
 def variables(program: Path) -> dict[str, int]:
     """Return the bytes of each variable of a firmware in RAM, by name; what lies in no variable has the name ""."""
-    from elftools.elf.elffile import ELFFile
-
-    with program.open("rb") as stream:
-        elf = ELFFile(stream)
-        held = {
-            number: section["sh_size"]
-            for number, section in enumerate(elf.iter_sections())
-            if section["sh_flags"] & WRITTEN and section["sh_flags"] & IN_MEMORY and section.name != ".stack"
-        }
-        symbols = elf.get_section_by_name(".symtab").iter_symbols()
-        sizes = {s.name: s["st_size"] for s in symbols if s["st_shndx"] in held and s["st_info"]["type"] == "STT_OBJECT"}
+    file = elf(program)
+    held = {
+        number: section["sh_size"]
+        for number, section in enumerate(file.iter_sections())
+        if section["sh_flags"] & WRITTEN and section["sh_flags"] & IN_MEMORY and section.name != ".stack"
+    }
+    symbols = file.get_section_by_name(".symtab").iter_symbols()
+    sizes = {s.name: s["st_size"] for s in symbols if s["st_shndx"] in held and s["st_info"]["type"] == "STT_OBJECT"}
     return sizes | {"": sum(held.values()) - sum(sizes.values())}
 
 

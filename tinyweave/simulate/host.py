@@ -6,6 +6,7 @@ process that serves many runs; arenas lie between inaccessible pages, so a stray
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -45,14 +46,11 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
     flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
     lines = ["-g"] if sanitize else []  # for what a sanitizer says
-    model_flags = [*lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
-
-    compiled = toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]])
-
-    def make(path: Path) -> None:
-        toolchain.compile_c(compiler, [*flags, *model_flags, "-I", folder, ours[0], *compiled, "-o", path])
-
-    path = toolchain.cached(model, compiler, [*flags, *model_flags], [*files, *ours], make)
+    model_flags = [*flags, *lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
+    words = [*model_flags, "-I", folder, ours[0], *toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]]), "-o"]
+    path = toolchain.cached(
+        model, compiler, model_flags, [*files, *ours], lambda path: toolchain.compile_c(compiler, [*words, path])
+    )
     return Program(path, model, f"{compiler.version}: {' '.join(flags)}")
 
 
@@ -60,24 +58,19 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
 def _sanitizer(compiler: toolchain.Toolchain) -> tuple[str, ...]:
     """Return the strictest flags for which this compiler has all that it needs."""
     undefined = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
-    trap = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
     if compiler.name == "zig":
         return ("-fsanitize=undefined", "-fsanitize-trap=undefined")
     for flags in (("-fsanitize=address", *undefined), undefined):
-        try:
-            toolchain.cached(
-                "probe", compiler, flags, (), lambda path, flags=flags: toolchain.compile_c(compiler, [*flags, *_empty(path)])
-            )
-        except CompileError:
-            continue
-        return flags
-    return trap
 
+        def probe(path: Path, flags: Sequence[str] = flags) -> None:
+            source = path.with_suffix(".c")
+            source.write_text("int main(void) { return 0; }\n")
+            toolchain.compile_c(compiler, [*flags, source, "-o", path])
 
-def _empty(path: Path) -> list[str | Path]:
-    source = path.with_suffix(".c")
-    source.write_text("int main(void) { return 0; }\n")
-    return [source, "-o", path]
+        with contextlib.suppress(CompileError):
+            toolchain.cached("probe", compiler, flags, (), probe)
+            return flags
+    return "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"
 
 
 def invoke(
@@ -107,8 +100,7 @@ def invoke(
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
     request = [_numbers(len(regions))]
     for region, image in zip(regions, images, strict=True):
-        name = region.name.encode()[:63].ljust(64, b"\0")
-        request += [name, _numbers(region.size, region.base, region.bytes), image]
+        request += [region.name.encode()[:63].ljust(64, b"\0"), _numbers(region.size, region.base, region.bytes), image]
     for sizes, rows in ((list(map(len, inputs)), streamed_inputs), (list(output_bytes), streamed_outputs)):
         request += [_numbers(len(sizes), *sizes), _numbers(*((rows or {}).get(index, 0) for index in range(len(sizes))))]
     rounds: list[Round] = [*earlier, inputs]

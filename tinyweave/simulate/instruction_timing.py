@@ -10,7 +10,7 @@ they are those of SiFive's manuals, each named where its figure stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -131,13 +131,15 @@ CONDITIONS = "eq ne hs cs lo cc mi pl vs vc hi ls ge lt gt le"
 CONDITIONAL = {"cbz", "cbnz", *(f"b{condition}" for condition in CONDITIONS.split()), "bltu", "bgeu", "beqz", "bnez"}
 LOADS = {"ldr", "ldrb", "ldrh", "ldrsb", "ldrsh", "vldr"}
 STORES = {"str", "strb", "strh", "vstr"}
+ACCESSES = LOADS | STORES
 SEVERAL = {"ldm", "ldmdb", "pop", "vldmia", "vldmdb", "vpop", "stm", "stmdb", "push", "vstmia", "vstmdb", "vpush"}
 PAIRS = {"ldrd", "strd"}
 TABLES = {"tbb", "tbh"}
 CALLS = {"bl", "blx"}
 BRANCHES = {"b", "bx", *CALLS, *CONDITIONAL, *TABLES}
 LONG = {"smull", "umull", "smlal", "umlal", "umaal"}
-ADDING = {"mla", "mls"}
+# field of `Timing` -> the instructions that take so long
+TAKES = {"load": LOADS, "divide": {"sdiv", "udiv"}, "long": LONG, "accumulate": {"mla", "mls"}, "multiply": {"mul"}}
 SLOW_FLOATS = {
     "vdiv": 14,
     "vsqrt": 14,
@@ -173,6 +175,7 @@ RISCV_NARROW = {"lb", "lbu", "lh", "lhu"}
 RISCV_STORES = {"sb", "sh", "sw", "swsp"}
 PRODUCTS = {"mul", "mulh", "mulhu", "mulhsu"}
 QUOTIENTS = {"div", "divu", "rem", "remu"}
+RISCV_RESULTS = {"word": RISCV_WORDS, "narrow": RISCV_NARROW, "product": PRODUCTS, "quotient": QUOTIENTS}
 SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
 
 
@@ -195,11 +198,10 @@ def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
         if isinstance(timing, RiscvTiming):
-            once = _when_ready(instructions, timing)
-            costs.append((once, timing.reload, timing.missed if last in CONDITIONAL else 0))
-            continue
-        once = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
-        left = timing.reload + (timing.call if last in CALLS else 0)
+            once, left = _when_ready(instructions, timing), timing.reload
+        else:
+            once = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
+            left = timing.reload + (timing.call if last in CALLS else 0)
         costs.append((once, left, timing.missed if last in CONDITIONAL else 0))
     return BlockTiming(tuple(costs))
 
@@ -219,17 +221,11 @@ def milliseconds(count: int, clock_hz: int) -> float:
 
 def _registers(instruction: Instruction) -> int:
     """Return how many words an access to several moves."""
-    listed = instruction.operands.partition("{")[2].rstrip("}").split(",")
     words = 0
-    for part in listed:
+    for part in instruction.operands.partition("{")[2].rstrip("}").split(","):
         name, _, end = part.strip().partition("-")
-        count = int(end.strip()[1:]) - int(name[1:]) + 1 if end else 1
-        words += count * (2 if name.startswith("d") else 1)
+        words += (int(end.strip()[1:]) - int(name[1:]) + 1 if end else 1) * (2 if name.startswith("d") else 1)
     return words
-
-
-def _is_access(name: str) -> bool:
-    return name in LOADS or name in STORES or name in PAIRS
 
 
 def _address(instruction: Instruction) -> frozenset[str]:
@@ -241,23 +237,16 @@ def _address(instruction: Instruction) -> frozenset[str]:
 def _alone(instruction: Instruction, timing: Timing) -> int:
     """Return cycles of an instruction whatever is around it; a taken branch's reload apart."""
     name = instruction.name
-    if name in LOADS:
-        return timing.load
     if name in STORES:
         return timing.indexed if len(_address(instruction)) > 1 else timing.store
-    if name in PAIRS:
-        return timing.multiple + 2
-    if name in SEVERAL:
-        return timing.multiple + _registers(instruction)
+    if name in SEVERAL | PAIRS:
+        return timing.multiple + (2 if name in PAIRS else _registers(instruction))
     if name in TABLES:
         return timing.load + 1
-    if name in ("sdiv", "udiv"):
-        return timing.divide
     if name.startswith("it") and set(name[2:]) <= {"t", "e"}:
         return timing.predicate
-    if name in SLOW_FLOATS:
-        return SLOW_FLOATS[name]
-    return timing.long if name in LONG else timing.accumulate if name in ADDING else timing.multiply if name == "mul" else 1
+    field = next((field for field, names in TAKES.items() if name in names), None)
+    return getattr(timing, field) if field else SLOW_FLOATS.get(name, 1)
 
 
 def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
@@ -265,11 +254,11 @@ def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
     total, before = 0, None
     for instruction in instructions:
         count = _alone(instruction, timing)
-        if before and _is_access(instruction.name):
+        if before and instruction.name in ACCESSES | PAIRS:
             needed = bool(before.written & _address(instruction))
             if before.name in LOADS and instruction.name not in PAIRS and not needed:
                 count -= timing.behind if count > 1 else 0
-            elif needed and not _is_access(before.name) and before.name not in SEVERAL:
+            elif needed and before.name not in ACCESSES | PAIRS | SEVERAL:
                 count += timing.computed
         total, before = total + count, instruction
     return total
@@ -305,15 +294,9 @@ def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int
         start = max(clock, start, free if name in PRODUCTS | QUOTIENTS else 0)
         if name in RISCV_WORDS | RISCV_NARROW and place == written:
             start += timing.stored
-        result = 1
-        if name in RISCV_WORDS:
-            result = timing.word
-        elif name in RISCV_NARROW:
-            result = timing.narrow
-        elif name in PRODUCTS:
-            result, free = timing.product, start + timing.busy
-        elif name in QUOTIENTS:
-            result, free = timing.quotient, start + timing.quotient
+        result = next((getattr(timing, field) for field, names in RISCV_RESULTS.items() if name in names), 1)
+        if name in PRODUCTS | QUOTIENTS:
+            free = start + (timing.busy if name in PRODUCTS else timing.quotient)
         ready |= dict.fromkeys(instruction.written, start + result)
         clock, written = start + 1, place if name in RISCV_STORES else ""
     return max(clock, *ready.values()) if timing.drained and ready else clock
@@ -324,17 +307,15 @@ def _start_together(first: Instruction, second: Instruction) -> bool:
         return False
     if first.name in BRANCHES or second.name.startswith(DSP) or second.name in ("sdiv", "udiv"):
         return False
-    units: tuple[Callable[[Instruction], bool], ...] = (_multiplies, _accesses, _shifts)
-    return not any(unit(first) and unit(second) for unit in units)
+    return _units(first).isdisjoint(_units(second))
 
 
-def _multiplies(instruction: Instruction) -> bool:
-    return instruction.name in LONG or instruction.name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus"))
-
-
-def _accesses(instruction: Instruction) -> bool:
-    return instruction.name in LOADS or instruction.name in STORES
-
-
-def _shifts(instruction: Instruction) -> bool:
-    return instruction.name.startswith(SHIFTS) or any(f"{shift} #" in instruction.operands for shift in SHIFTS[:4])
+def _units(instruction: Instruction) -> set[str]:
+    """Return which of the units that there are once an instruction needs."""
+    name, operands = instruction.name, instruction.operands
+    needs = {
+        "multiplier": name in LONG or name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus")),
+        "memory": name in ACCESSES,
+        "shifter": name.startswith(SHIFTS) or any(f"{shift} #" in operands for shift in SHIFTS[:4]),
+    }
+    return {unit for unit, needed in needs.items() if needed}

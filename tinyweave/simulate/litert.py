@@ -7,6 +7,7 @@ requests. What keeps LiteRT from running one model is a CannotRunError; a proces
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from dataclasses import dataclass
 from typing import Any
@@ -72,13 +73,11 @@ def _start(child: Worker) -> None:
     """Wait until the process has said that it is ready."""
     code, said = "", "it says something else than that it is ready"
     try:
-        with child.session(TIMEOUT_S):
+        with contextlib.suppress(ValueError), child.session(TIMEOUT_S):  # what it says may be no message
             if decode(child.receive) == "ready":
                 return
     except Died as died:
         code, said = f" (code {died.code})", died.last_line or "it says nothing"
-    except ValueError:
-        pass  # what it says is no message
     child.stop()
     raise CompileError(
         f"LiteRT is installed but does not start{code}: {said}", "pip install --force-reinstall 'tinyweave[verify]'"

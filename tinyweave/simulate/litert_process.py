@@ -46,8 +46,7 @@ def serve(memory_bytes: int) -> None:
 
 
 def _infer(model: bytes, inputs: list[list[NDArray[Any]]], keep: bool) -> list[dict[str, Any]]:
-    interpreter = _load(model, keep)
-    runs = []
+    interpreter, runs = _load(model, keep), []
     for arrays in inputs:
         details = interpreter.get_input_details()
         if len(arrays) != len(details):
@@ -64,13 +63,17 @@ def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
     import tflite
 
     root = tflite.Model.GetRootAs(model, 0)
-    without_value = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE)
-    codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
-    kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
-    subgraph = root.Subgraphs(0)
+    without_value, subgraph = (tflite.BuiltinOperator.VAR_HANDLE, tflite.BuiltinOperator.CALL_ONCE), root.Subgraphs(0)
+    kinds = [kind for _, kind in _codes(root)]
     ops = [subgraph.Operators(index) for index in range(subgraph.OperatorsLength())]
     ops = [op for op in ops if kinds[op.OpcodeIndex()] not in without_value]
     return [[np.array(interpreter.get_tensor(op.Outputs(i))) for i in range(op.OutputsLength())] for op in ops]
+
+
+def _codes(root: Any) -> list[tuple[Any, int]]:
+    """Return each operator code of a model, with its builtin op."""
+    codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
+    return [(code, max(code.BuiltinCode(), code.DeprecatedBuiltinCode())) for code in codes]
 
 
 def _load(model: bytes, keep: bool) -> Any:
@@ -97,11 +100,8 @@ def _lower_version(model: bytes, name: str, version: int) -> bytes:
     import tflite
 
     changed = bytearray(model)
-    root = tflite.Model.GetRootAs(changed, 0)
-    kind = getattr(tflite.BuiltinOperator, name)
-    for index in range(root.OperatorCodesLength()):
-        code = root.OperatorCodes(index)
-        if max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) == kind and code.Version() == version:
+    for code, kind in _codes(tflite.Model.GetRootAs(changed, 0)):
+        if kind == getattr(tflite.BuiltinOperator, name) and code.Version() == version:
             field = code._tab.Pos + code._tab.Offset(8)  # the version's slot in the table's layout
             changed[field : field + 4] = (version - 1).to_bytes(4, "little")
     if changed == model:

@@ -72,7 +72,6 @@ def _value(plain: Any, rest: bytes) -> Any:
         return plain
     if "pairs" in plain:
         return {tuple(key) if isinstance(key, list) else key: _value(item, rest) for key, item in plain["pairs"]}
-    start, end = plain["bytes" if "bytes" in plain else "array"]
     if "bytes" in plain:
-        return rest[start:end]
-    return np.frombuffer(rest[start:end], plain["dtype"]).reshape(plain["shape"])
+        return rest[slice(*plain["bytes"])]
+    return np.frombuffer(rest[slice(*plain["array"])], plain["dtype"]).reshape(plain["shape"])

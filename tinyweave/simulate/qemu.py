@@ -16,7 +16,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,39 +106,29 @@ class _Board:
 
     def run(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
         """Run a function; yields pc at each breakpoint on the way to RETURN, where it ends."""
-        for number, value in enumerate(arguments):
+        for number, value in (*enumerate(arguments), (SP, stack_top), (LR, RETURN | 1), (XPSR, THUMB), (PC, function)):
             self.set_register(number, value)
-        for number, value in ((SP, stack_top), (LR, RETURN | 1), (XPSR, THUMB), (PC, function)):
-            self.set_register(number, value)
-        while True:
-            self.ask("c")
-            pc = self.register(PC)
-            if pc == RETURN:
-                return
+        self.ask("c")
+        while (pc := self.register(PC)) != RETURN:
             if pc == FAULT:
                 status, frame = self.word(CFSR), self.register(SP)
                 address = self.word(BFAR) if status & 0x8000 else self.word(MMFAR) if status & 0x80 else None
                 what = "access to" if address is not None else f"stopped (fault status 0x{status:08x})"
                 raise Stopped(what, self.word(frame + 24), address)
             yield pc
+            self.ask("c")
 
 
 def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
     """unicorn_process.py's answer to the same request; `cpu` is QEMU's name of the board."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
-        ports = [word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")]
         command = [
             toolchain.which(PROGRAM) or PROGRAM,
             "-M",
             request["cpu"],
-            "-icount",
-            "shift=0,sleep=off",
-            "-S",
-            "-display",
-            "none",
-            "-nodefaults",
-            *ports,
+            *"-icount shift=0,sleep=off -S -display none -nodefaults".split(),
+            *(word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")),
         ]
         try:
             with (folder / "errors").open("wb") as errors:
@@ -152,7 +141,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
                 return calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
         except TimeoutError as error:
             raise Fault(f"the generated code did not finish within {limit_s:g} s") from error
-        except (ConnectionError, OSError) as error:
+        except OSError as error:
             process.kill()
             process.wait()
             lines = (folder / "errors").read_text(errors="replace").splitlines()
@@ -215,12 +204,8 @@ class _Machine:
         before = self.credited = board.instructions
         for pc in board.run(self.request["functions"][function], self.stack_top, *arguments):
             if pc in (READ_ROWS, WRITE_ROWS):
-                _, index, first, count = (board.register(number) for number in range(4))
-                place = board.word(board.register(SP))
-                if pc == READ_ROWS:
-                    board.write(place, self.rows.bring(index, first, count))
-                else:
-                    self.rows.take(index, first, count, partial(board.read, place))
+                arguments = [board.register(number) for number in range(1, 4)]
+                self.rows.move(self, pc == READ_ROWS, [*arguments, board.word(board.register(SP))])
                 board.set_register(0, 0)
             else:
                 self.step = board.register(0)

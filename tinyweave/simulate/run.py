@@ -93,10 +93,8 @@ class Inference:
 
     def memory(self, name: str) -> bytes:
         """Return the final bytes of an arena."""
-        for region, image in zip(self.regions, self.images, strict=True):
-            if region.name == name:
-                return image[region.base : region.end]
-        raise KeyError(name)
+        index = [region.name for region in self.regions].index(name)
+        return self.images[index][self.regions[index].base : self.regions[index].end]
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:

@@ -62,12 +62,10 @@ class Run:
 
 def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = False) -> Build:
     """Build the C in `folder`; for a core in plain C where its kernels are for another one."""
-    program: host.Program | emulated.Firmware
     if target == HOST:
-        program = host.build(folder, name, trace=traced)
-    else:
-        program = emulated.build(folder, name, target, trace=traced, plain=bool(foreign(plan.variants, target)))
-    return Build(plan, folder, name, target, traced, program)
+        return Build(plan, folder, name, target, traced, host.build(folder, name, trace=traced))
+    firmware = emulated.build(folder, name, target, trace=traced, plain=bool(foreign(plan.variants, target)))
+    return Build(plan, folder, name, target, traced, firmware)
 
 
 def with_trace(built: Build) -> Build:
@@ -84,11 +82,9 @@ def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | No
     """
     tell = tell or (lambda index: None)
     tell(0)
-    measured = {} if caches is None else {"caches": caches}
-    first = invoke(built, samples[0], **measured)
+    first = invoke(built, samples[0], **({} if caches is None else {"caches": caches}))
     if initial_state(built.plan.graph):
-        rounds = [*samples, None, *samples[:-1]]
-        whole, second = (invoke(built, samples[-1], fill=fill, earlier=rounds) for fill in (0, 1))
+        whole, second = (invoke(built, samples[-1], fill=n, earlier=[*samples, None, *samples[:-1]]) for n in (0, 1))
         return Run(built, [*whole.earlier, whole.outputs], samples[0], first, touched(whole, second))
     used = touched(first, invoke(built, samples[0], fill=1))
     outputs = [first.outputs]

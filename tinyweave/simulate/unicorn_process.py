@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
@@ -179,6 +178,15 @@ ISAS = {
 }
 
 
+@contextmanager
+def pointing() -> Iterator[None]:
+    """Tell a pointer of the model's to where there is no memory."""
+    try:
+        yield
+    except unicorn.UcError as error:
+        raise Stopped(f"gave a bad pointer ({error})") from error
+
+
 class UnicornMachine:
     """A core with a program and its memories, as calls.py has it; `start` makes them what a request says."""
 
@@ -196,17 +204,15 @@ class UnicornMachine:
         self.place(RETURN, self.isa.endless, read | execute)
         self.place(*request["stack"], read | write)
         self.stack_top = request["stack"][0] + len(request["stack"][1])
-        self.starts, pointers = [], b""
-        for start, base, count, image in request["memories"]:
+        self.starts = [start + base for start, base, *_ in request["memories"]]
+        for start, *_, image in request["memories"]:
             self.place(start, image, read | write)
-            self.starts.append(start + base)
-            pointers += struct.pack("<2I", start + base, count)
-        pointers = pointers.ljust(IO, b"\0")
-        callbacks = {READ_ROWS: self.on_read_rows, WRITE_ROWS: self.on_write_rows}
-        self.place(STRUCT, pointers + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
-        for at, callback in callbacks.items() if request["streamed_inputs"] or request["streamed_outputs"] else ():
+        pointers = b"".join(struct.pack("<2I", start + base, count) for start, base, count, _ in request["memories"])
+        callbacks = READ_ROWS, WRITE_ROWS
+        self.place(STRUCT, pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
+        for at in callbacks if request["streamed_inputs"] or request["streamed_outputs"] else ():
             self.place(at, self.isa.back, read | execute)
-            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, callback, begin=at, end=at)
+            self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
         self.registers = self.engine.context_save()
@@ -240,16 +246,12 @@ class UnicornMachine:
         return int(self.counter.instructions)
 
     def read(self, address: int, count: int) -> bytes:
-        try:
+        with pointing():
             return bytes(self.engine.mem_read(address, count))
-        except unicorn.UcError as error:
-            raise Stopped(f"gave a bad pointer ({error})") from error
 
     def write(self, address: int, data: bytes) -> None:
-        try:
+        with pointing():
             self.engine.mem_write(address, data)
-        except unicorn.UcError as error:
-            raise Stopped(f"gave a bad pointer ({error})") from error
 
     def add_caches(self) -> None:
         """Add caches before Flash: of code, of data, or one of both."""
@@ -264,10 +266,9 @@ class UnicornMachine:
     def count_blocks(self) -> None:
         library = ctypes.CDLL(unicorn.unicorn_py3.unicorn.uclib._name)
         hook = ctypes.CDLL(self.request["hook"])
-        first, end = self.request["code"]
+        (first, end), (invoke, invoke_end) = self.request["code"], self.request["invoke"]
         places = [(0, 0), *((begin, end) for _, begin, end in self.request["layers"].values())]
         self.layers = (LayerCounter * len(places))(*places)  # the first is what is no layer's
-        invoke, invoke_end = self.request["invoke"]
         self.counter = Counter(
             first=first,
             slots=(end - first + 1) // 2,
@@ -305,16 +306,12 @@ class UnicornMachine:
             if error:
                 raise unicorn.UcError(error)
 
-    def on_read_rows(self, *_: object) -> None:
+    def on_rows(self, _: unicorn.Uc, address: int, *rest: object) -> None:
         with self.failing():
-            index, first, count, to = self.rows_wanted()
-            self.write(to, self.rows.bring(index, first, count))
-            self.engine.reg_write(self.isa.result, 0)
-
-    def on_write_rows(self, *_: object) -> None:
-        with self.failing():
-            index, first, count, source = self.rows_wanted()
-            self.rows.take(index, first, count, partial(self.read, source))
+            arguments = [self.engine.reg_read(register) for register in self.isa.arguments]
+            if len(arguments) == 4:
+                arguments += struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))
+            self.rows.move(self, address == READ_ROWS, arguments[1:])
             self.engine.reg_write(self.isa.result, 0)
 
     @contextmanager
@@ -325,14 +322,6 @@ class UnicornMachine:
         except Exception as error:
             self.failure = error
             self.engine.emu_stop()
-
-    def rows_wanted(self) -> tuple[int, int, int, int]:
-        """Return the arguments of a callback but the first: which tensor, the first row, how many, and where they lie or go."""
-        arguments = [self.engine.reg_read(register) for register in self.isa.arguments]
-        if len(arguments) == 4:
-            arguments += struct.unpack("<I", self.engine.mem_read(self.engine.reg_read(self.isa.stack), 4))
-        _, index, first, count, at = arguments
-        return index, first, count, at
 
     def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
         self.fault = (access, address & 0xFFFFFFFF)
@@ -373,11 +362,10 @@ class UnicornMachine:
     def credit(self, step: int) -> None:
         """Add to a step what ran outside of layers since the last call of this, and count that anew."""
         table, rest = self.tables[0], self.layers[0]
-        now = np.stack([table["executions"], table["taken"]])
-        self.step_counts[step] = self.step_counts.get(step, 0) + now
+        self.step_counts[step] = self.step_counts.get(step, 0) + np.stack([table["executions"], table["taken"]])
         table["executions"] = table["taken"] = 0
-        before = self.step_misses.get(step, {})
-        self.step_misses[step] = {what: before.get(what, 0) + count for what, count in self.missed(rest).items()}
+        before = self.step_misses.get(step, dict.fromkeys(self.caches, 0))
+        self.step_misses[step] = {what: before[what] + count for what, count in self.missed(rest).items()}
         rest.code_misses = rest.data_misses = 0
 
     def missed(self, layer: LayerCounter) -> dict[str, int]:
@@ -440,10 +428,9 @@ machines: dict[bytes, UnicornMachine] = {}  # by what was built into it
 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
     """Return a machine with the program of a request, started anew: one that ran it before, or a new one."""
-    stack, stack_image = request["stack"]
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
-    sizes = [(*place, len(image)) for *place, image in request["memories"]]
-    key = encode(built | {"stack": (stack, len(stack_image)), "memories": sizes})
+    stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))
+    key = encode(built | {"stack": stack, "memories": memories})
     machine = machines.pop(key, None) or UnicornMachine(request)
     machines[key] = machine
     while len(machines) > MACHINES:
@@ -452,9 +439,8 @@ def machine_for(request: dict[str, Any]) -> UnicornMachine:
     return machine
 
 
-def run(request: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = run_calls(machine_for(request), request)
-    return answer
+def run(request: dict[str, Any]) -> Any:
+    return run_calls(machine_for(request), request)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -464,7 +450,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         except EOFError:
             return
         if "disassemble" in request:
-            answer: Any = [named(request["isa"], code) for code in request["disassemble"]]
+            answer = [named(request["isa"], code) for code in request["disassemble"]]
         else:
             answer = run(request)
         answers.write(encode(answer))

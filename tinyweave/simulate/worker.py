@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .. import toolchain
@@ -44,8 +44,8 @@ class Died(Fault):
     """A child ended in the middle of a request: late, when its time had passed; else with a code, and maybe last words."""
 
     def __init__(self, limit_s: float, late: bool, code: int, said: str):
-        late_text, code_text = f"did not finish within {limit_s:g} s", f"ended its process with code {code}"
-        super().__init__(f"the generated code {late_text}" if late else said[-4000:] or f"the generated code {code_text}")
+        why = f"did not finish within {limit_s:g} s" if late else f"ended its process with code {code}"
+        super().__init__((not late and said[-4000:]) or f"the generated code {why}")
         self.late, self.code = late, code
         self.last_line = (said.splitlines() or [""])[-1]
 
@@ -104,10 +104,8 @@ class Worker:
         self._errors.close()
         for pipe in (process.stdin, process.stdout):
             assert pipe
-            try:
+            with suppress(BrokenPipeError):
                 pipe.close()
-            except BrokenPipeError:
-                continue
 
     def _start(self) -> None:
         self.stop()
@@ -149,10 +147,9 @@ def worker(command: tuple[str, ...], environment: Mapping[str, str] | None = Non
     _workers[key] = child
     while len(_workers) > ALIVE:
         oldest = next(iter(_workers))
+        released = _workers.pop(oldest)
         if oldest[0] == os.getpid():
-            _workers.pop(oldest).stop()
-        else:
-            del _workers[oldest]
+            released.stop()
     return child
 
 
