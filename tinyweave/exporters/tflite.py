@@ -7,7 +7,7 @@ Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..ops import SPECS
 from ..tflite_schema import IDENTIFIER, NO_OPERANDS, OPS, SCHEMA_VERSION, TYPES, WITHOUT_VALUE, float32, kind_of, values
 
 BUFFER_ALIGN = 16
+Feature = Callable[[Graph, Op, Tensor], bool]  # of an op and its data: whether it has it
 OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 
 
@@ -55,7 +56,7 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
     entries = metadata or {}
     first = len(constants) + 1  # the buffer of the first entry
-    extra = {} if not entries else {"Metadata": _metadata(builder, list(entries), first)}
+    extra = {"Metadata": _metadata(builder, list(entries), first)} if entries else {}
     extra |= {"SignatureDefs": _signature(builder, graph, indices)} if signature else {}
     model = _table(
         builder,
@@ -112,17 +113,15 @@ def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str,
 
 def _variables(graph: Graph) -> list[str]:
     """Return the state that is written as resource variables; the rest, which ops use directly, as variable tensors."""
-    names: list[str] = []
-    for op in graph.ops:
-        for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
-            if tensor is not None and tensor.role == "state" and op.kind in ("read_variable", "assign_variable"):
-                names.append(tensor.name)
+    named = [op for op in graph.ops if op.kind in ("read_variable", "assign_variable")]
+    touched = dict.fromkeys(name for op in named for name in (*op.inputs, *op.outputs) if name is not None)
+    names = [name for name in touched if graph.tensors[name].role == "state"]
     for op in graph.init:
         (state,), value = graph.outputs_of(op), graph.input(op).data
         zero = state.zero_point if state.dtype == "int8" and state.quant is not None else 0
         if state.name not in names and not (value is not None and (value == zero).all()):
             raise CompileError("starts as something else than 0", ".tflite has no other first value for it", tensor=state)
-    return list(dict.fromkeys(names))
+    return names
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
@@ -264,41 +263,43 @@ def _version(graph: Graph, op: Op) -> int:
     if x is None:
         raise CompileError("has no first input", op=op)
     int8, int16 = OPS[op.kind].versions
-    version = {"int8": int8, "int16": int16}.get(x.dtype, 1)
-    return max(version, _feature_version(graph, op, x))
+    needed = (number for number, is_used in FEATURES.get(op.kind, ()) if is_used(graph, op, x))
+    return max({"int8": int8, "int16": int16}.get(x.dtype, 1), *needed, 1)
 
 
-def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
-    attrs, rank = op.attrs, len(x.shape)
-    if op.kind == "conv_2d" and x.shape[-1] != graph.input(op, 1).shape[-1]:
-        return 6
-    if op.kind == "depthwise_conv_2d" and attrs.get("dilation") != (1, 1):
-        return 2
-    if op.kind == "fully_connected":
-        return 6 if len(op.inputs) == 2 else 5 if attrs.get("keep_num_dims") else 1
-    if op.kind == "broadcast_to":
-        return 2
-    if op.kind == "gather" and attrs.get("batch_dims"):
-        return 5
-    if op.kind == "transpose_conv" and attrs.get("activation") != "none":
-        return 4
-    if op.kind in ("resize_bilinear", "resize_nearest_neighbor") and (
-        attrs.get("align_corners") or attrs.get("half_pixel_centers")
-    ):
-        return 3
-    if op.kind in ("batch_to_space_nd", "space_to_batch_nd") and rank != 4:
-        return 3
-    if op.kind == "slice" and rank > 4:
-        return 5
-    if op.kind == "mul" and _product_scale(graph, op) >= 1:
-        return 3
-    if op.kind in ("pad", "transpose") and rank > 4:
-        return 6 if op.kind == "transpose" and rank > 5 else 4
-    if op.kind == "quantize" and graph.output(op).dtype == "int16":
-        return 2
-    if op.kind == "strided_slice":
-        return 8 if attrs.get("offset") else 6 if attrs.get("ellipsis_mask") or attrs.get("new_axis_mask") else 1
-    return 1
+def _is_no_map(graph: Graph, op: Op, x: Tensor) -> bool:
+    return len(x.shape) != 4
+
+
+def _is_large(rank: int) -> Feature:
+    return lambda graph, op, x: len(x.shape) > rank
+
+
+def _says(*attrs: str) -> Feature:
+    """Return whether an op has one of these attributes."""
+    return lambda graph, op, x: any(op.attrs.get(attr) for attr in attrs)
+
+
+RESIZED = ((3, _says("align_corners", "half_pixel_centers")),)
+# per kind: the versions that features need
+FEATURES: Mapping[str, Sequence[tuple[int, Feature]]] = {
+    "batch_to_space_nd": ((3, _is_no_map),),
+    "broadcast_to": ((2, lambda graph, op, x: True),),
+    "conv_2d": ((6, lambda graph, op, x: x.shape[-1] != graph.input(op, 1).shape[-1]),),
+    "depthwise_conv_2d": ((2, lambda graph, op, x: op.attrs.get("dilation") != (1, 1)),),
+    "fully_connected": ((6, lambda graph, op, x: len(op.inputs) == 2), (5, _says("keep_num_dims"))),
+    "gather": ((5, _says("batch_dims")),),
+    "mul": ((3, lambda graph, op, x: _product_scale(graph, op) >= 1),),
+    "pad": ((4, _is_large(4)),),
+    "quantize": ((2, lambda graph, op, x: graph.output(op).dtype == "int16"),),
+    "resize_bilinear": RESIZED,
+    "resize_nearest_neighbor": RESIZED,
+    "slice": ((5, _is_large(4)),),
+    "space_to_batch_nd": ((3, _is_no_map),),
+    "strided_slice": ((8, _says("offset")), (6, _says("ellipsis_mask", "new_axis_mask"))),
+    "transpose": ((4, _is_large(4)), (6, _is_large(5))),
+    "transpose_conv": ((4, lambda graph, op, x: op.attrs.get("activation") != "none"),),
+}
 
 
 def _product_scale(graph: Graph, op: Op) -> float:
