@@ -9,6 +9,7 @@ shuffle), by a gather. What only a transpose could put right is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
@@ -199,21 +200,15 @@ def slots(x: Map, dims: Sequence[Axes]) -> list[Axes]:
 
 def arranged(*maps: Map) -> tuple[int, ...]:
     """Return an order of the logical axes in which all maps lie, at best as they are; Unsupported if there is none."""
-    rank = len(maps[0].axes)
-    possible = []
-    for order in orders(rank):
-        groups = [[x.axes[axis] for axis in order] for x in maps]
-        if all(flat(dims) == x.order for x, dims in zip(maps, groups, strict=True)):
+    possible = orders(len(maps[0].axes))
+    for order in possible:
+        if all(flat(x.axes[axis] for axis in order) == x.order for x in maps):
             return order
-        if all(set(flat(dims)) == set(x.order) for x, dims in zip(maps, groups, strict=True)):
-            possible.append((order, groups))
-    for order, groups in possible:
-        try:
-            for x, dims in zip(maps, groups, strict=True):
-                slots(x, dims)
-        except Unsupported:
-            continue
-        return order
+    for order in possible:
+        with suppress(Unsupported):
+            for x in maps:
+                slots(x, [x.axes[axis] for axis in order])
+            return order
     raise Unsupported("its inputs lie in different orders: it would need a transpose inside of the network")
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .program import Exported, Node, Ref
+from .program import Exported, Node, Ref, refs
 
 GELU = {"Erf": "Gelu", "erf": "gelu"}
 PRODUCTS, QUOTIENTS, SUMS = ("Mul", "mul"), ("Div", "div"), ("Add", "add")
@@ -27,7 +27,7 @@ def with_gelu(program: Exported) -> Exported:
         return program
     maker, readers = {node.name: node for node in program.nodes}, defaultdict[str, list[Node]](list)
     for node in program.nodes:
-        for ref in _refs(node):
+        for ref in refs(node):
             readers[ref.name].append(node)
     outputs, changed, gone = {ref.name for ref in program.outputs}, dict[str, Node](), set[str]()
     for erf in (node for node in program.nodes if node.op in GELU):
@@ -68,6 +68,10 @@ def _chain(
                 return what, factor if node.op in PRODUCTS else 1 / factor
         return None
 
+    def is_half(node: Node | None, what: Ref) -> bool:
+        by = scaled(node)
+        return by is not None and by[0] == what and math.isclose(by[1], 0.5, rel_tol=NEAR)
+
     def is_inner(name: str) -> bool:
         """Return whether a value is read once and given to nobody."""
         return len(readers[name]) == 1 and name not in outputs
@@ -79,37 +83,23 @@ def _chain(
     if plus is None or plus.op not in SUMS or plus.kwargs or not any(abs(number(each) - 1) < NEAR for each in plus.args):
         return None
     x, gone = start[0], {erf.name, plus.name, *([before.name] if is_inner(before.name) else [])}
-    current, halved, times = plus, False, False
-    while not (halved and times):
+    current, missing = plus, {"half", "x"}
+    while missing:
         if not is_inner(current.name):
             return None
-        (after,) = readers[current.name]
-        by = scaled(after)
-        if by is not None and by[0] == Ref(current.name) and not halved and math.isclose(by[1], 0.5, rel_tol=NEAR):
-            halved = True
-        elif after.op in PRODUCTS and len(after.args) == 2 and not times:
+        (after,), found = readers[current.name], set[str]()
+        if is_half(after, Ref(current.name)):
+            found = {"half"}
+        elif after.op in PRODUCTS and len(after.args) == 2:
             other = after.args[1] if after.args[0] == Ref(current.name) else after.args[0]
-            half = scaled(maker.get(other.name)) if isinstance(other, Ref) else None
             if other == x:
-                times = True
-            elif half is not None and half[0] == x and math.isclose(half[1], 0.5, rel_tol=NEAR) and not halved:
-                halved = times = True
+                found = {"x"}
+            elif isinstance(other, Ref) and is_half(maker.get(other.name), x):
+                found = {"half", "x"}
                 gone |= {other.name} if is_inner(other.name) else set()
-            else:
-                return None
-        else:
+        if not found or not found <= missing:
             return None
+        missing -= found
         gone.add(after.name)
         current = after
     return x, current, gone - {current.name}
-
-
-def _refs(node: Node) -> Iterator[Ref]:
-    """Yield what a node reads, each as often as it does."""
-    waiting: list[Any] = [*node.args, *node.kwargs.values()]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Ref):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            waiting += value

@@ -209,22 +209,11 @@ def _nodes(onnx: Any, node: Any) -> Iterator[Node]:
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:
-    kinds = onnx.AttributeProto
-    match attribute.type:
-        case kinds.INT:
-            return attribute.i
-        case kinds.FLOAT:
-            return attribute.f
-        case kinds.STRING:
-            return attribute.s.decode()
-        case kinds.INTS:
-            return list(attribute.ints)
-        case kinds.FLOATS:
-            return list(attribute.floats)
-        case kinds.STRINGS:
-            return [text.decode() for text in attribute.strings]
-        case kinds.TENSOR:
-            if attribute.t.external_data:
-                raise CompileError("lies in another file", "write the model as one file", tensor=attribute.t.name or "constant")
-            return _numbers(onnx.numpy_helper.to_array(attribute.t), attribute.t.name)
-    return None  # a graph: the op that has it is not supported
+    """Return an attribute as plain data; one that is a graph as it is: the op that has it is not supported."""
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        if value.external_data:
+            raise CompileError("lies in another file", "write the model as one file", tensor=value.name or "constant")
+        return _numbers(onnx.numpy_helper.to_array(value), value.name)
+    texts = [each.decode() if isinstance(each, bytes) else each for each in (value if isinstance(value, list) else [value])]
+    return texts if isinstance(value, list) else texts[0]

@@ -79,17 +79,15 @@ def graph_of(program: Exported, name: str) -> Graph:
             raise CompileError(f"has {prod(shape):,} elements", "no microcontroller has room for it", tensor=key)
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
-    fewest: list[Refused] | None = None
+    refused: list[list[Refused]] = []
     choices = product(*(_input_orders(len(shape)) for shape in program.inputs.values()))
     for chosen in islice(choices, MOST_ATTEMPTS):
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
-        if graph is not None and not problems:
+        if graph is not None:
             return _finished(verify(fold_float(graph)))
-        if fewest is None or len(problems) < len(fewest):
-            fewest = problems
-    assert fewest is not None
-    raise _refusal(fewest, program.framework)
+        refused.append(problems)
+    raise _refusal(min(refused, key=len), program.framework)
 
 
 def _finished(graph: Graph) -> Graph:
@@ -117,7 +115,7 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
     last_read, computed = _last_reads(program), 0
     for position, node in enumerate(program.nodes):
         b.where = node.where or node.name
-        args, kwargs = _known(node.args, values), _known(node.kwargs, values)
+        args, kwargs = known(node.args, values), known(node.kwargs, values)
         if any(isinstance(value, Unknown) for value in _leaves((args, kwargs))):
             values[node.name] = Unknown()
             continue
@@ -197,10 +195,13 @@ def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], rea
 
 
 def _last_reads(program: Exported) -> dict[str, int]:
-    reads = {
-        leaf.name: position for position, node in enumerate(program.nodes) for leaf in _leaves((node.args, node.kwargs), Ref)
-    }
+    reads = {ref.name: position for position, node in enumerate(program.nodes) for ref in refs(node)}
     return reads | {ref.name: len(program.nodes) for ref in program.outputs}
+
+
+def refs(node: Node) -> list[Ref]:
+    """Return what a node reads, each as often as it does."""
+    return _leaves((node.args, node.kwargs), Ref)
 
 
 def _leaves(value: Any, kind: type = object) -> list[Any]:
@@ -211,13 +212,13 @@ def _leaves(value: Any, kind: type = object) -> list[Any]:
     return [value] if isinstance(value, kind) else []
 
 
-def _known(value: Any, values: Mapping[str, Any]) -> Any:
+def known(value: Any, values: Mapping[str, Any]) -> Any:
     """Return arguments with what the names in them stand for."""
     if isinstance(value, Ref):
         return values[value.name]
     if isinstance(value, Mapping):
-        return {key: _known(part, values) for key, part in value.items()}
-    return type(value)(_known(part, values) for part in value) if isinstance(value, (list, tuple)) else value
+        return {key: known(part, values) for key, part in value.items()}
+    return type(value)(known(part, values) for part in value) if isinstance(value, (list, tuple)) else value
 
 
 def _output(b: Builder, x: Any) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .erf_chains import with_gelu
-from .program import CHANGED, ILL_FORMED, Exported, Node, Ref, check_computed, graph_of, new_bytes
+from .program import CHANGED, ILL_FORMED, Exported, Node, Ref, check_computed, graph_of, known, new_bytes, refs
 
 MAX_FILE = 1 << 28  # bytes, of the file and of its parts unpacked
 MAX_JSON = 1 << 26  # bytes of the graph, most of which are stack traces
@@ -141,19 +141,19 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     computed, stale = 0, set[str]()
     for node in graph["nodes"]:
         for made in _nodes(node):
-            read = [value.name for value in _leaves((made.args, made.kwargs)) if isinstance(value, Ref)]
+            read = [ref.name for ref in refs(made)]
             for name in read:
                 if name in sources and name not in constants:
                     constants[name] = tensors[sources[name]]()
                     check_computed(computed := computed + constants[name].nbytes)
                 if name in stale:
                     raise CompileError(CHANGED, "use the form that is not in place", tensor=name)
-            known = [constants[name] for name in read if name in constants]
-            if made.op in CONSTANT and len(known) == len(read):
+            given = [constants[name] for name in read if name in constants]
+            if made.op in CONSTANT and len(given) == len(read):
                 constants[made.name] = value = _computed(made, constants)
-                check_computed(computed := computed + new_bytes(value, known))
+                check_computed(computed := computed + new_bytes(value, given))
             elif made.op.endswith("_") and read and read[0] in constants:
-                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, known[0])}
+                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
                 nodes.append(made)
             elif not made.op.startswith("_assert"):
                 nodes.append(made)
@@ -202,35 +202,25 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
 
 def _argument(arg: Mapping[str, Any]) -> Any:
     ((kind, value),) = arg.items()
-    if kind == "as_none":
-        return None
-    if kind == "as_tensor":
-        return Ref(value["name"])
-    if kind == "as_tensors":
-        return [Ref(part["name"]) for part in value]
-    if kind == "as_float":
-        return float(value)  # text where it is infinite
-    if kind == "as_optional_tensor":
-        return _optional(value)
-    if kind == "as_optional_tensors":
-        return [_optional(part) for part in value]
-    if kind in ("as_int", "as_ints", "as_floats", "as_string", "as_bool", "as_bools"):
-        return value
-    if kind in ("as_scalar_type", "as_memory_format", "as_layout", "as_device"):
-        return None  # of constants, all of which are float32, and of copies
-    raise CompileError(f"the .pt2 file has an argument of the form {kind}", "export it with fixed shapes")
+    if kind not in ARGUMENTS:
+        raise CompileError(f"the .pt2 file has an argument of the form {kind}", "export it with fixed shapes")
+    return ARGUMENTS[kind](value)
 
 
 def _optional(value: Mapping[str, Any]) -> Ref | None:
     return Ref(value["as_tensor"]["name"]) if "as_tensor" in value else None
 
 
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, Ref)):
-        return [leaf for part in value for leaf in _leaves(part)]
-    return [value]
+ARGUMENTS: dict[str, Callable[[Any], Any]] = {
+    "as_tensor": lambda value: Ref(value["name"]),
+    "as_tensors": lambda value: [Ref(part["name"]) for part in value],
+    "as_float": float,  # text where it is infinite
+    "as_optional_tensor": _optional,
+    "as_optional_tensors": lambda value: [_optional(part) for part in value],
+    **dict.fromkeys("as_int as_ints as_floats as_string as_bool as_bools".split(), lambda value: value),
+    # the last ones are of constants, all of which are float32, and of copies
+    **dict.fromkeys("as_none as_scalar_type as_memory_format as_layout as_device".split(), lambda value: None),
+}
 
 
 def _check_size(size: list[int]) -> None:
@@ -323,13 +313,7 @@ def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
 
 
 def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    def known(value: Any) -> Any:
-        return (
-            constants[value.name] if isinstance(value, Ref) else list(map(known, value)) if isinstance(value, list) else value
-        )
-
-    args = [known(value) for value in node.args]
-    kwargs = {key: constants[value.name] if isinstance(value, Ref) else value for key, value in node.kwargs.items()}
+    args, kwargs = known(node.args, constants), known(node.kwargs, constants)
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
     _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
     with np.errstate(all="ignore"):

@@ -18,7 +18,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .erf_chains import with_gelu
-from .program import CHANGED, Exported, Node, Ref, graph_of
+from .program import CHANGED, Exported, Node, Ref, graph_of, refs
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -119,7 +119,7 @@ def _plain(program: Any) -> Exported:
                 nodes.append(_node(torch, node))
         else:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
-    used = {leaf for node in nodes for leaf in _references((node.args, node.kwargs))}
+    used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
     return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
 
@@ -178,14 +178,6 @@ def _node(torch: Any, node: Any) -> Node:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     kwargs = {key: plain(value) for key, value in node.kwargs.items() if value is not None}
     return Node(node.name, _name(node), tuple(map(plain, node.args)), kwargs, str(stack[-1][0]) if stack else "")
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, Ref):
-        yield value.name
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _references(part)
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:

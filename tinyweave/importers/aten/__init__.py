@@ -8,8 +8,10 @@ op, or chain of ops, that computes the same. Source: ATen's native_functions.yam
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from ..channels_last import viewed
 from .attention import dot_product_attention, matmul
 from .axes import (
     channel_shuffle,
@@ -18,7 +20,6 @@ from .axes import (
     dropout,
     flatten,
     linear,
-    log_softmax,
     mean,
     pad,
     permute,
@@ -33,7 +34,6 @@ from .axes import (
     transpose,
     unflatten,
     unsqueeze,
-    view,
 )
 from .elementwise import (
     batch_norm,
@@ -43,11 +43,9 @@ from .elementwise import (
     elu,
     gelu,
     hard_sigmoid,
-    hardtanh,
     leaky_relu,
     power,
     prelu,
-    reversed_subtraction,
     silu,
     unary,
 )
@@ -97,13 +95,13 @@ OPS: dict[str, Function] = {
     "feature_dropout": dropout,
     "flatten": flatten,
     "gelu": gelu,
-    "hardsigmoid": hard_sigmoid,
+    "hardsigmoid": lambda b, x: hard_sigmoid(b, x, alpha=1 / 6),
     "hardswish": unary("hard_swish"),
-    "hardtanh": hardtanh,
+    "hardtanh": lambda b, x, low=-1.0, high=1.0: clamp(b, x, low, high),
     "layer_norm": layer_norm,
     "leaky_relu": leaky_relu,
     "linear": linear,
-    "log_softmax": log_softmax,
+    "log_softmax": partial(softmax, kind="log_softmax"),
     "matmul": matmul,
     "max_pool1d": max_pool,
     "max_pool2d": max_pool,
@@ -118,10 +116,10 @@ OPS: dict[str, Function] = {
     "prelu": prelu,
     "relu": unary("relu"),
     "relu6": unary("relu6"),
-    "reshape": view,
+    "reshape": viewed,
     "rms_norm": rms_norm,
     "rsqrt": unary("rsqrt"),
-    "rsub": reversed_subtraction,
+    "rsub": lambda b, x, y, alpha=1: binary("sub")(b, y, x, alpha),
     "scaled_dot_product_attention": dot_product_attention,
     "select": select,
     "sigmoid": unary("logistic"),
@@ -138,7 +136,7 @@ OPS: dict[str, Function] = {
     "unsqueeze": unsqueeze,
     "upsample_bilinear2d": bilinear,
     "upsample_nearest2d": nearest,
-    "view": view,
+    "view": viewed,
     **QUANTISED,
     **RECURRENT,
 }

@@ -30,35 +30,38 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
     dim %= len(x.axes)
+    attrs = {"beta": 1.0} if kind == "softmax" else {}
     if dim == len(x.axes) - 1 and flat(x.axes) == x.order:  # as it is; with one channel also channels last
-        return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, {"beta": 1.0} if kind == "softmax" else {})
+        return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, attrs)
     order, name, dims = _along(b, x)
     if order[-1] != dim:
         raise Unsupported("TFLite's softmax runs along the channels of a map, or the last axis of a list")
-    return b.map(kind, (name,), x.axes, dims, {"beta": 1.0} if kind == "softmax" else {})
-
-
-def log_softmax(b: Builder, x: Map, dim: int, dtype: Any = None) -> Map:
-    return softmax(b, x, dim, kind="log_softmax")
+    return b.map(kind, (name,), x.axes, dims, attrs)
 
 
 def _along(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
-    """Return the order of the logical axes in memory, and the tensor with an axis for each."""
-    order = _order(x)
+    """Return the order of the logical axes in memory, a usual one if possible, and the tensor with an axis for each."""
+    try:
+        order = arranged(x)
+    except Unsupported:
+        order = as_they_lie(x)
     dims = [x.axes[axis] for axis in order]
     return order, b.tensor(x, dims), dims
 
 
-def _order(x: Map) -> tuple[int, ...]:
-    """Return the logical axes in a usual order, or as they lie, the outermost first."""
-    try:
-        return arranged(x)
-    except Unsupported:
-        return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
+def as_they_lie(x: Map) -> tuple[int, ...]:
+    """Return the logical axes, the outermost in memory first."""
+    return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
 
 
 def _replaced(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
     return (*axes[:at], by, *axes[at + 1 :])
+
+
+def _chosen(x: Map, dim: Any) -> set[int]:
+    """Return the axes of an argument that is one, several, or None for all."""
+    chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    return {axis % len(x.axes) for axis in chosen}
 
 
 def reduce(kind: str) -> Callable[..., Map]:
@@ -66,8 +69,7 @@ def reduce(kind: str) -> Callable[..., Map]:
 
     def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
         order, name, dims = _along(b, x)
-        chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
-        gone = {axis % len(x.axes) for axis in chosen} or set(range(len(x.axes)))
+        gone = _chosen(x, dim) or set(range(len(x.axes)))
         where = b.integers(sorted(order.index(axis) for axis in gone), "axes")
 
         def kept(axes: Sequence[Axes], numbers: Sequence[int]) -> list[Axes]:
@@ -175,10 +177,6 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
 # views
 
 
-def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
-    return viewed(b, x, shape)
-
-
 def flatten(b: Builder, x: Map, start: int = 0, end: int = -1) -> Map:
     start, end = start % max(len(x.axes), 1), end % max(len(x.axes), 1)
     axes = (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :])
@@ -210,8 +208,7 @@ def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
 
 
 def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:
-    chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
-    gone = {d % len(x.axes) for d in chosen}
+    gone = _chosen(x, dim)
     return Map(x.tensor, tuple(group for d, group in enumerate(x.axes) if d not in gone or group), x.dims)
 
 

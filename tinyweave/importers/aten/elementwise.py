@@ -60,10 +60,6 @@ def _beside(x: Map, value: Any) -> Array:
     return placed(x, values)
 
 
-def reversed_subtraction(b: Builder, x: Map, y: Any, alpha: float = 1) -> Map:
-    return binary("sub")(b, y, x, alpha)
-
-
 def division(b: Builder, x: Any, y: Any) -> Map:
     if isinstance(y, Map):
         raise Unsupported("its divisor is computed by the network; only constant ones are supported")
@@ -97,12 +93,10 @@ def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = Non
     return x if high is None else binary("minimum")(b, x, high)
 
 
-def hardtanh(b: Builder, x: Map, low: float = -1.0, high: float = 1.0) -> Map:
-    return clamp(b, x, low, high)
-
-
-def hard_sigmoid(b: Builder, x: Map) -> Map:
-    return binary("mul")(b, b.like("relu6", binary("add")(b, x, 3.0)), np.float32(1 / 6))
+def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
+    """max(0, min(1, alpha * x + beta)), as a sixth of a relu6."""
+    x = x if abs(6 * alpha - 1) < 1e-6 else binary("mul")(b, x, 6 * alpha)
+    return binary("mul")(b, b.like("relu6", binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
 
 
 def silu(b: Builder, x: Map) -> Map:

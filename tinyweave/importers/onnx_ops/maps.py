@@ -41,11 +41,9 @@ def _padding(
     rank = len(kernel)
     if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
         raise Unsupported(f"its padding '{auto_pad}' is unknown")
-    if auto_pad == "NOTSET":
-        pads = pads or [0] * (2 * rank)
+    if not auto_pad.startswith("SAME"):
+        pads = pads if pads and auto_pad == "NOTSET" else [0] * (2 * rank)
         return list(zip(pads[:rank], pads[rank:], strict=True))
-    if auto_pad == "VALID":
-        return [(0, 0)] * rank
     found = []
     for extent, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
         total = max((ceil(extent / s) - 1) * s + d * (k - 1) + 1 - extent, 0)
@@ -194,12 +192,6 @@ def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
     )
 
 
-def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
-    """max(0, min(1, alpha * x + beta)), as a sixth of a relu6."""
-    x = x if abs(6 * alpha - 1) < 1e-6 else elementwise.binary("mul")(b, x, 6 * alpha)
-    return elementwise.binary("mul")(b, b.like("relu6", elementwise.binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
-
-
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
     slope = elementwise.constant(slope, "slope")
     along = [axis - slope.ndim for axis, extent in enumerate(slope.shape) if extent != 1]
@@ -284,9 +276,7 @@ def over_axes(kind: str) -> Function:
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
     if sizes is not None:
         return axes.split_sizes(b, x, integers(sizes, "sizes"), axis)
-    extent = x.shape[axis]
-    each = -(-extent // num_outputs)
-    return axes.split_sizes(b, x, [min(each, extent - begin) for begin in range(0, extent, each)], axis)
+    return axes.chunk(b, x, num_outputs, axis)
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
@@ -315,10 +305,9 @@ def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
     amounts, rank = integers(pads, "pads"), len(x.axes)
     chosen = range(rank) if along is None else [axis % rank for axis in integers(along, "axes")]
-    by_axis = [(0, 0)] * rank
-    for index, axis in enumerate(chosen):
-        by_axis[axis] = (amounts[index], amounts[index + len(amounts) // 2])
-    backwards = [amount for pair in by_axis[::-1] for amount in pair]
+    half = len(amounts) // 2
+    by_axis = dict(zip(chosen, zip(amounts[:half], amounts[half:], strict=True), strict=True))
+    backwards = [amount for axis in reversed(range(rank)) for amount in by_axis.get(axis, (0, 0))]
     filled = 0.0 if value is None else _filling(b, x, elementwise.constant(value, "value").ravel()[0])
     return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
 
@@ -339,12 +328,12 @@ def _filling(b: Builder, x: Map, value: Any) -> float:
 
 def reshape(b: Builder, x: Map, shape: Any, *, allowzero: int = 0) -> Map:
     wanted = integers(shape, "shape")
-    return axes.view(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
+    return viewed(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
 
 
 def flatten(b: Builder, x: Map, *, axis: int = 1) -> Map:
     axis %= len(x.axes) + 1 if axis >= 0 else len(x.axes)
-    return axes.view(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    return viewed(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
 def transpose(b: Builder, x: Map, *, perm: Sequence[int] | None = None) -> Map:
