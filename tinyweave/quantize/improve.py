@@ -7,18 +7,18 @@ channels and the next weights as in SmoothQuant (Xiao et al., 2023).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Tensor
 from ..ops.fixed_point import round_half_away
 from ..passes.rewrite import constant, exchange, is_only_for
 from .calibrate import through
-from .convert import dequantised
+from .convert import as_real
 from .evaluate import chunks, evaluate
 from .prepare import along, with_weights
 from .rules import RULES
@@ -114,30 +114,56 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     Op by op in their order: what the op gives on what the int8 ops before it give is compared with the float op, before the
     activation. `inputs` are real numbers, of few samples, because all maps are kept. `real` is prepared: biases are there.
     """
+
+    def mended(op: Op, given: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
+        rule = RULES[op.kind]
+        if rule.weights is None or len(small.consumers[given.inputs[rule.bias] or ""]) > 1:
+            return None
+        linear = replace(op, attrs={**op.attrs, "activation": "none"})
+        whole = replace(real, ops=tuple(linear if o is op else o for o in real.ops))
+        before = evaluate(whole, maps[0], ops={op.name}, keep=True)[op.outputs[0]].astype(np.float64)
+        after = evaluate(whole, maps[1], ops={op.name}, keep=True, constants=constants)[op.outputs[0]]
+        shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))
+        bias = small.input(given, rule.bias)
+        assert bias.data is not None and bias.quant is not None
+        most = (1 << 31) - 1 if bias.dtype == "int32" else (1 << 46) - 2
+        steps = round_half_away(shift / np.array(bias.quant.scale))
+        data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -most - 1, most).astype(bias.data.dtype)
+        return replace(bias, data=data)
+
+    return layer_by_layer(real, small, inputs, mended)
+
+
+Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # as the float graph has them; as the int8 ops before a layer give them
+
+
+def layer_by_layer(
+    real: Graph,
+    small: Graph,
+    inputs: Mapping[str, Array],
+    mended: Callable[[Op, Op, Maps, Mapping[str, Array]], Tensor | None],
+    done: Callable[[int], None] = lambda count: None,
+) -> Graph:
+    """Return the int8 graph with one constant of each layer changed, or none, in the order of the layers.
+
+    mended: of an op, the int8 one that it became, what it reads, and its constants as real numbers: its new constant.
+    """
     expected = evaluate(real, inputs, keep=True)
-    computed: dict[str, Array] = {}
-    for name, values in inputs.items():
-        computed[name] = through(values, small.tensors[name].quant, small.tensors[name].dtype)
-    tensors = dict(small.tensors)
-    for op, given in zip(real.ops, matching(real, small), strict=True):
-        rule, constants = RULES[op.kind], real_constants(real, small, op, given)
-        if rule.weights is not None and len(small.consumers[given.inputs[rule.bias] or ""]) == 1:
-            linear = replace(op, attrs={**op.attrs, "activation": "none"})
-            whole = replace(real, ops=tuple(linear if o is op else o for o in real.ops))
-            before = evaluate(whole, expected, ops={op.name}, keep=True)[op.outputs[0]].astype(np.float64)
-            after = evaluate(whole, computed, ops={op.name}, keep=True, constants=constants)[op.outputs[0]]
-            shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))
-            bias = tensors[given.inputs[rule.bias] or ""]
-            assert bias.data is not None and bias.quant is not None
-            most = (1 << 31) - 1 if bias.dtype == "int32" else (1 << 46) - 2
-            steps = round_half_away(shift / np.array(bias.quant.scale))
-            data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -most - 1, most).astype(bias.data.dtype)
-            tensors[bias.name] = replace(bias, data=data)
-            constants[op.inputs[rule.bias] or ""] = dequantised(data, bias.quant)
-        done = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
-        for name in op.outputs:
-            computed[name] = through(done[name], small.tensors[name].quant, small.tensors[name].dtype)
-    return replace(small, tensors=tensors)
+    computed = {name: kept(small.tensors[name], values) for name, values in inputs.items()}
+    for number, (op, given) in enumerate(zip(real.ops, matching(real, small), strict=True)):
+        constants = real_constants(real, small, op, given)
+        if (new := mended(op, given, (expected, computed), constants)) is not None:
+            small = replace(small, tensors={**small.tensors, new.name: new})
+            constants = real_constants(real, small, op, given)
+        found = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
+        computed |= {name: kept(small.tensors[name], found[name]) for name in op.outputs}
+        done(number + 1)
+    return small
+
+
+def kept(tensor: Tensor, values: Array) -> Array:
+    """Return real numbers as a tensor of the int8 graph keeps them."""
+    return through(values, tensor.quant, tensor.dtype)
 
 
 def matching(real: Graph, small: Graph) -> Iterator[Op]:
@@ -153,7 +179,7 @@ def real_constants(real: Graph, small: Graph, op: Op, given: Op) -> dict[str, Ar
         if name is not None and became is not None and real.tensors[name].dtype == "float32":
             tensor = small.tensors[became]
             if tensor.data is not None and tensor.quant is not None:
-                constants[name] = as_shaped(dequantised(tensor.data, tensor.quant), real.tensors[name].shape, op)
+                constants[name] = as_shaped(as_real(tensor, tensor.data), real.tensors[name].shape, op)
     return constants
 
 

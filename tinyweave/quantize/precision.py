@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild
+from ..ir import CompileError, Graph, Op, Quant, rebuild
 from ..ops.constraints import TAKE_INT4_WEIGHTS
 from ..progress import Progress, silent
-from .calibrate import Calibration, decibel, downstream, noise, signals
-from .convert import WeightForm, dequantised, quantised, to_int8
-from .evaluate import chunks, evaluate, outputs
+from .calibrate import Calibration, collect, decibel, downstream, noise, signals
+from .convert import WeightForm, as_integers, as_real, to_int8
+from .evaluate import evaluate, outputs
 from .rules import RULES
 from .widen import MOVES, can_widen, wide_quant, widened
 
@@ -99,7 +99,7 @@ class _Search:
         self.names = signals(real)
         self.expected = dict(zip(self.names, outputs(real, inputs, self.names), strict=True))
         self.small = to_int8(real, self.found, self.quants)
-        self.inputs = {name: _integers(self.small.tensors[name], array) for name, array in inputs.items()}
+        self.inputs = {name: as_integers(self.small.tensors[name], array) for name, array in inputs.items()}
         self.candidates = tuple(op.name for op in real.ops if self._takes_int4(op))
         self.narrow = to_int8(real, self.found, self.quants, weights=dict.fromkeys(self.candidates, INT4))
         self.able = frozenset(op.name for op in real.ops if can_widen(real, op, self.found))
@@ -127,20 +127,21 @@ class _Search:
     @cached_property
     def wide_quants(self) -> dict[str, Quant]:
         """Group of tensors -> its scale as int16."""
-        largest = _largest(self.real, self.ranging)
+        seen = collect(self.real, self.ranging)
+        largest = {name: max(-histogram.low, histogram.high) for name, histogram in seen.items()}
         members = self.found.members().items()
         return {group: wide_quant(max(largest.get(name, 0.0) for name in names)) for group, names in members}
 
     def noise(self, graph: Graph) -> float:
         """Return the noise to signal ratio of an int8 graph at its outputs."""
         computed = zip(self.names, outputs(graph, self.inputs, self.names), strict=True)
-        return noise(self.expected, {name: _real(graph.tensors[name], array) for name, array in computed}, self.names)
+        return noise(self.expected, {name: as_real(graph.tensors[name], array) for name, array in computed}, self.names)
 
     def damages(self, narrow: Names) -> dict[str, float]:
         """Return by how much 4 bits of each candidate raise the noise, with 4 bits in the others of `narrow`."""
         base = self.graph(narrow, NONE)
         held = evaluate(base, self.inputs, keep=True)
-        level = noise(self.expected, {name: _real(base.tensors[name], held[name]) for name in self.names}, self.names)
+        level = noise(self.expected, {name: as_real(base.tensors[name], held[name]) for name in self.names}, self.names)
         damages = dict[str, float]()
         for number, name in enumerate(self.candidates):
             other = self.narrow if name not in narrow else self.small
@@ -148,7 +149,7 @@ class _Search:
             changed = _exchanged(base, op, next(op for op in other.ops if op.name == name), other)
             ops = {name, *downstream(changed, set(op.outputs))}
             done = evaluate(changed, held, ops=ops, keep=True)
-            now = noise(self.expected, {n: _real(changed.tensors[n], done[n]) for n in self.names}, self.names)
+            now = noise(self.expected, {n: as_real(changed.tensors[n], done[n]) for n in self.names}, self.names)
             damages[name] = now - level if name not in narrow else level - now
             self.progress("weighing layers", number + 1, len(self.candidates))
         return damages
@@ -388,25 +389,3 @@ def _constants(graph: Graph) -> int:
     """Return the bytes of all constants that ops read."""
     read = {name for op in graph.ops for name in op.inputs if name is not None}
     return sum(tensor.bytes for tensor in graph.tensors.values() if tensor.name in read and tensor.data is not None)
-
-
-def _largest(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
-    """Return the greatest magnitude of each map."""
-    largest = dict[str, float]()
-
-    def see(name: str, values: Array) -> Array:
-        if values.dtype == np.float32:
-            largest[name] = max(largest.get(name, 0.0), float(np.abs(values).max(initial=0)))
-        return values
-
-    for part in chunks(graph, len(next(iter(inputs.values())))):
-        evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=see)
-    return largest
-
-
-def _integers(tensor: Tensor, values: Array) -> Array:
-    return values if tensor.quant is None else quantised(values, tensor.quant, tensor.dtype)
-
-
-def _real(tensor: Tensor, values: Array) -> Array:
-    return values if tensor.quant is None else dequantised(values, tensor.quant)

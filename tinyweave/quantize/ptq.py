@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Quant, Tensor
+from ..ir import CompileError, Graph, Quant
 from ..progress import Progress, silent
 from .calibrate import LEAST_POWER, Calibration, calibrate, decibel, evenly, noise, picked, signals
-from .convert import dequantised, quantised, to_int8
+from .convert import as_integers, as_real, to_int8
 from .evaluate import chunks, outputs
 from .improve import corrected, equalised
 from .precision import Measures, Mixed, PrecisionLimits, keeps, mixed
@@ -206,13 +206,7 @@ def right(graph: Graph, real: Graph, samples: Samples) -> float:
 
 def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return real inputs as the int8 graph takes them."""
-    quants = {name: small.tensors[name].quant for name in inputs}
-    return {n: x if (quant := quants[n]) is None else quantised(x, quant) for n, x in inputs.items()}
-
-
-def as_real(tensor: Tensor, values: Array) -> Array:
-    """Return the real numbers that a tensor's values stand for."""
-    return values if tensor.quant is None else dequantised(values, tensor.quant)
+    return {name: as_integers(small.tensors[name], values) for name, values in inputs.items()}
 
 
 def has_classes(graph: Graph) -> bool:

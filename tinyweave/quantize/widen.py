@@ -15,7 +15,7 @@ import numpy as np
 from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild, verify
 from ..ops import SPECS, check
 from ..passes.rewrite import integers
-from .convert import constant_bias, finite, quantised
+from .convert import constant_bias, finite, integer_constant
 from .rules import RULES, Groups, is_number
 
 HEADROOM = 2.0  # of the greatest magnitude that samples show: a bit of 16 against values outside of the range
@@ -82,9 +82,8 @@ def _with_constants(real: Graph, op: Op, renamed: Op, tensors: dict[str, Tensor]
             own = wide_quant(float(np.abs(finite(tensor)).max(initial=0)) / HEADROOM)
             quant = own if op.kind in BINARY else tensors[renamed.outputs[0]].quant
             assert quant is not None
-            data = quantised(finite(tensor), quant, "int16")
-            inputs[index] = f"{tensor.name}.int16_of_{op.name}"
-            tensors[inputs[index] or ""] = Tensor(inputs[index] or "", tensor.shape, "int16", quant, data, "constant")
+            inputs[index] = name = f"{tensor.name}.int16_of_{op.name}"
+            tensors[name] = replace(integer_constant(tensor, quant, "int16"), name=name)
         return [replace(renamed, inputs=tuple(inputs))]
     if op.kind not in WEIGHTED:
         return [renamed]
