@@ -22,7 +22,7 @@ from .improve import corrected, equalised
 from .precision import Measures, Mixed, PrecisionLimits, keeps, mixed
 from .prepare import prepare
 from .rounding import rounded
-from .samples import Samples
+from .samples import Samples, check_labels
 
 Array = NDArray[Any]
 MEASURED = 64  # samples that gains are measured on, and biases corrected on, at most
@@ -221,15 +221,8 @@ def has_classes(graph: Graph) -> bool:
 
 def _check_labels(graph: Graph, samples: Samples) -> None:
     """Raise CompileError where a label is no class of the network."""
-    if samples.labels is None or not len(samples.labels) or not has_classes(graph):
-        return
-    count = max(graph.tensors[graph.outputs[0]].elements, 2)
-    least, most = int(min(samples.labels)), int(max(samples.labels))
-    if least < 0 or most >= count:
-        wrong = least if least < 0 else most
-        raise CompileError(
-            f"the label {wrong} is no class of the network", f"it has {count}: give numbers from 0 to {count - 1}"
-        )
+    if samples.labels is not None and has_classes(graph):
+        check_labels(samples.labels, max(graph.tensors[graph.outputs[0]].elements, 2))
 
 
 def classes_of(graph: Graph, scores: Array) -> Array:

@@ -25,6 +25,7 @@ from ..progress import Progress, silent
 from .calibrate import Calibration
 from .convert import WeightForm, affine, dequantised, quantised, to_int8, weight_scales
 from .rules import LEAST_SCALE, RULES, is_number
+from .samples import check_labels
 
 BATCH = 32
 MOST_NORM = 5.0  # of the gradient of a step
@@ -249,8 +250,8 @@ def tune(
     draws = torch.Generator().manual_seed(0)
     x, aim = torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(wanted)).flatten(1)
     classes = None if labels is None else torch.from_numpy(labels)
-    if labels is not None and not 0 <= labels.min() <= labels.max() < max(aim.shape[1], 2):
-        raise CompileError("a label is no class of the network", f"give numbers from 0 to {max(aim.shape[1], 2) - 1}")
+    if labels is not None:
+        check_labels(labels, max(aim.shape[1], 2))
     last = module.graph.ops[module.graph.producer[module.graph.outputs[0]]]
     optimizer = torch.optim.Adam(module.parameters(), rate)
     steps = epochs * -(-len(x) // BATCH)
