@@ -46,12 +46,12 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
     codes = {code: index for index, code in enumerate(wanted)}
 
     tensors = [_resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0)) for t in main]
-    ops = [_call_once(builder, codes)] if variables else []
+    call = Op("init", "call_once", (), (), {"subgraph": 1})
+    ops = [_operator(builder, NO_OPERANDS, call, codes["call_once", 1], ([], []))] if variables else []
     ops += [_var_handle(builder, name, indices[name], codes) for name in variables]
     ops += [_op(builder, graph, op, indices, codes) for op in graph.ops]
     inputs, outputs = ([indices[name] for name in names] for names in (graph.inputs, graph.outputs))
-    edges = _ints(builder, inputs), _ints(builder, outputs)
-    subgraphs = [_subgraph(builder, graph.name, tensors, ops, edges)]
+    subgraphs = [_subgraph(builder, graph.name, tensors, ops, (_ints(builder, inputs), _ints(builder, outputs)))]
     if variables:
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
     entries = metadata or {}
@@ -140,11 +140,6 @@ def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
 def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Mapping[tuple[str, int], int]) -> int:
     op = Op(name, "var_handle", (), (), {"container": b"", "shared_name": name.encode()})
     return _operator(builder, NO_OPERANDS, op, codes["var_handle", 1], ([], [index]))
-
-
-def _call_once(builder: flatbuffers.Builder, codes: Mapping[tuple[str, int], int]) -> int:
-    op = Op("init", "call_once", (), (), {"subgraph": 1})
-    return _operator(builder, NO_OPERANDS, op, codes["call_once", 1], ([], []))
 
 
 def _initialiser(
@@ -313,8 +308,7 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
     Only the vector of references to the ops changes. Ops that set variables up are in no Graph and come first.
     """
     model = tflite.Model.GetRootAs(file, 0)
-    metadata = [model.Metadata(index) for index in range(model.MetadataLength())]
-    if any(entry.Name() == b"model_control_dependencies" for entry in metadata):
+    if any(model.Metadata(i).Name() == b"model_control_dependencies" for i in range(model.MetadataLength())):
         raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
     subgraph = model.Subgraphs(0)
     count = subgraph.OperatorsLength()

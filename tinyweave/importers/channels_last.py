@@ -8,10 +8,10 @@ shuffle), by a gather. What only a transpose could put right is refused.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -70,8 +70,7 @@ def flat(groups: Iterable[Axes]) -> Axes:
 def orders(rank: int) -> list[tuple[int, ...]]:
     """Return the orders in which logical axes may lie, the usual one first: channels last, or as they are."""
     natural = tuple(range(rank))
-    last = (0, *range(2, rank), 1)
-    return [natural] if rank < 3 else [last, natural]
+    return [natural] if rank < 3 else [(0, *range(2, rank), 1), natural]
 
 
 @dataclass
@@ -92,11 +91,8 @@ class Builder:
 
     def name(self, suffix: str = "") -> str:
         base = f"{self.where}.{suffix}" if suffix else self.where
-        count, name = 1, base
-        while name in self.tensors:
-            count += 1
-            name = f"{base}_{count}"
-        return name
+        names = itertools.chain([base], (f"{base}_{count}" for count in itertools.count(2)))
+        return next(name for name in names if name not in self.tensors)
 
     def add(self, tensor: Tensor) -> str:
         if tensor.elements > MOST_ELEMENTS:
@@ -116,8 +112,8 @@ class Builder:
     def state(self, shape: tuple[int, ...], suffix: str) -> str:
         """Return a tensor that keeps its value, at first 0."""
         name = self.add(Tensor(self.name(suffix), shape, "float32", role="state"))
-        value = self.constant(np.zeros(shape), f"{suffix}.initial")
-        self.init.append(Op(f"init_{name}", "assign_variable", (value,), (name,)))
+        first = self.constant(np.zeros(shape), f"{suffix}.initial")
+        self.init.append(Op(f"init_{name}", "assign_variable", (first,), (name,)))
         return name
 
     def op(
@@ -171,9 +167,8 @@ class Builder:
                 shape = extents(dims)
                 name = self.reshaped(name, shape)
                 here = np.arange(shape[index]).reshape([axis.extent for axis in slot])
-                places = here.transpose([slot.index(axis) for axis in group]).ravel()
-                attrs = {"axis": index, "batch_dims": 0}
-                (name,) = self.op("gather", (name, self.integers(places, "places")), [shape], attrs, "shuffled")
+                places = self.integers(here.transpose([slot.index(axis) for axis in group]).ravel(), "places")
+                (name,) = self.op("gather", (name, places), [shape], {"axis": index, "batch_dims": 0}, "shuffled")
         return self.reshaped(name, extents(dims))
 
     def reshaped(self, name: str, shape: tuple[int, ...]) -> str:
@@ -262,26 +257,22 @@ def _regrouped(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
 
 def _joined(b: Builder, x: Map) -> Map:
     """Return the map with neighbours that are neighbours in memory, too, as one Axis each, and these as the tensor's axes."""
-    logical, order = flat(x.axes), x.order
-    follows = set(pairwise(order))
-    runs: list[list[Axis]] = []
-    for axis in logical:
+    order, runs = x.order, list[list[Axis]]()
+    follows = set(itertools.pairwise(order))
+    for axis in flat(x.axes):
         if runs and (runs[-1][-1], axis) in follows:
             runs[-1].append(axis)
         else:
             runs.append([axis])
     joined = {run[0]: b.fresh(prod(axis.extent for axis in run)) for run in runs}
     dims = tuple(joined[axis] for axis in order if axis in joined)
-    name = b.reshaped(x.tensor, extents(dims))
-    return Map(name, tuple(joined[run[0]] for run in runs), dims)
+    return Map(b.reshaped(x.tensor, extents(dims)), tuple(joined[run[0]] for run in runs), dims)
 
 
 def _straightened(b: Builder, x: Map) -> Map:
     """Return the map with one Axis per logical axis."""
-    order = arranged(x)
-    name = b.tensor(x, [x.axes[axis] for axis in order])
-    axes = tuple(b.fresh(extent) for extent in x.shape)
-    return Map(name, axes, tuple(axes[axis] for axis in order))
+    order, axes = arranged(x), tuple(map(b.fresh, x.shape))
+    return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))
 
 
 def placed(x: Map, values: np.ndarray) -> np.ndarray:

@@ -42,16 +42,11 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
             _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
         return graph_of(_program(onnx, model, read), name)
-    except (ValueError, TypeError, KeyError, IndexError, UnicodeDecodeError) as error:
-        raise _unreadable(error) from error
     except Exception as error:
-        if type(error).__module__.startswith(("google.protobuf", "onnx")):
-            raise _unreadable(error) from error
+        is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
+        if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):
+            raise CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged") from error
         raise
-
-
-def _unreadable(error: Exception) -> CompileError:
-    return CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged")
 
 
 def _onnx() -> Any:

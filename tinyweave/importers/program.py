@@ -80,8 +80,9 @@ def graph_of(program: Exported, name: str) -> Graph:
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
     refused: list[list[Refused]] = []
-    choices = product(*(_input_orders(len(shape)) for shape in program.inputs.values()))
-    for chosen in islice(choices, MOST_ATTEMPTS):
+    # of three axes as they are first, of four channels last
+    choices = [orders(len(shape))[:: -1 if len(shape) == 3 else 1] for shape in program.inputs.values()]
+    for chosen in islice(product(*choices), MOST_ATTEMPTS):
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
         if graph is not None:
@@ -97,10 +98,6 @@ def _finished(graph: Graph) -> Graph:
             raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=tensor)
     has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
     return with_given_scales(graph) if has_scales else ops.check(graph)
-
-
-def _input_orders(rank: int) -> list[tuple[int, ...]]:
-    return orders(rank)[::-1] if rank == 3 else orders(rank)
 
 
 def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused]) -> Graph | None:

@@ -42,7 +42,8 @@ def exported(module: Any, example: Any) -> Exported:
         try:
             program = torch.export.export(module, inputs)
         except Exception as error:  # whatever the module, or torch's tracer, raises
-            raise CompileError(f"torch.export cannot trace the module: {_first_line(error)}", "make it traceable") from error
+            told = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CompileError(f"torch.export cannot trace the module: {told}", "make it traceable") from error
     return _plain(program)
 
 
@@ -73,10 +74,6 @@ def _evaluating(module: Any) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _plain(program: Any) -> Exported:

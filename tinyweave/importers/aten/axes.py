@@ -19,9 +19,8 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     lead, last = x.axes[:-1], x.axes[-1]
     inner = slots(x, (*lead, last))[-1]
     if inner != last:
-        shape = [axis.extent for axis in last]
-        places = np.arange(weight.shape[1]).reshape(shape).transpose([last.index(axis) for axis in inner])
-        weight = weight[:, places.ravel()]
+        places = np.arange(weight.shape[1]).reshape([axis.extent for axis in last])
+        weight = weight[:, places.transpose([last.index(axis) for axis in inner]).ravel()]
     out = b.fresh(len(weight))
     attrs = {"activation": "none", "keep_num_dims": len(lead) > 1}
     operands = (b.tensor(x, (*lead, inner)), b.constant(weight, "weight"), b.constant(bias, "bias"))
@@ -75,8 +74,8 @@ def reduce(kind: str) -> Callable[..., Map]:
         def kept(axes: Sequence[Axes], numbers: Sequence[int]) -> list[Axes]:
             return [() if n in gone else group for group, n in zip(axes, numbers, strict=True) if keepdim or n not in gone]
 
-        attrs = {"keep_dims": keepdim}
-        return b.map(kind, (name, where), kept(x.axes, range(len(x.axes))), kept(dims, order), attrs)
+        axes = kept(x.axes, range(len(x.axes)))
+        return b.map(kind, (name, where), axes, kept(dims, order), {"keep_dims": keepdim})
 
     return apply
 
@@ -98,8 +97,8 @@ def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
         for x in parts
     ]
     axes = _replaced(maps[0].axes, dim, b.fresh(sum(x.shape[dim] for x in parts)))
-    at = order.index(dim)
-    return b.map("concatenation", names, axes, [axes[a] for a in order], {"axis": at, "activation": "none"})
+    attrs = {"axis": order.index(dim), "activation": "none"}
+    return b.map("concatenation", names, axes, [axes[a] for a in order], attrs)
 
 
 def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[Map]:
@@ -158,9 +157,8 @@ def select(b: Builder, x: Map, dim: int, index: int) -> Map:
 
 def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
     order, name, _ = _along(b, x)
-    amounts = [(0, 0)] * len(x.axes)
-    for index in range(0, len(pads), 2):
-        amounts[-1 - index // 2] = (pads[index], pads[index + 1])
+    pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # the last axis comes first
+    amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs
     if min(pads) < 0:
         raise Unsupported("it crops by a negative padding; slice instead")
     replicates_one = mode == "replicate" and max(pads) <= 1
@@ -179,8 +177,7 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
 
 def flatten(b: Builder, x: Map, start: int = 0, end: int = -1) -> Map:
     start, end = start % max(len(x.axes), 1), end % max(len(x.axes), 1)
-    axes = (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :])
-    return Map(x.tensor, axes, x.dims)
+    return Map(x.tensor, (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :]), x.dims)
 
 
 def unflatten(b: Builder, x: Map, dim: int, sizes: Sequence[int]) -> Map:

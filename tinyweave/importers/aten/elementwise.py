@@ -36,8 +36,7 @@ def binary(kind: str) -> Callable[..., Map]:
         if not isinstance(x, Map) or not isinstance(y, Map):
             known, other = (x, y) if isinstance(x, Map) else (y, x)
             operands = known.tensor, b.constant(_beside(known, other))
-            ordered = operands if isinstance(x, Map) else operands[::-1]
-            return b.map(kind, ordered, known.axes, known.dims, attrs)
+            return b.map(kind, operands if known is x else operands[::-1], known.axes, known.dims, attrs)
         if len(x.axes) == len(y.axes) and alike(x, y):
             return b.map(kind, (x.tensor, y.tensor), x.axes, x.dims, attrs)
         rank = max(len(x.axes), len(y.axes))

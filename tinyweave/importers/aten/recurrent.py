@@ -129,13 +129,11 @@ def _gru_layer(
             gates = op("add", gates, gates_h, shape=(1, 2 * cells), **plain)
         else:
             new_h = b.constant(two[None, 2 * cells :], "recurrent_bias")
-        both = op("logistic", gates, shape=(1, 2 * cells))
-        reset, update = b.op("split", (axis, both), [(1, cells)] * 2, {}, "step")
+        gates = op("logistic", gates, shape=(1, 2 * cells))
+        reset, update = b.op("split", (axis, gates), [(1, cells)] * 2, {}, "step")
         new = op("tanh", op("add", new_in, op("mul", reset, new_h, **plain), **plain))
-        if state:
-            state = op("add", new, op("mul", update, op("sub", state, new, **plain), **plain), **plain)
-        else:
-            state = op("sub", new, op("mul", update, new, **plain), **plain)
+        change = op("mul", update, op("sub", state, new, **plain) if state else new, **plain)
+        state = op("add" if state else "sub", new, change, **plain)
         outputs.append(state)
     return b.op("pack", outputs, [(1, steps, cells)], {"axis": 1})[0]
 
