@@ -65,7 +65,7 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     """Return the noise of each layer of a prepared float graph; `inputs` are real numbers of few samples."""
     maker = {name: op for op in real.ops for name in op.outputs}
     kept = {name: small.tensors[name] for name in (*real.inputs, *maker)}
-    pairs = list(zip(real.ops, matching(real, small), strict=True))
+    pairs = zip(real.ops, matching(real, small), strict=True)
     constants = {op.name: real_constants(real, small, op, given) for op, given in pairs}
     exact, names = evaluate(real, inputs, keep=True), signals(real)
     layers = (*real.inputs, *(op.name for op in real.ops if not _moves(op)))

@@ -64,27 +64,23 @@ def calibrate(
     for group, names in members.items():
         for name in (name for name in names if name in histograms):
             joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
-    quants = dict(found.fixed) | {found.group(name): quant for name, quant in (given or {}).items()}
-    methods = dict.fromkeys(quants, "given")
-    candidates: dict[str, dict[str, Quant]] = {}
-    least = least_scales(graph, found)
-    for cell, largest in cell_ranges(graph, inputs).items():
-        quants[cell], methods[cell] = power_of_two(largest), "power of two"
-    for group, histogram in joined.items():
-        if group not in quants:
-            wanted = METHODS if method == "auto" else {method: METHODS[method]}
-            candidates[group] = _merged(
-                {name: affine(*choose(histogram), least_scale=least[group]) for name, choose in wanted.items()}
-            )
-    for group in [group for group, choices in candidates.items() if len({*choices.values()}) == 1]:
-        methods[group], quants[group] = next(iter(candidates.pop(group).items()))
-    if candidates:
-        for group, (name, quant) in _tried(graph, inputs, candidates, found, given=quants, progress=progress).items():
-            quants[group], methods[group] = quant, name
-    for group in members:
-        if group not in quants:  # of a requantised copy of a given scale, which joined no other
-            quants[group], methods[group] = affine(0, 0), "minmax"
-    return Calibration(found, _coarsened(graph, found, quants), methods)
+    fixed = found.fixed | {found.group(name): quant for name, quant in (given or {}).items()}
+    settled = {group: ("given", quant) for group, quant in fixed.items()}
+    settled |= {cell: ("power of two", power_of_two(largest)) for cell, largest in cell_ranges(graph, inputs).items()}
+    least, wanted = least_scales(graph, found), METHODS if method == "auto" else {method: METHODS[method]}
+    candidates = {
+        group: _merged({name: affine(*choose(histogram), least_scale=least[group]) for name, choose in wanted.items()})
+        for group, histogram in joined.items()
+        if group not in settled
+    }
+    settled |= {group: next(iter(choices.items())) for group, choices in candidates.items() if len({*choices.values()}) == 1}
+    differing = {group: choices for group, choices in candidates.items() if group not in settled}
+    if differing:
+        settled |= _tried(graph, inputs, differing, found, given=settled, progress=progress)
+    # what is left are requantised copies of a given scale, which joined no other
+    settled |= {group: ("minmax", affine(0, 0)) for group in members if group not in settled}
+    quants = {group: quant for group, (_, quant) in settled.items()}
+    return Calibration(found, _coarsened(graph, found, quants), {group: name for group, (name, _) in settled.items()})
 
 
 def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict[str, Quant]:
@@ -171,8 +167,8 @@ def noise(reference: Mapping[str, Array], changed: Mapping[str, Array], names: t
     """Return the power of the difference over the power of the signal, added over several tensors."""
     total = 0.0
     for name in names:
-        power = float((reference[name].astype(np.float64) ** 2).sum())
-        total += float(((reference[name].astype(np.float64) - changed[name]) ** 2).sum()) / max(power, LEAST_POWER)
+        signal = reference[name].astype(np.float64)
+        total += float(((signal - changed[name]) ** 2).sum()) / max(float((signal**2).sum()), LEAST_POWER)
     return total
 
 
@@ -224,8 +220,7 @@ def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array
         magnitudes = np.abs(array.reshape(len(array), -1)).max(axis=1, initial=0)
         if magnitudes.max() > FAR_ABOVE * magnitudes[chosen].max():
             more.add(int(magnitudes.argmax()))
-    places = np.array(sorted({*map(int, chosen), *more}))
-    return {name: array[places] for name, array in inputs.items()}
+    return {name: array[sorted({*map(int, chosen), *more})] for name, array in inputs.items()}
 
 
 def evenly(count: int, total: int) -> Array:
@@ -244,7 +239,7 @@ def _tried(
     candidates: dict[str, dict[str, Quant]],
     found: Groups,
     *,
-    given: Mapping[str, Quant],
+    given: Mapping[str, tuple[str, Quant]],
     progress: Progress,
 ) -> dict[str, tuple[str, Quant]]:
     """Return per group the candidate that changes the outputs least when nothing else is quantised.
@@ -274,7 +269,7 @@ def _tried(
     sets = [best, *({group: (method, choices[method]) for group, choices in candidates.items()} for method in METHODS)]
 
     def together(chosen: Mapping[str, tuple[str, Quant]]) -> float:
-        quants = {**given, **{group: quant for group, (_, quant) in chosen.items()}}
+        quants = {group: quant for group, (_, quant) in {**given, **chosen}.items()}
 
         def visit(name: str, array: Array) -> Array:
             dtype = "int16" if name in found.cells else "int8"

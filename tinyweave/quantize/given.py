@@ -64,32 +64,22 @@ def with_given_scales(graph: Graph) -> Graph:
     check(verify(graph))
     quants = _completed(graph, given)
     graph, quants, requantised = _reconciled(graph, quants)
-    found = Groups({name: name for name in quants}, requantised=requantised)
-    small = to_int8(graph, found, quants)
+    small = to_int8(graph, Groups({name: name for name in quants}, requantised=requantised), quants)
     return check(verify(each_op(_with_integers(graph, small, integer), _without_copy)))
 
 
 def _completed(graph: Graph, given: Mapping[str, Quant]) -> dict[str, Quant]:
     """Return a scale for every activation."""
-    quants = dict(given)
-    for op in graph.ops:
-        if (fixed := RULES[op.kind].fixed) is not None:
-            quants.update(dict.fromkeys(op.outputs, fixed))
+    fixed = [(op, RULES[op.kind].fixed) for op in graph.ops]
+    quants = dict(given) | {name: quant for op, quant in fixed if quant is not None for name in op.outputs}
     for op in graph.ops:
         _hand_on(graph, op, quants, forwards=True)
     for op in reversed(graph.ops):
         _hand_on(graph, op, quants, forwards=False)
-    ranges = _ranges(graph, quants)
     found = groups(graph)
     least = least_scales(graph, found)
-    lacking = []
-    for name, (low, high) in ranges.items():
-        if name in quants:
-            continue
-        if np.isfinite((low, high)).all():
-            quants[name] = affine(low, high, least_scale=least[found.group(name)])
-        else:
-            lacking.append(name)
+    open_ranges = {name: ends for name, ends in _ranges(graph, quants).items() if name not in quants}
+    lacking = [name for name, ends in open_ranges.items() if not np.isfinite(ends).all()]
     if lacking:
         makers = [graph.ops[graph.producer[name]] for name in lacking if name in graph.producer]
         told = ", ".join(f"'{name}'" for name in lacking[:5]) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
@@ -98,7 +88,7 @@ def _completed(graph: Graph, given: Mapping[str, Quant]) -> dict[str, Quant]:
             f"the model was quantised without a scale for {told}" + (f", made by {kinds}" if kinds else ""),
             "its neighbours do not say one; quantise these tensors as well, or give the float model",
         )
-    return quants
+    return quants | {name: affine(*ends, least_scale=least[found.group(name)]) for name, ends in open_ranges.items()}
 
 
 def _hand_on(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards: bool) -> None:
@@ -137,11 +127,8 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
             wanted.setdefault(name, []).append(_useful(graph, op, name, useful))
     for name in set(graph.inputs) & set(possible):
         settle(name)
-    ranges = {}
-    for name, (low, high) in possible.items():
-        least, most = useful[name]
-        ranges[name] = (max(low, least), min(high, most)) if max(low, least) < min(high, most) else (low, high)
-    return ranges
+    narrowed = {name: (max(ends[0], useful[name][0]), min(ends[1], useful[name][1])) for name, ends in possible.items()}
+    return {name: ends if ends[0] < ends[1] else possible[name] for name, ends in narrowed.items()}
 
 
 def _possible(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Quant, rebuild
+from ..ir import CompileError, Graph, Op, Quant, is_constant
 from ..ops.constraints import TAKE_INT4_WEIGHTS
+from ..passes.rewrite import exchange
 from ..progress import Progress, silent
 from .calibrate import Calibration, collect, decibel, downstream, noise, signals
 from .convert import WeightForm, as_integers, as_real, to_int8
@@ -134,22 +135,22 @@ class _Search:
 
     def noise(self, graph: Graph) -> float:
         """Return the noise to signal ratio of an int8 graph at its outputs."""
-        computed = zip(self.names, outputs(graph, self.inputs, self.names), strict=True)
-        return noise(self.expected, {name: as_real(graph.tensors[name], array) for name, array in computed}, self.names)
+        return self._noise(graph, dict(zip(self.names, outputs(graph, self.inputs, self.names), strict=True)))
+
+    def _noise(self, graph: Graph, values: Mapping[str, Array]) -> float:
+        return noise(self.expected, {name: as_real(graph.tensors[name], values[name]) for name in self.names}, self.names)
 
     def damages(self, narrow: Names) -> dict[str, float]:
         """Return by how much 4 bits of each candidate raise the noise, with 4 bits in the others of `narrow`."""
         base = self.graph(narrow, NONE)
         held = evaluate(base, self.inputs, keep=True)
-        level = noise(self.expected, {name: as_real(base.tensors[name], held[name]) for name in self.names}, self.names)
-        damages = dict[str, float]()
+        level, damages = self._noise(base, held), dict[str, float]()
         for number, name in enumerate(self.candidates):
             other = self.narrow if name not in narrow else self.small
             op = next(op for op in base.ops if op.name == name)
             changed = _exchanged(base, op, next(op for op in other.ops if op.name == name), other)
             ops = {name, *downstream(changed, set(op.outputs))}
-            done = evaluate(changed, held, ops=ops, keep=True)
-            now = noise(self.expected, {n: as_real(changed.tensors[n], done[n]) for n in self.names}, self.names)
+            now = self._noise(changed, evaluate(changed, held, ops=ops, keep=True))
             damages[name] = now - level if name not in narrow else level - now
             self.progress("weighing layers", number + 1, len(self.candidates))
         return damages
@@ -371,13 +372,9 @@ def _told(search: _Search, narrow: Names, wide: Names) -> Mixed:
 
 def _exchanged(graph: Graph, op: Op, other: Op, source: Graph) -> Graph:
     """Return the graph with an op on the constants that it has in another graph."""
-    inputs, tensors = list(op.inputs), dict(graph.tensors)
-    for index, name in enumerate(other.inputs):
-        if name is not None and source.tensors[name].data is not None:
-            inputs[index] = f"{name}.exchanged"
-            tensors[f"{name}.exchanged"] = replace(source.tensors[name], name=f"{name}.exchanged")
-    ops = tuple(replace(o, inputs=tuple(inputs)) if o.name == op.name else o for o in graph.ops)
-    return rebuild(graph, tensors=tensors, ops=ops)
+    new = {t.name: replace(t, name=f"{t.name}.exchanged") for t in source.inputs_of(other) if t is not None and is_constant(t)}
+    inputs = [new[name].name if name in new else own for name, own in zip(other.inputs, op.inputs, strict=True)]
+    return exchange(graph, [replace(op, inputs=tuple(inputs))], new.values())
 
 
 def _weights(graph: Graph) -> dict[str, int]:

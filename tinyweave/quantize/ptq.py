@@ -85,39 +85,38 @@ def quantise(
     """
     if count < 1:
         raise CompileError(f"{count} samples choose no ranges", "use at least one; a hundred or two are usual")
-    real, given = prepare(graph), samples.own_steps()
-    _check_labels(real, samples)
+    prepared, given = prepare(graph), samples.own_steps()
+    _check_labels(prepared, samples)
     used = tuple(map(int, evenly(count, len(samples))))
     inputs = samples.batch(used)
-    best, gains = _calibrated(real, inputs, method, progress, given), dict[str, float]()
+    (real, small, calibration), gains = _calibrated(prepared, inputs, method, progress, given), dict[str, float]()
     few = picked(real, inputs, 8, MEASURED)
-    reached = sqnr(best[0], best[1], few) if equalize or correct_bias or adaptive_rounding else 0.0
+    reached = sqnr(real, small, few) if equalize or correct_bias or adaptive_rounding else 0.0
     if equalize:
         other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
-        best, reached = (other, now) if now > reached else (best, reached)
-    precision, measures, left_out = None, None, list[str]()
+        if now > reached:
+            (real, small, calibration), reached = other, now
+    precision, left_out = None, list[str]()
     if limits is not None:
-        measures = _measures(best[0], samples, used, limits, flash=flash, progress=progress)
-        precision = mixed(best[0], best[2], limits, measures, progress)
-        best = best[0], precision.graph, best[2]
-        reached = sqnr(best[0], best[1], few) if correct_bias or adaptive_rounding else 0.0
+        measures = _measures(real, samples, used, limits, flash=flash, progress=progress)
+        precision = mixed(real, calibration, limits, measures, progress)
+        small = precision.graph
+        reached = sqnr(real, small, few) if correct_bias or adaptive_rounding else 0.0
 
-    def improved(small: Graph, what: str) -> tuple[Graph, float]:
+    def better(other: Graph, what: str) -> tuple[Graph, float]:
         """Return the better graph, of those that keep the limits, and its signal to noise on the few samples."""
-        gains[what] = (now := sqnr(best[0], small, few)) - reached
-        if now > reached and limits is not None and measures is not None and not keeps(small, limits, measures):
+        gains[what] = (now := sqnr(real, other, few)) - reached
+        if now > reached and limits is not None and not keeps(other, limits, measures):
             left_out.append(what)
-        return (small, now) if now > reached and what not in left_out else (best[1], reached)
+        return (other, now) if now > reached and what not in left_out else (small, reached)
 
     if adaptive_rounding:
-        small = rounded(best[0], best[1], picked(real, _apart(inputs, few), 8, MEASURED), progress)
-        small, reached = improved(small, "adaptive rounding")
-        best = best[0], small, best[2]
+        learning = picked(real, _apart(inputs, few), 8, MEASURED)
+        small, reached = better(rounded(real, small, learning, progress), "adaptive rounding")
     if correct_bias:
-        small, _ = improved(corrected(best[0], best[1], few), "corrected biases")
-        best = best[0], small, best[2]
-    return Quantised(*best, used, gains, precision, tuple(left_out))
+        small, reached = better(corrected(real, small, few), "corrected biases")
+    return Quantised(real, small, calibration, used, gains, precision, tuple(left_out))
 
 
 def _apart(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> dict[str, Array]:

@@ -21,9 +21,11 @@ from torch.nn import functional
 from ..ir import CompileError, Graph, Op, Quant, limits
 from ..ir import Tensor as Value
 from ..ops import SPECS, reduce, spec_for
+from ..ops.float32 import LIMITS
 from ..progress import Progress, silent
 from .calibrate import Calibration
 from .convert import WeightForm, affine, dequantised, quantised, to_int8, weight_scales
+from .evaluate import VIEWS
 from .rules import LEAST_SCALE, RULES, is_number
 from .samples import check_labels
 
@@ -34,8 +36,6 @@ MOVING = frozenset(
 resize_nearest_neighbor slice space_to_batch_nd space_to_depth split split_v squeeze strided_slice tile transpose
 unpack""".split()
 )
-VIEWS = frozenset(("expand_dims", "reshape", "squeeze"))
-LIMITS = {"none": None, "relu": (0.0, None), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 ROUNDED_TWICE = frozenset(("conv_2d", "depthwise_conv_2d", "mean", "mul"))  # first to a few bits behind the point
 # kinds whose kernels are integer arithmetic of their own, on one value each
 BY_TABLE = frozenset(("elu", "gelu", "hard_swish", "leaky_relu", "logistic", "relu", "relu6", "relu_n1_to_1", "tanh"))
@@ -298,13 +298,9 @@ def trained(module: Trainable) -> tuple[Graph, Graph, Calibration]:
             tensors[tensor.name] = replace(tensor, data=_array(module.values[f"{index}_{role}"]).copy())
         if op.name in module.forms:
             forms[op.name] = WeightForm(module.forms[op.name].dtype, _array(module.steps[str(index)].exp()).astype(np.float64))
-    quants = {}
-    for name, quant in learned.quants.items():
-        scale = float(module.scale(name).detach())
-        quants[name] = Quant((scale,), quant.zero_point)
+    quants = {name: replace(quant, scale=(float(module.scale(name).detach()),)) for name, quant in learned.quants.items()}
     real = replace(graph, tensors=tensors)
-    small = to_int8(real, learned.groups, quants, weights=forms)
-    return real, small, replace(learned, quants=quants)
+    return real, to_int8(real, learned.groups, quants, weights=forms), replace(learned, quants=quants)
 
 
 def _array(parameter: Tensor) -> np.ndarray[Any, Any]:
@@ -350,8 +346,8 @@ def _last(y: Tensor, x: Tensor) -> Tensor:
 
 
 def _bounded(y: Tensor, op: Op) -> Tensor:
-    bounds = LIMITS[op.attrs.get("activation", "none")]
-    return y if bounds is None else y.clamp(*bounds)
+    activation = op.attrs.get("activation", "none")
+    return y if activation == "none" else y.clamp(*LIMITS[activation])
 
 
 def _convolved(graph: Graph, op: Op, arrays: Inputs) -> Tensor:
