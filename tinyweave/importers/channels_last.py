@@ -103,11 +103,11 @@ class Builder:
     def constant(self, values: Any, suffix: str = "constant", dtype: str = "float32") -> str:
         if getattr(values, "dtype", None) == STEPS:
             return self.add(as_tensor(self.name(suffix), values))
-        data = np.ascontiguousarray(values, dtype)
+        data = np.asarray(values, dtype, order="C")
         return self.add(Tensor(self.name(suffix), data.shape, dtype, None, data, "constant"))
 
     def integers(self, values: Any, suffix: str) -> str:
-        return self.constant(values, suffix, "int32")
+        return self.constant(np.atleast_1d(values), suffix, "int32")
 
     def state(self, shape: tuple[int, ...], suffix: str) -> str:
         """Return a tensor that keeps its value, at first 0."""

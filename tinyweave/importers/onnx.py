@@ -105,8 +105,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
     inputs = {
         value.name: _input_shape(onnx, value, value.name in scaled) for value in graph.input if value.name not in constants
     }
-    known = {*inputs, *constants, ""}
-    nodes = list[Node]()
+    known, nodes = {*inputs, *constants, ""}, list[Node]()
     for position, node in enumerate(graph.node):
         for name in node.input:
             if name not in known:
@@ -129,10 +128,8 @@ def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-            array = _beside(onnx, tensor, read, files)
-        else:
-            array = onnx.numpy_helper.to_array(tensor)
+        is_beside = tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data
+        array = _beside(onnx, tensor, read, files) if is_beside else onnx.numpy_helper.to_array(tensor)
         constants[tensor.name] = _numbers(array, tensor.name)
         total += constants[tensor.name].nbytes
         if total > MAX_BYTES:
@@ -169,8 +166,8 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
     """Return the shape of an input, a float one, or bytes where an op says what they stand for."""
     kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
     if kind.elem_type != onnx.TensorProto.FLOAT and not (has_scale and kind.elem_type in bytes_):
-        names = {number: word for word, number in onnx.TensorProto.DataType.items()}
-        what = names.get(kind.elem_type, "of an unknown type").lower()
+        known = kind.elem_type in onnx.TensorProto.DataType.values()
+        what = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if known else "of an unknown type"
         raise CompileError(f"is an input of {what}", "only float inputs are supported", tensor=value.name)
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
@@ -186,21 +183,18 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _nodes(onnx: Any, node: Any) -> Iterator[Node]:
-    """Yield a node of the program, and one for each of several outputs."""
+def _nodes(onnx: Any, node: Any) -> list[Node]:
+    """Return a node of the program, and one for each of several outputs."""
     op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]
     args = tuple(Ref(name) if name else None for name in node.input)
     attributes = {each.name: _attribute(onnx, each) for each in node.attribute}
     if len(node.output) == 1:
-        yield Node(made[0], op, args, attributes, where)
-        return
-    all_of_them = f"{where}: {', '.join(made)}"
-    yield Node(all_of_them, op, args, {**attributes, "outputs": len(node.output)}, where)
-    for index, name in enumerate(node.output):
-        if name:
-            yield Node(name, "getitem", (Ref(all_of_them), index), {}, where)
+        return [Node(made[0], op, args, attributes, where)]
+    whole = f"{where}: {', '.join(made)}"
+    parts = [Node(name, "getitem", (Ref(whole), index), {}, where) for index, name in enumerate(node.output) if name]
+    return [Node(whole, op, args, {**attributes, "outputs": len(node.output)}, where), *parts]
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:

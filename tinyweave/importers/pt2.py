@@ -87,8 +87,7 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     meta = entry["tensor_meta"]
     shape, strides = ([_extent(key, value) for value in meta[what]] for what in ("sizes", "strides"))
     if meta["dtype"] not in STORED:
-        kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
-        raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=key)
+        raise CompileError(f"is {_type_name(meta)}", "only float32 parameters are supported: call .float()", tensor=key)
     stored = np.dtype(STORED[meta["dtype"]])
     values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), stored)[_extent(key, meta["storage_offset"]) :]
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
@@ -98,6 +97,10 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     if not np.isfinite(array).all():
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=key)
     return array.astype(stored.newbyteorder("="))
+
+
+def _type_name(meta: Mapping[str, Any]) -> str:
+    return DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
 
 
 def _extent(name: str, value: Mapping[str, Any]) -> int:
@@ -152,11 +155,10 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
             if made.op in CONSTANT and len(given) == len(read):
                 constants[made.name] = value = _computed(made, constants)
                 check_computed(computed := computed + new_bytes(value, given))
-            elif made.op.endswith("_") and read and read[0] in constants:
-                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
-                nodes.append(made)
             elif not made.op.startswith("_assert"):
                 nodes.append(made)
+                if made.op.endswith("_") and read and read[0] in constants:
+                    stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
     if stale & {ref.name for ref in outputs}:
         raise CompileError(CHANGED, "use the form that is not in place", tensor=outputs[0].name)
     return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
@@ -171,8 +173,7 @@ def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
 
 def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
     if meta["dtype"] != FLOAT32:
-        kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
-        raise CompileError(f"is an input of {kind}", "only float32 is supported: call .float()", tensor=name)
+        raise CompileError(f"is an input of {_type_name(meta)}", "only float32 is supported: call .float()", tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)
     return tuple(_extent(name, extent) for extent in meta["sizes"])
@@ -180,24 +181,20 @@ def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:
     """Return a node of the file and, where it has several outputs, one for each of them."""
-    args, kwargs = [], {}
-    for given in node["inputs"]:
-        value = _argument(given["arg"])
-        if given["kind"] == POSITIONAL:
-            args.append(value)
-        elif value is not None:
-            kwargs[given["name"]] = value
+    given = [(each["name"] if each["kind"] != POSITIONAL else None, _argument(each["arg"])) for each in node["inputs"]]
+    args = tuple(value for name, value in given if name is None)
+    kwargs = {name: value for name, value in given if name is not None and value is not None}
     stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
     where = stack[1] if len(stack) > 2 else ""
     target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
     op = target.split(".")[0]
     if len(found) == 1 and isinstance(found[0], dict):
-        return [Node(found[0]["name"], op, tuple(args), kwargs, where)]
+        return [Node(found[0]["name"], op, args, kwargs, where)]
     several = found[0] if len(found) == 1 and isinstance(found[0], list) else found
     whole = node.get("name") or f"{several[0]['name']}.all"
     parts = [Node(part["name"], "getitem", (Ref(whole), index), {}, where) for index, part in enumerate(several) if part]
-    return [Node(whole, op, tuple(args), kwargs, where), *parts]
+    return [Node(whole, op, args, kwargs, where), *parts]
 
 
 def _argument(arg: Mapping[str, Any]) -> Any:
@@ -218,8 +215,9 @@ ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "as_optional_tensor": _optional,
     "as_optional_tensors": lambda value: [_optional(part) for part in value],
     **dict.fromkeys("as_int as_ints as_floats as_string as_bool as_bools".split(), lambda value: value),
-    # the last ones are of constants, all of which are float32, and of copies
-    **dict.fromkeys("as_none as_scalar_type as_memory_format as_layout as_device".split(), lambda value: None),
+    "as_scalar_type": lambda value: f"torch.{DTYPES.get(value, value)}",
+    # the last ones are of constants and of copies
+    **dict.fromkeys("as_none as_memory_format as_layout as_device".split(), lambda value: None),
 }
 
 

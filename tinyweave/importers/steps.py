@@ -72,4 +72,4 @@ def as_tensor(name: str, values: Array) -> Tensor:
     if axis is not None:
         chosen = np.moveaxis(pairs, axis + 1, 1).reshape(2, shape[axis], -1)[:, :, 0]
     quant = Quant(tuple(map(float, chosen[0])) or (1.0,), tuple(map(int, chosen[1])) or (0,), axis)
-    return Tensor(name, shape, dtype, quant, np.ascontiguousarray(values["step"], dtype), "constant")
+    return Tensor(name, shape, dtype, quant, np.asarray(values["step"], dtype, order="C"), "constant")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, unpacked, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, run_bytes, unpacked, verify
 from ..ops.constraints import TAKE_INT4_WEIGHTS
 from ..tflite_schema import (
     IDENTIFIER,
@@ -180,12 +180,10 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
             op = Op(f"var_handle_{position}", kind, (), ())
             if len(writes[position]) != 1:
                 raise CompileError(f"has {len(writes[position])} outputs", "the file may be damaged", op=op)
-            names = attributes(operator, NO_OPERANDS, op)
-            container, name = (names[key] or b"" for key in ("container", "shared_name"))
-            file.text(container + name)
-            handles[writes[position][0]] = (container, name)
-    inputs = _indices(file.vector(table, "Inputs"), 0, count)
-    outputs = _indices(file.vector(table, "Outputs"), 0, count)
+            said = attributes(operator, NO_OPERANDS, op)
+            handles[writes[position][0]] = variable = (said["container"] or b"", said["shared_name"] or b"")
+            file.text(b"".join(variable))
+    inputs, outputs = (_indices(file.vector(table, edge), 0, count) for edge in ("Inputs", "Outputs"))
     return _Subgraph(table, operators, kinds, inputs, outputs, reads, writes, handles)
 
 
@@ -239,16 +237,15 @@ def _assignments(
 
 
 def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) -> Op:
-    value = replace(value, name=_unique(value.name, len(tensors), tensors))
-    tensors[value.name] = value
-    return Op(f"init_{name}", "assign_variable", (value.name,), (name,))
+    own = _unique(f"{name}.initial", len(tensors), tensors)
+    tensors[own] = replace(value, name=own)
+    return Op(f"init_{name}", "assign_variable", (own,), (name,))
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
     """Return what TFLite fills a variable tensor with: the real number 0."""
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
-    data = np.full(tensor.shape, zero, tensor.dtype)
-    value = replace(tensor, name=f"{tensor.name}.initial", data=data, role="constant")
+    value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
 
 
@@ -384,15 +381,8 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
                 f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
             )
     values = file.buffer(table.Buffer(), dtype)
-    if table.Type() == tflite.TensorType.INT4:
-        if values is None:
-            raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
-        if values.size != (size + 1) // 2:
-            raise CompileError(
-                f"needs {(size + 1) // 2:,} bytes but its buffer has {values.size:,}", "the file may be damaged", tensor=name
-            )
-        values = unpacked(values, size)
-        values.setflags(write=False)
+    if dtype == "int4" and values is None:
+        raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
     if table.IsVariable():
         if values is not None or written:
             raise CompileError("is a variable that an op writes or that has data", "the file may be damaged", tensor=name)
@@ -403,8 +393,14 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
         if size:
             raise CompileError("has no data, and no op writes it", "export the model with its weights", tensor=name)
         values = np.zeros(0, dtype)
-    if values.nbytes != size:
-        raise CompileError(f"needs {size:,} bytes but its buffer has {values.nbytes:,}", "the file may be damaged", tensor=name)
+    needed = run_bytes(prod(shape), dtype)
+    if values.nbytes != needed:
+        raise CompileError(
+            f"needs {needed:,} bytes but its buffer has {values.nbytes:,}", "the file may be damaged", tensor=name
+        )
+    if dtype == "int4":
+        values = unpacked(values, size)
+        values.setflags(write=False)
     return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
 
 

@@ -18,6 +18,7 @@ from .axes import (
     chunk,
     concatenation,
     dropout,
+    extreme,
     flatten,
     linear,
     mean,
@@ -31,7 +32,10 @@ from .axes import (
     split,
     split_sizes,
     squeeze,
+    stack,
+    to,
     transpose,
+    unbind,
     unflatten,
     unsqueeze,
 )
@@ -103,10 +107,12 @@ OPS: dict[str, Function] = {
     "linear": linear,
     "log_softmax": partial(softmax, kind="log_softmax"),
     "matmul": matmul,
+    "max": extreme("reduce_max", "maximum"),
     "max_pool1d": max_pool,
     "max_pool2d": max_pool,
     "maximum": binary("maximum"),
     "mean": mean,
+    "min": extreme("reduce_min", "minimum"),
     "minimum": binary("minimum"),
     "mul": binary("mul"),
     "neg": lambda b, x: binary("mul")(b, x, -1.0),
@@ -129,9 +135,14 @@ OPS: dict[str, Function] = {
     "split": split,
     "split_with_sizes": split_sizes,
     "squeeze": squeeze,
+    "square": lambda b, x: binary("mul")(b, x, x),
+    "stack": stack,
     "sub": binary("sub"),
+    "sum": reduce("sum"),
     "tanh": unary("tanh"),
+    "to": to,
     "transpose": transpose,
+    "unbind": unbind,
     "unflatten": unflatten,
     "unsqueeze": unsqueeze,
     "upsample_bilinear2d": bilinear,
@@ -143,5 +154,5 @@ OPS: dict[str, Function] = {
 # what returns its first argument's elements, which an op in place would change, too
 VIEWS = frozenset(
     "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
-    "split_with_sizes squeeze transpose unflatten unsqueeze view".split()
+    "split_with_sizes squeeze to transpose unbind unflatten unsqueeze view".split()
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, Unsupported, arranged, extents, flat, slots, viewed
-from .elementwise import with_steps
+from ..channels_last import Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, slots, viewed
+from .elementwise import binary, with_steps
 
 
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
@@ -66,6 +66,9 @@ def _chosen(x: Map, dim: Any) -> set[int]:
 def reduce(kind: str) -> Callable[..., Map]:
     """Return the function of an op over some axes."""
 
+    if kind == "sum":
+        return total
+
     def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
         order, name, dims = _along(b, x)
         gone = _chosen(x, dim) or set(range(len(x.axes)))
@@ -81,6 +84,24 @@ def reduce(kind: str) -> Callable[..., Map]:
 
 
 mean = reduce("mean")
+
+
+def total(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
+    """A sum as a mean times the count of what is summed; TFLite's own op for it is not among those here."""
+    count = prod(x.shape[axis] for axis in _chosen(x, dim) or range(len(x.axes)))
+    return binary("mul")(b, mean(b, x, dim, keepdim), float(count))
+
+
+def extreme(kind: str, pair: str) -> Callable[..., Any]:
+    """Return the function of max or min: over all axes, over one with the places beside it, or of two maps."""
+
+    def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
+        if other is None or isinstance(other, int):
+            found = reduce(kind)(b, x, other, keepdim)
+            return found if other is None else [found, Unread("the places of its extremes are read")]
+        return binary(pair)(b, x, other)
+
+    return apply
 
 
 def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
@@ -99,6 +120,16 @@ def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
     axes = _replaced(maps[0].axes, dim, b.fresh(sum(x.shape[dim] for x in parts)))
     attrs = {"axis": order.index(dim), "activation": "none"}
     return b.map("concatenation", names, axes, [axes[a] for a in order], attrs)
+
+
+def stack(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
+    """Return maps, and constants between them, one behind the other along an axis of their own."""
+    at = dim % (len(parts[0].shape) + 1)
+    return concatenation(b, [unsqueeze(b, x, at) if isinstance(x, Map) else np.expand_dims(x, at) for x in parts], at)
+
+
+def unbind(b: Builder, x: Map, dim: int = 0) -> list[Map]:
+    return [select(b, x, dim, index) for index in range(x.shape[dim])]
 
 
 def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[Map]:
@@ -221,6 +252,17 @@ def channel_shuffle(b: Builder, x: Map, groups: int) -> Map:
 
 
 def same(b: Builder, x: Map, *_: Any, **__: Any) -> Map:
+    return x
+
+
+SAME = """None True False cpu torch.float32 torch.strided torch.contiguous_format torch.preserve_format
+torch.channels_last""".split()
+
+
+def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
+    """All maps are float32: what would be of another type is refused, another place or layout changes nothing."""
+    if not {str(each) for each in (*where, *more.values())} <= {*SAME}:
+        raise Unsupported("it makes a map of another type")
     return x
 
 

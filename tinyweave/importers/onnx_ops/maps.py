@@ -34,22 +34,28 @@ def plain(function: Function) -> Function:
 # windows
 
 
-def _padding(
-    x: Map, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], auto_pad: str, pads: Sequence[int] | None
-) -> list[tuple[int, int]]:
-    """Return (before, after) per spatial axis."""
+def _windows(
+    x: Map,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    auto_pad: str,
+    pads: Sequence[int] | None,
+) -> tuple[Sequence[int], list[tuple[int, int]], Sequence[int]]:
+    """Return per spatial axis the strides, the padding (before, after), and the dilations."""
     rank = len(kernel)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
     if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
         raise Unsupported(f"its padding '{auto_pad}' is unknown")
     if not auto_pad.startswith("SAME"):
         pads = pads if pads and auto_pad == "NOTSET" else [0] * (2 * rank)
-        return list(zip(pads[:rank], pads[rank:], strict=True))
+        return strides, list(zip(pads[:rank], pads[rank:], strict=True)), dilations
     found = []
     for extent, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
         total = max((ceil(extent / s) - 1) * s + d * (k - 1) + 1 - extent, 0)
         less, more = total // 2, total - total // 2
         found.append((less, more) if auto_pad == "SAME_UPPER" else (more, less))
-    return found
+    return strides, found, dilations
 
 
 def convolution(
@@ -66,9 +72,8 @@ def convolution(
     strides: Sequence[int] | None = None,
 ) -> Map:
     kernel = elementwise.with_steps(weight, "weight").shape[2:]
-    strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
-    padding = _padding(x, kernel, strides, dilations, auto_pad, pads)
-    return spatial.convolution(b, x, weight, bias, strides, padding, dilations, group)
+    windows = _windows(x, kernel, strides, dilations, auto_pad, pads)
+    return spatial.convolution(b, x, weight, bias, *windows, group)
 
 
 def transposed_convolution(
@@ -114,9 +119,8 @@ def pool(function: Function) -> Function:
     ) -> Any:
         if len(x.axes) != len(kernel_shape) + 2:
             raise Unsupported(f"its window has {len(kernel_shape)} axes, the map {len(x.axes)}")
-        strides, dilations = strides or [1] * len(kernel_shape), dilations or [1] * len(kernel_shape)
-        padding = _padding(x, kernel_shape, strides, dilations, auto_pad, pads)
-        return function(b, x, kernel_shape, strides, padding, dilations, bool(ceil_mode), **more)
+        windows = _windows(x, kernel_shape, strides, dilations, auto_pad, pads)
+        return function(b, x, kernel_shape, *windows, bool(ceil_mode), **more)
 
     return apply
 
@@ -174,9 +178,8 @@ def _times(values: Array, factor: float) -> Array:
 
 def variadic(kind: str) -> Function:
     def apply(b: Builder, *inputs: Any) -> Map:
-        maps = [each for each in inputs if isinstance(each, Map)]
-        constants = [each for each in inputs if not isinstance(each, Map)]
-        return accumulated(lambda x, y: elementwise.binary(kind)(b, x, y), [*maps, *constants])
+        maps_first = sorted(inputs, key=lambda each: not isinstance(each, Map))
+        return accumulated(lambda x, y: elementwise.binary(kind)(b, x, y), maps_first)
 
     return apply
 
@@ -266,9 +269,7 @@ def over_axes(kind: str) -> Function:
         chosen = axes_ if given is None else integers(given, "axes")
         if not chosen and noop_with_empty_axes:
             return x
-        y = axes.reduce("mean" if kind == "sum" else kind)(b, x, chosen or None, bool(keepdims))
-        count = prod(x.shape[axis] for axis in (chosen or range(len(x.axes))))
-        return y if kind != "sum" else elementwise.binary("mul")(b, y, float(count))
+        return axes.reduce(kind)(b, x, chosen or None, bool(keepdims))
 
     return lambda b, *inputs, axes=None, **attributes: apply(b, *inputs, axes_=axes, **attributes)
 

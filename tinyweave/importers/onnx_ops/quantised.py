@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..aten import axes, elementwise
 from ..aten.attention import matmul
+from ..aten.quantised import known, scaled
 from ..channels_last import Builder, Map
-from ..scales import known, scaled
 from ..steps import Unsupported, real, steps
 from .maps import average_pool, convolution, gemm, over_axes, pool, softmax, whole
 
