@@ -231,8 +231,7 @@ def verify(graph: Graph) -> Graph:
     repeated = [n for n, c in Counter(graph.inputs).items() if c > 1]
     if repeated:
         raise CompileError("is listed twice among the inputs", tensor=repeated[0])
-    names = Counter(op.name for op in (*graph.init, *graph.ops))
-    for name, count in names.items():
+    for name, count in Counter(op.name for op in (*graph.init, *graph.ops)).items():
         if count > 1:
             raise CompileError(f"op name '{name}' is used {count} times", "op names must be unique")
     written = set(graph.inputs)

@@ -183,13 +183,10 @@ class Builder:
 
 def slots(x: Map, dims: Sequence[Axes]) -> list[Axes]:
     """Return the Axes that lie in memory where those of `dims` are wanted: the same per group, maybe in another order."""
-    order, begin, found = x.order, 0, []
-    for group in dims:
-        slot = order[begin : begin + len(group)]
-        if set(slot) != set(group):
-            raise Unsupported("its input lies in another order: it would need a transpose inside of the network")
-        found.append(slot)
-        begin += len(group)
+    order = iter(x.order)
+    found = [tuple(itertools.islice(order, len(group))) for group in dims]
+    if any(set(slot) != set(group) for slot, group in zip(found, dims, strict=True)):
+        raise Unsupported("its input lies in another order: it would need a transpose inside of the network")
     return found
 
 
@@ -223,9 +220,8 @@ def viewed(b: Builder, x: Map, shape: Sequence[int]) -> Map:
     shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
     if min(shape, default=1) < 0 or prod(shape) != prod(x.shape):
         raise Unsupported(f"its shape {shape} has not as many elements as the map {list(x.shape)}")
-    for alike in (lambda: x, lambda: _joined(b, x), lambda: _straightened(b, x)):
-        split = _regrouped(b, alike(), shape)
-        if split is not None:
+    for same in (lambda: x, lambda: _joined(b, x), lambda: _straightened(b, x)):
+        if (split := _regrouped(b, same(), shape)) is not None:
             return split
     raise Unsupported(f"a view {list(x.shape)} -> {shape} of what lies in another order would need a transpose")
 
@@ -281,16 +277,9 @@ def placed(x: Map, values: np.ndarray) -> np.ndarray:
     split = [axis.extent if extent != 1 else 1 for extent, group in zip(values.shape, x.axes, strict=True) for axis in group]
     logical = flat(x.axes)
     moved = values.reshape(split).transpose([logical.index(axis) for axis in x.order])
-    shape, begin = [], 0
-    for dim in x.dims:
-        part = moved.shape[begin : begin + len(dim)]
-        whole = 1 if set(part) <= {1} else prod(axis.extent for axis in dim)
-        if whole != prod(part):  # some of the axis is broadcast
-            full = (*moved.shape[:begin], *(axis.extent for axis in dim), *moved.shape[begin + len(dim) :])
-            moved = np.broadcast_to(moved, full)
-        begin += len(dim)
-        shape.append(whole)
-    moved = moved.reshape(shape)
-    while moved.ndim > 1 and moved.shape[0] == 1:
-        moved = moved[0]
-    return moved
+    left = iter(moved.shape)
+    parts = [tuple(itertools.islice(left, len(dim))) for dim in x.dims]
+    # an axis of which some is broadcast is written out whole
+    wholes = [part if set(part) <= {1} else tuple(axis.extent for axis in dim) for part, dim in zip(parts, x.dims, strict=True)]
+    shape = list(itertools.dropwhile(lambda extent: extent == 1, map(prod, wholes)))
+    return np.broadcast_to(moved, [extent for whole in wholes for extent in whole]).reshape(shape or (1,) * bool(x.dims))

@@ -110,9 +110,7 @@ def _plain(program: Any) -> Exported:
                 with torch.no_grad():
                     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
                     known[node.name] = node.target(*args, **kwargs)
-            elif str(node.target).startswith("aten._assert"):
-                continue
-            else:
+            elif not str(node.target).startswith("aten._assert"):
                 nodes.append(_node(torch, node))
         else:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
@@ -149,8 +147,7 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
     if not isinstance(value, torch.Tensor):
         raise CompileError(f"is {value!r}, no tensor", "give tensors as inputs", tensor=node.name)
     if not all(isinstance(extent, int) for extent in value.shape):
-        sizes = ", ".join(map(str, value.shape))
-        raise CompileError(f"has the dynamic shape [{sizes}]", "export it with fixed shapes", tensor=node.name)
+        raise CompileError(f"has the dynamic shape {list(value.shape)}", "export it with fixed shapes", tensor=node.name)
     if value.dtype != torch.float32:
         raise CompileError(f"is an input of {value.dtype}", "only float32 is supported: call .float()", tensor=node.name)
     return tuple(value.shape)
@@ -158,9 +155,8 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 
 def _name(node: Any) -> str:
     """Return the name of an op without its namespace and its overload."""
-    if node.target is operator.getitem:
-        return "getitem"
-    return str(node.target).removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
+    name = "getitem" if node.target is operator.getitem else str(node.target)
+    return name.removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
 
 
 def _node(torch: Any, node: Any) -> Node:

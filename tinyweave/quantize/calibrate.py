@@ -89,9 +89,8 @@ def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict
     for op in graph.ops:
         inputs = [coarse[found.group(name)].scale[0] for name in op.inputs if name in found.of]
         group = found.group(op.outputs[0]) if op.outputs[0] in found.of else ""
-        if not inputs or not group or group in found.fixed or RULES[op.kind].tied or RULES[op.kind].recurrent:
-            continue
-        if op.kind == "rsqrt":  # the larger its input, the smaller what it gives
+        is_other = RULES[op.kind].tied or RULES[op.kind].recurrent or op.kind == "rsqrt"  # which gives less for larger inputs
+        if not inputs or not group or group in found.fixed or is_other:
             continue
         computed = max(inputs)
         constants = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None and is_number(t)]
@@ -133,14 +132,13 @@ def cell_ranges(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
     layers = [op for op in graph.ops if RULES[op.kind].recurrent]
     names = [op.inputs[0] or "" for op in layers]
     for op, sequences in zip(layers, outputs(graph, inputs, names) if layers else (), strict=True):
-        shape = list(graph.input(op).shape)
         axis = lstm.time_and_batch(graph, op)[0]
         states = [np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:]]
         arrays = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
         largest[op.outputs[2]] = 0.0
         for sequence in sequences:
             arrays[lstm.HIDDEN], arrays[lstm.CELL] = states
-            for step in range(shape[axis]):
+            for step in range(graph.input(op).shape[axis]):
                 arrays[0] = np.take(sequence, [step], axis)
                 _, arrays[lstm.HIDDEN], cell = spec_for(graph, op).reference(graph, op, arrays)
                 arrays[lstm.CELL] = cell
@@ -252,9 +250,8 @@ def _tried(
     values = evaluate(graph, _with_largest(inputs, chosen), keep=True)
     names, members, best, done = signals(graph), found.members(), dict[str, tuple[str, Quant]](), 0
     for group, choices in candidates.items():
-        tied = {name for name in members[group] if name in values}
+        tied, measured = {name for name in members[group] if name in values}, dict[Quant, float]()
         ops = downstream(graph, tied)
-        measured = {}
         for quant in dict.fromkeys(choices.values()):
 
             def changed(name: str, array: Array, quant: Quant = quant, tied: set[str] = tied) -> Array:

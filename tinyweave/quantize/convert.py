@@ -111,8 +111,8 @@ def to_int8(
                 inputs[index] = copy = found.requantised[op.name, index]
                 tensors[copy] = replace(tensor, name=copy, dtype="int8", quant=of[copy])
                 ops.append(Op(f"quantize_for_{op.name}_{index}", "quantize", (tensor.name,), (copy,)))
-        new = replace(op, inputs=tuple(inputs))
-        ops.append(_with_constants(graph, new, of, tensors, weights.get(op.name, INT8)))
+        form = weights.get(op.name, INT8)
+        ops.append(_with_constants(graph, replace(op, inputs=tuple(inputs)), of, tensors, form))
     init = tuple(_first_value(graph, op, tensors) for op in graph.init)
     return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops), init=init)))
 
@@ -200,8 +200,7 @@ def _least_error(channels: NDArray[np.float64], largest: NDArray[np.float64]) ->
 
 def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64], dtype: str = "int32") -> Tensor:
     """Return a bias as int32, or as int64 for int16 activations, of which 46 bits are used."""
-    product = (x_scale * scales).astype(np.float32)
-    quant = Quant(tuple(map(float, product)), (0,) * len(scales), 0)
+    quant = Quant(tuple(map(float, (x_scale * scales).astype(np.float32))), (0,) * len(scales), 0)
     least, most = (-(2**31), 2**31 - 1) if dtype == "int32" else (1 - 2**46, 2**46 - 1)
     steps = round_half_away(bias.astype(np.float64) / (x_scale * scales))
     return Tensor(name, bias.shape, dtype, quant, np.clip(steps, least, most).astype(array_type(dtype)), "constant")

@@ -9,7 +9,7 @@ below -3 is 0). Where neither ends, the ops are named and refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -114,10 +114,7 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
     useful: dict[str, Range] = {}
 
     def settle(name: str) -> None:
-        seen = wanted.get(name, [(0.0, 0.0)])
-        useful[name] = (
-            interval(quants[name]) if name in quants else (min(low for low, _ in seen), max(high for _, high in seen))
-        )
+        useful[name] = interval(quants[name]) if name in quants else _hull(wanted.get(name, [(0.0, 0.0)]))
 
     for op in reversed(graph.ops):
         for name in op.outputs:
@@ -137,28 +134,23 @@ def _possible(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
         known.get(t.name, ALL) if t.data is None else _extremes(t.data)
         for t in graph.inputs_of(op)
         if t is not None and is_number(t)
-    ]
+    ] or [ALL]
     if op.kind in IMAGES:
         low, high = IMAGES[op.kind]
         if np.isfinite(operands[0]).all():
             made = REFERENCES[op.kind](graph, op, [np.linspace(*operands[0], 1001, dtype=np.float32)])[0]
             return max(low, float(made.min())), min(high, float(made.max()))
         return low, high
-    if op.kind in ("add", "sub", "mul", "prelu", "leaky_relu"):
-        one, two = operands[0], operands[-1]
-        if op.kind == "leaky_relu":
-            two = (op.attrs["alpha"],) * 2
-        if op.kind == "sub":
-            two = (-two[1], -two[0])
-        if op.kind in ("add", "sub"):
-            low, high = one[0] + two[0], one[1] + two[1]
-        else:
-            products = [x * y if x and y else 0.0 for x in one for y in two]
-            if op.kind in ("prelu", "leaky_relu"):
-                products += one
-            low, high = min(products), max(products)
-    elif op.kind == "mean" or (RULES[op.kind].tied and operands):
-        low, high = min(low for low, _ in operands), max(high for _, high in operands)
+    one, two = operands[0], operands[-1]
+    if op.kind in ("add", "sub"):
+        low, high = (one[0] + two[0], one[1] + two[1]) if op.kind == "add" else (one[0] - two[1], one[1] - two[0])
+    elif op.kind in ("mul", "prelu", "leaky_relu"):
+        factors = (op.attrs["alpha"],) if op.kind == "leaky_relu" else two
+        products = [x * y if x and y else 0.0 for x in one for y in factors]
+        products += one if op.kind != "mul" else ()
+        low, high = min(products), max(products)
+    elif op.kind == "mean" or RULES[op.kind].tied:
+        low, high = _hull(operands)
     else:
         low, high = ALL
     least, most = LIMITS[op.attrs.get("activation", "none")]
@@ -174,7 +166,7 @@ def _useful(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Ran
     if op.kind in USEFUL:
         return USEFUL[op.kind](low, high)
     if RULES[op.kind].tied and op.kind not in AVERAGING:
-        return min(low for low, _ in wanted), max(high for _, high in wanted)
+        return _hull(wanted)
     if op.kind not in ("add", "sub", "mul") or not np.isfinite((low, high)).all():
         return ALL
     least, most = LIMITS[op.attrs["activation"]]
@@ -187,20 +179,20 @@ def _useful(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Ran
     if others[0].data is None:
         return ALL
     values = others[0].data.astype(np.float64).ravel()
-    if op.kind == "mul":
-        values = values[values != 0]
-        ends = np.concatenate([low / values, high / values])
-    else:
-        signs = values if op.kind == "add" else -values if op.inputs[0] == name else values
-        ends = np.concatenate([low - signs, high - signs])
-        if op.kind == "sub" and op.inputs[0] != name:  # values - x
-            ends = np.concatenate([values - low, values - high])
+    given = values[values != 0] if op.kind == "mul" else values
+    first = np.add if op.inputs[0] == name else lambda end, values: values - end
+    inverse = {"add": np.subtract, "mul": np.divide, "sub": first}[op.kind]
+    ends = np.concatenate([inverse(low, given), inverse(high, given)])
     return float(ends.min(initial=0)), float(ends.max(initial=0))
 
 
 def _gates(graph: Graph, gate: Tensor, name: str) -> bool:
     op = graph.ops[graph.producer[gate.name]] if gate.name in graph.producer else None
     return op is not None and op.kind == "logistic" and op.inputs[0] == name
+
+
+def _hull(ranges: Sequence[Range]) -> Range:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
 def _extremes(values: NDArray[Any]) -> Range:

@@ -21,7 +21,7 @@ from .calibrate import through
 from .convert import as_real
 from .evaluate import chunks, evaluate
 from .prepare import along, with_weights
-from .rules import RULES
+from .rules import RULES, is_number
 
 Array = NDArray[Any]
 SCALING = ("none", "relu")  # activations that leave the factor of a channel as it is
@@ -35,12 +35,10 @@ def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
     greatest weight), or, where a depthwise convolution reads it, whose weights have a scale per channel, its greatest value.
     """
     pairs = list(_pairs(graph))
-    if not pairs:
-        return graph
-    largest = _largest(graph, inputs, {graph.output(first).name for first, _ in pairs})
-    for first_name, second_name in [(first.name, second.name) for first, second in pairs]:
+    largest = _largest(graph, inputs, {graph.output(first).name for first, _ in pairs}) if pairs else {}
+    for first, second in pairs:
         by_name = {op.name: op for op in graph.ops}
-        graph = _rescaled(graph, by_name[first_name], by_name[second_name], largest)
+        graph = _rescaled(graph, by_name[first.name], by_name[second.name], largest)
     return graph
 
 
@@ -86,24 +84,21 @@ def _rescaled(graph: Graph, first: Op, second: Op, largest: Mapping[str, Array])
     weights, reader = graph.input(first, 1), graph.input(second, 1)
     bias = graph.optional_input(first, rule.bias)
     assert weights.data is not None and reader.data is not None and rule.weights is not None
-    channels, axis = len(values), reader.data.ndim - 1
-    if second.kind == "depthwise_conv_2d":
-        factor = values.copy()
-        repeated = np.repeat(np.arange(channels), reader.shape[3] // channels)
-    else:
+    channels, axis, factor = len(values), reader.data.ndim - 1, values
+    if second.kind != "depthwise_conv_2d":
         weight = np.abs(reader.data.astype(np.float64)).max(axis=tuple(range(axis)))
         factor = np.sqrt(values / np.maximum(weight, 1e-12))
-        repeated = np.arange(channels)
+    repeated = np.repeat(np.arange(channels), reader.shape[axis] // channels)
     alive = (values > 0) & (factor > 0)
     if not alive.any():
         return graph
-    factor = np.where(alive, factor / np.exp(np.log(factor[alive]).mean()), 1.0)
-    factor = np.clip(factor, 1 / MOST_FACTOR, MOST_FACTOR)
+    relative = np.where(alive, factor / np.exp(np.log(factor[alive]).mean()), 1.0)
+    factor = np.clip(relative, 1 / MOST_FACTOR, MOST_FACTOR)
     summand = np.zeros(channels) if bias is None or bias.data is None else bias.data.astype(np.float64)
     made = {"weights": weights.data / along(factor, rule.weights, weights.data.ndim), "bias": summand / factor}
     new = [constant(graph, first, role, values.astype(np.float32)) for role, values in made.items()]
-    read = (reader.data * along(factor[repeated], axis, reader.data.ndim)).astype(np.float32)
-    later = constant(graph, second, "weights", read)
+    read = reader.data * along(factor[repeated], axis, reader.data.ndim)
+    later = constant(graph, second, "weights", read.astype(np.float32))
     changed = replace(second, inputs=(second.inputs[0], later.name, *second.inputs[2:]))
     return exchange(graph, [with_weights(first, *new), changed], [*new, later])
 
@@ -167,20 +162,19 @@ def kept(tensor: Tensor, values: Array) -> Array:
 
 
 def matching(real: Graph, small: Graph) -> Iterator[Op]:
-    """Yield for each op of the float graph the int8 one that it became."""
+    """Return for each op of the float graph the int8 one that it became."""
     by_name = {op.name: op for op in small.ops}
-    yield from (by_name[op.name] for op in real.ops)
+    return (by_name[op.name] for op in real.ops)
 
 
 def real_constants(real: Graph, small: Graph, op: Op, given: Op) -> dict[str, Array]:
     """Return what the constants of an op, by their names in the float graph, became as the real numbers they stand for."""
-    constants: dict[str, Array] = {}
-    for name, became in zip(op.inputs, given.inputs, strict=False):
-        if name is not None and became is not None and real.tensors[name].dtype == "float32":
-            tensor = small.tensors[became]
-            if tensor.data is not None and tensor.quant is not None:
-                constants[name] = as_shaped(as_real(tensor, tensor.data), real.tensors[name].shape, op)
-    return constants
+    pairs = [(a, b) for a, b in zip(real.inputs_of(op), small.inputs_of(given), strict=False) if a is not None and is_number(a)]
+    return {
+        exact.name: as_shaped(as_real(became, became.data), exact.shape, op)
+        for exact, became in pairs
+        if became is not None and became.data is not None and became.quant is not None
+    }
 
 
 def as_shaped(weights: Array, shape: tuple[int, ...], op: Op) -> Array:

@@ -109,8 +109,8 @@ class _Search:
 
     def _takes_int4(self, op: Op) -> bool:
         """Return whether 4-bit weights of an op are its own, save bytes, and have a kernel."""
-        rule = RULES[op.kind]
-        if op.kind not in TAKE_INT4_WEIGHTS or rule.weights is None or len(self.real.consumers[op.inputs[1] or ""]) > 1:
+        takes = op.kind in TAKE_INT4_WEIGHTS and RULES[op.kind].weights is not None
+        if not takes or len(self.real.consumers[op.inputs[1] or ""]) > 1:
             return False
         try:
             narrow = to_int8(self.real, self.found, self.quants, weights={op.name: INT4})
@@ -384,5 +384,4 @@ def _weights(graph: Graph) -> dict[str, int]:
 
 def _constants(graph: Graph) -> int:
     """Return the bytes of all constants that ops read."""
-    read = {name for op in graph.ops for name in op.inputs if name is not None}
-    return sum(tensor.bytes for tensor in graph.tensors.values() if tensor.name in read and tensor.data is not None)
+    return sum(tensor.bytes for name, tensor in graph.tensors.items() if name in graph.consumers and tensor.data is not None)

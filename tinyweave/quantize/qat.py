@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -181,15 +182,12 @@ class Trainable(nn.Module):
         """Return the bits behind the point that the kernel rounds to before it rounds to whole steps; None if it does not."""
         if op.kind not in ROUNDED_TWICE:
             return None
-        factor = self.scale(op.inputs[0] or "").detach() / out
+        factor, more = self.scale(op.inputs[0] or "").detach() / out, 0
         if op.kind == "mean":
-            count = reduce.count(self.graph, op)
-            return (count.bit_length() - 1 - torch.frexp(factor).exponent).clamp_min(0)
-        if op.kind == "mul":
-            factor = factor * self._other_scale(op)
+            more = reduce.count(self.graph, op).bit_length() - 1
         else:
-            factor = factor * self.steps_of[op.name]
-        bits: Tensor = (-torch.frexp(factor).exponent).clamp_min(0)
+            factor = factor * (self._other_scale(op) if op.kind == "mul" else self.steps_of[op.name])
+        bits: Tensor = (more - torch.frexp(factor).exponent).clamp_min(0)
         return bits
 
     def _other_scale(self, op: Op) -> Tensor:
@@ -256,18 +254,16 @@ def tune(
     optimizer = torch.optim.Adam(module.parameters(), rate)
     steps = epochs * -(-len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
-    done = 0
-    for _ in range(epochs):
-        for chosen in torch.split(torch.randperm(len(x), generator=draws), BATCH):
-            optimizer.zero_grad()
-            given = module(x[chosen]).flatten(1)
-            loss = _loss(given, aim[chosen], None if classes is None else classes[chosen], is_softmax=last.kind == "softmax")
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(module.parameters(), MOST_NORM)
-            optimizer.step()
-            schedule.step()
-            done += 1
-            progress("training", done, steps)
+    orders = (torch.randperm(len(x), generator=draws) for _ in range(epochs))
+    for done, chosen in enumerate(chain.from_iterable(torch.split(order, BATCH) for order in orders)):
+        optimizer.zero_grad()
+        given = module(x[chosen]).flatten(1)
+        loss = _loss(given, aim[chosen], None if classes is None else classes[chosen], is_softmax=last.kind == "softmax")
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(module.parameters(), MOST_NORM)
+        optimizer.step()
+        schedule.step()
+        progress("training", done + 1, steps)
 
 
 def _loss(given: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
@@ -322,15 +318,12 @@ def _check(graph: Graph) -> None:
 
 def _places(graph: Graph, op: Op) -> list[Tensor]:
     """Return per output which element of the inputs laid end to end each element is, the first being 1; 0 is a padding."""
-    arrays: list[Any] = []
+    arrays: list[Any] = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
     start = 1
-    for tensor in graph.inputs_of(op):
-        if not is_number(tensor):
-            arrays.append(None if tensor is None else tensor.data)
-            continue
-        assert tensor is not None
-        arrays.append(np.arange(start, start + tensor.elements, dtype=np.float32).reshape(tensor.shape))
-        start += tensor.elements
+    for index, tensor in enumerate(graph.inputs_of(op)):
+        if tensor is not None and is_number(tensor):
+            arrays[index] = np.arange(start, start + tensor.elements, dtype=np.float32).reshape(tensor.shape)
+            start += tensor.elements
     if start > 1 << 24:
         raise CompileError("moves too many values to be trained", "at most 16 million", op=op)
     return [torch.from_numpy(array.astype(np.int64)) for array in spec_for(graph, op).reference(graph, op, arrays)]
@@ -354,17 +347,10 @@ def _convolved(graph: Graph, op: Op, arrays: Inputs) -> Tensor:
     x, kernel, bias = arrays
     (top, bottom), (left, right) = op.attrs["padding"]
     is_deep = op.kind == "depthwise_conv_2d"
-    filters, groups = kernel.permute(3, 0, 1, 2) if is_deep else kernel.permute(0, 3, 1, 2), x.shape[-1] // kernel.shape[3]
-    y = functional.conv2d(
-        functional.pad(_first(x), (left, right, top, bottom)),
-        filters,
-        bias,
-        op.attrs["stride"],
-        0,
-        op.attrs["dilation"],
-        x.shape[-1] if is_deep else groups,
-    )
-    return _bounded(_last(y, x), op)
+    padded = functional.pad(_first(x), (left, right, top, bottom))
+    filters, depth = kernel.permute((3, 0, 1, 2) if is_deep else (0, 3, 1, 2)), 1 if is_deep else kernel.shape[3]
+    where = {"stride": op.attrs["stride"], "dilation": op.attrs["dilation"], "groups": x.shape[-1] // depth}
+    return _bounded(_last(functional.conv2d(padded, filters, bias, **where), x), op)
 
 
 def _dense(graph: Graph, op: Op, arrays: Inputs) -> Tensor:

@@ -93,9 +93,8 @@ def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
     if not len(centres):
         return min_max(histogram)
     below = np.cumsum(counts) / counts.sum()
-    last = len(centres) - 1
-    low = centres[min(int(np.searchsorted(below, 1 - percent / 100)), last)]
-    high = centres[min(int(np.searchsorted(below, percent / 100)), last)]
+    ends = np.searchsorted(below, (1 - percent / 100, percent / 100))
+    low, high = centres[np.minimum(ends, len(centres) - 1)]
     return float(max(histogram.low, min(low, 0.0))), float(min(histogram.high, max(high, 0.0)))
 
 

@@ -84,8 +84,8 @@ class Samples:
 
     def batch(self, indices: Iterable[int]) -> dict[str, Array]:
         """Return some samples stacked, by the name of the input."""
-        read = [self.read(index) for index in indices]
-        return {t.name: np.stack(column) for t, column in zip(self.tensors, zip(*read, strict=True), strict=True)}
+        columns = zip(*map(self.read, indices), strict=True)
+        return {t.name: np.stack(column) for t, column in zip(self.tensors, columns, strict=True)}
 
     def own_steps(self) -> dict[str, Quant]:
         """Return the scales of inputs whose samples are 8-bit integers, scaled alike in all channels: their int8 values are the
@@ -236,10 +236,10 @@ def _folder(path: Path) -> list[Path]:
 
 
 def _from_file(path: Path, tensor: Tensor) -> Array:
-    suffix = path.suffix.lower()
-    if suffix in IMAGES:
+    source = SOURCES.get(path.suffix.lower())
+    if source == "images":
         return read_image(path, *tensor.shape[1:])
-    if suffix in RECORDINGS:
+    if source == "waveforms":
         values = read_recording(path)[1][: tensor.elements]
         return np.pad(values, (0, tensor.elements - len(values)))
     return read_arrays(path, MAX_SAMPLE, MEND)[""]
@@ -252,8 +252,7 @@ def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]
         raise CompileError(f"'{path}' holds no samples", what_to_do)
     arrays = read_arrays(path, MAX_ARRAYS, what_to_do)
     labels = None if LABELS in {t.name for t in tensors} else arrays.pop(LABELS, None)
-    samples = by_input(arrays, tensors, f"'{path}'")
-    return samples, None if labels is None else _checked_labels(labels)
+    return by_input(arrays, tensors, f"'{path}'"), None if labels is None else _checked_labels(labels)
 
 
 def _arrays(given: Any, tensors: Sequence[Tensor]) -> list[list[Array]]:
