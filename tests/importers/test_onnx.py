@@ -112,6 +112,15 @@ CASES: dict[str, Case] = {
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     ),
+    "nearest-symmetric": one(
+        "Resize",
+        1,
+        2,
+        5,
+        3,
+        given=[None, np.array([1, 1, 1.5, 2.5], np.float32)],
+        coordinate_transformation_mode="half_pixel_symmetric",
+    ),
     "linear": one("Resize", *CONV, given=[None, None, ints(1, 4, 18, 12)], mode="linear"),
     "linear-aligned": one(
         "Resize", *CONV, given=[None, None, ints(1, 4, 17, 15)], mode="linear", coordinate_transformation_mode="align_corners"
