@@ -225,9 +225,13 @@ def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
 
 
 def _quantization(builder: flatbuffers.Builder, quant: Quant, tensor: Tensor) -> int:
-    scale = builder.CreateNumpyVector(np.array([float32(s, tensor=tensor) for s in quant.scale], np.float32))
-    zero_point = builder.CreateNumpyVector(np.array(quant.zero_point, np.int64))
-    return _table(builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=quant.axis or 0)
+    return _table(
+        builder,
+        "QuantizationParameters",
+        Scale=builder.CreateNumpyVector(np.array([float32(s, tensor=tensor) for s in quant.scale], np.float32)),
+        ZeroPoint=builder.CreateNumpyVector(np.array(quant.zero_point, np.int64)),
+        QuantizedDimension=quant.axis or 0,
+    )
 
 
 def _op(

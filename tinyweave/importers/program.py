@@ -222,8 +222,7 @@ def _output(b: Builder, x: Any) -> str:
     """Return the output's tensor: channels last if it lies so, or in the logical order."""
     if not isinstance(x, Map):
         raise Unsupported(x.why if isinstance(x, Unread) else "an output is constant, or no tensor")
-    natural = tuple(range(len(x.axes)))
-    order = natural if len(x.axes) < 4 and flat(x.axes) == x.order else arranged(x)
+    order = tuple(range(len(x.axes))) if len(x.axes) < 4 and flat(x.axes) == x.order else arranged(x)
     return b.tensor(x, _edge(x.axes, order))
 
 
@@ -238,10 +237,10 @@ def _refusal(problems: Sequence[Refused], framework: str) -> CompileError:
     grouped: dict[tuple[str, str], list[str]] = {}
     for problem in problems:
         grouped.setdefault((problem.op, problem.why), []).append(problem.where)
-    lines = []
-    for (op, why), places in sorted(grouped.items(), key=lambda item: -len(item[1])):
-        times = f"{len(places)} times, first in" if len(places) > 1 else "in"
-        lines.append(f"{op} ({times} {places[0]}): {why}")
+    lines = [
+        f"{op} ({len(places)} times, first in {places[0]}): {why}" if len(places) > 1 else f"{op} (in {places[0]}): {why}"
+        for (op, why), places in sorted(grouped.items(), key=lambda item: -len(item[1]))
+    ]
     more = f"; and {len(lines) - MOST_TOLD} more" if len(lines) > MOST_TOLD else ""
     count = f"{len(problems)} op{'s' if len(problems) > 1 else ''}"
     return CompileError(f"{count} of the {framework} model cannot be imported: " + "; ".join(lines[:MOST_TOLD]) + more)

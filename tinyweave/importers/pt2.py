@@ -41,8 +41,9 @@ def from_pt2(data: bytes, name: str) -> Graph:
     try:
         return graph_of(with_gelu(_exported(data)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
-        why = str(error) or type(error).__name__
-        raise CompileError(f"not a readable .pt2 file: {why}", f"it may be cut short or damaged; {AGAIN}") from error
+        raise CompileError(
+            f"not a readable .pt2 file: {str(error) or type(error).__name__}", f"it may be cut short or damaged; {AGAIN}"
+        ) from error
 
 
 def _exported(data: bytes) -> Exported:
@@ -245,7 +246,7 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "div": lambda x, y: x / y,
     "exp": np.exp,
     "expand": lambda x, size, **_: _expanded(x, [x.shape[i - len(size)] if n == -1 else n for i, n in enumerate(size)]),
-    "flatten": lambda x, start=0, end=-1: _flattened(x, start % x.ndim, end % x.ndim),
+    "flatten": lambda x, start=0, end=-1: x.reshape(*x.shape[: start % x.ndim], -1, *x.shape[end % x.ndim + 1 :]),
     "full": lambda size, value, **_: _filled(size, value),
     "lift_fresh_copy": lambda x: x,
     "mean": lambda x, dim=None, keepdim=False, **_: x.mean(_axes(dim), keepdims=keepdim),
@@ -300,10 +301,6 @@ def _normed(v: np.ndarray, g: np.ndarray, dim: int) -> np.ndarray:
 def _expanded(x: np.ndarray, size: list[int]) -> np.ndarray:
     _check_size(size)
     return np.broadcast_to(x, size)
-
-
-def _flattened(x: np.ndarray, start: int, end: int) -> np.ndarray:
-    return x.reshape(*x.shape[:start], -1, *x.shape[end + 1 :])
 
 
 def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:

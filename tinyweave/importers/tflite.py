@@ -105,9 +105,8 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
         op = Op(f"{kind.partition(' ')[0]}_{len(ops)}", kind, (), ())
         reads, writes = main.reads[position], main.writes[position]
         try:
-            for index in (*reads, *writes):
-                if index in main.handles and index not in names:
-                    raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
+            if any(index in main.handles and index not in names for index in (*reads, *writes)):
+                raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
             if kind not in OPS:
                 raise _unknown(op)
             for tensor_name in (names[i] for i in (*reads, *writes) if i in names):
@@ -126,7 +125,9 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             known = (names.get(i) if i in written or names.get(i) not in broken else None for i in reads)
             op = opaque(replace(op, inputs=tuple(known), outputs=tuple(names[i] for i in writes if i in names)))
         ops.append(op)
-    inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
+    if not main.handles.keys().isdisjoint((*main.inputs, *main.outputs)):
+        raise CompileError("a variable is an input or output of the network", "pass its value instead")
+    inputs, outputs = (tuple(names[index] for index in edge) for edge in (main.inputs, main.outputs))
     return _widened(Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init)))
 
 
@@ -268,12 +269,6 @@ def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: O
         table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
         if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
             raise CompileError("quantises its hidden state in another way than its output", "export it again", op=op)
-
-
-def _interface(names: Mapping[int, str], handles: Container[int], index: int) -> str:
-    if index in handles:
-        raise CompileError("a variable is an input or output of the network", "pass its value instead")
-    return names[index]
 
 
 class _File:

@@ -100,8 +100,7 @@ def _plain(program: Any) -> Exported:
             outputs = [_output(torch, value, stale) for value in node.args[0]]
         elif node.op == "call_function":
             _check_read(node.all_input_nodes, stale)
-            read = [known.get(value.name, value) for value in node.all_input_nodes]
-            depends = any(isinstance(value, torch.fx.Node) for value in read)
+            depends = any(value.name not in known for value in node.all_input_nodes)
             if depends and _name(node).endswith("_"):
                 stale |= _views(torch, known, node.args[0])
             if not depends and not str(node.target).startswith(QUANTISED):

@@ -121,6 +121,5 @@ def _is_batched(graph: Graph, op: Op) -> bool:
     if rank < 2 or any(len(t.shape) != rank or t.shape[0] != out.shape[0] for t in tensors):
         return False
     if op.kind in BINARY:
-        constants = [t for t in graph.inputs_of(op) if t is not None and t.data is not None]
-        return all(len(t.shape) < rank or t.shape[0] == 1 for t in constants)
+        return all(t is None or t.data is None or len(t.shape) < rank or t.shape[0] == 1 for t in graph.inputs_of(op))
     return op.kind in BATCHED

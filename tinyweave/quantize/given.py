@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild, verify
 from ..ops import SPECS, check
 from ..ops.float32 import LIMITS, REFERENCES
-from ..passes.rewrite import each_op, integers, same_kind, without
+from ..passes.rewrite import each_op, integers, maker, same_kind, without
 from .convert import affine, broadcast, constant_bias, interval, to_int8
 from .prepare import pool_to_mean, real_weights
 from .rules import RULES, Groups, check_rules, data_inputs, groups, is_number, least_scales
@@ -187,7 +187,7 @@ def _useful(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Ran
 
 
 def _gates(graph: Graph, gate: Tensor, name: str) -> bool:
-    op = graph.ops[graph.producer[gate.name]] if gate.name in graph.producer else None
+    op = maker(graph, gate)
     return op is not None and op.kind == "logistic" and op.inputs[0] == name
 
 

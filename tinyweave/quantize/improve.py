@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor
 from ..ops.fixed_point import round_half_away
-from ..passes.rewrite import constant, exchange, is_only_for
+from ..passes.rewrite import constant, exchange, is_only_for, maker
 from .calibrate import through
 from .convert import as_real
 from .evaluate import chunks, evaluate
@@ -48,19 +48,17 @@ def _pairs(graph: Graph) -> Iterator[tuple[Op, Op]]:
         if second.kind not in ("conv_2d", "depthwise_conv_2d", "fully_connected"):
             continue
         tensor = graph.input(second)
-        index = graph.producer.get(tensor.name)
-        if index is None or not is_only_for(graph, tensor, second):
+        first = maker(graph, tensor)
+        if first is None or not is_only_for(graph, tensor, second):
             continue
-        first = graph.ops[index]
         if RULES[first.kind].weights is None or first.attrs["activation"] not in SCALING:
             continue
         weights, rule = graph.input(first, 1), RULES[first.kind]
         shared = any(len(graph.consumers[op.inputs[1] or ""]) > 1 for op in (first, second))
         bias = graph.optional_input(first, rule.bias)
         fits = tensor.shape[-1] == weights.shape[rule.weights or 0] and not shared
-        whole = second.kind != "conv_2d" or graph.input(second, 1).shape[3] == tensor.shape[-1]
-        flat = second.kind != "fully_connected" or graph.input(second, 1).shape[1] == tensor.shape[-1]
-        if fits and whole and flat and (bias is None or len(graph.consumers[bias.name]) == 1):
+        whole = second.kind == "depthwise_conv_2d" or graph.input(second, 1).shape[-1] == tensor.shape[-1]
+        if fits and whole and (bias is None or len(graph.consumers[bias.name]) == 1):
             yield first, second
 
 
@@ -70,8 +68,7 @@ def _largest(graph: Graph, inputs: Mapping[str, Array], names: set[str]) -> dict
 
     def see(name: str, values: Array) -> Array:
         if name in names:
-            seen = np.abs(values).max(axis=tuple(range(values.ndim - 1)))
-            found[name] = np.maximum(found.get(name, 0), seen)
+            found[name] = np.maximum(found.get(name, 0), np.abs(values).max(axis=tuple(range(values.ndim - 1))))
         return values
 
     for part in chunks(graph, len(next(iter(inputs.values())))):
@@ -114,8 +111,7 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
         rule = RULES[op.kind]
         if rule.weights is None or len(small.consumers[given.inputs[rule.bias] or ""]) > 1:
             return None
-        linear = replace(op, attrs={**op.attrs, "activation": "none"})
-        whole = replace(real, ops=tuple(linear if o is op else o for o in real.ops))
+        whole = exchange(real, [replace(op, attrs={**op.attrs, "activation": "none"})])
         before = evaluate(whole, maps[0], ops={op.name}, keep=True)[op.outputs[0]].astype(np.float64)
         after = evaluate(whole, maps[1], ops={op.name}, keep=True, constants=constants)[op.outputs[0]]
         shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))

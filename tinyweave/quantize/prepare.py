@@ -36,8 +36,8 @@ def real_weights(graph: Graph) -> Graph:
         if op.kind in RULES and any(is_number(t) and t.data is None for t in inputs if t is not None):
             for tensor in inputs:
                 if tensor is not None and tensor.data is not None and tensor.quant is not None:
-                    data = dequantised(tensor.data, tensor.quant)
-                    tensors[tensor.name] = replace(tensor, dtype="float32", quant=None, data=data)
+                    real = dequantised(tensor.data, tensor.quant)
+                    tensors[tensor.name] = replace(tensor, dtype="float32", quant=None, data=real)
     return replace(graph, tensors=tensors)
 
 
@@ -52,11 +52,9 @@ def with_bias(graph: Graph, op: Op) -> Graph:
 
 def pool_to_mean(graph: Graph, op: Op) -> Graph:
     """Make an average over whole maps a mean, whose output may have a scale of its own: averages are smaller than values."""
-    if op.kind != "average_pool_2d" or op.attrs["activation"] != "none":
+    if op.kind != "average_pool_2d" or op.attrs["activation"] != "none" or any(map(any, op.attrs["padding"])):
         return graph
     if tuple(op.attrs["kernel"]) != graph.input(op).shape[1:3] or graph.output(op).shape[1:3] != (1, 1):
-        return graph
-    if any(before or after for before, after in op.attrs["padding"]):
         return graph
     axes = integers(graph, op, "axes", [1, 2])
     return exchange(graph, [Op(op.name, "mean", (op.inputs[0], axes.name), op.outputs, {"keep_dims": True})], [axes])

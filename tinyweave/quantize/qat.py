@@ -115,8 +115,7 @@ class Trainable(nn.Module):
         """Return an activation as int8 keeps it."""
         if name not in self.keys:
             return values
-        key = self.keys[name]
-        zero, (least, most) = self.quants[key].zero_point[0], limits("int8")
+        zero, (least, most) = self.quants[self.keys[name]].zero_point[0], limits("int8")
         return stepped(values, self.scale(name, values[0].numel()), least - zero, most - zero, bits)
 
     def scale(self, name: str, count: int = 1) -> Tensor:
@@ -140,8 +139,7 @@ class Trainable(nn.Module):
             chosen = weight_scales(_array(kernel), rule.weights, _array(bias), float(x))
             steps, least, most = torch.from_numpy(chosen.astype(np.float32)), -127, 127
         self.steps_of[op.name] = steps.detach()
-        product = steps.detach() * x
-        return [stepped(kernel, steps.reshape(shape), least, most), stepped(bias, product, -(2**31), 2**31)]
+        return [stepped(kernel, steps.reshape(shape), least, most), stepped(bias, steps.detach() * x, -(2**31), 2**31)]
 
     def _constant(self, op: Op, data: np.ndarray) -> Tensor:
         """Return a constant as int8 keeps it: on the scale of a tied op's output, or on one of its own."""

@@ -133,9 +133,8 @@ def entropy(histogram: Histogram) -> Range:
         p = np.where(inside, counts, 0.0)
         p[first] += counts[:first].sum()
         p[last] += counts[last + 1 :].sum()
-        within = np.bincount(levels[inside], counts[inside])
-        bins = np.bincount(levels[inside])
-        q = within[levels[inside]] / bins[levels[inside]]
+        within, bins = np.bincount(levels[inside], counts[inside]), np.bincount(levels[inside])
+        q = (within / np.maximum(bins, 1))[levels[inside]]
         p = p[inside] / p.sum()
         return float((p * np.log(p / (q / q.sum()))).sum())
 

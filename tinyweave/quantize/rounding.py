@@ -106,8 +106,7 @@ def _windows(graph: Graph, op: Op, exact: Array, given: Array) -> Iterator[tuple
     """Yield (output channels, windows of the exact map, of the given one): a group of channels at a time, [rows, depth]."""
     weights = graph.input(op, 1)
     if op.kind == "fully_connected":
-        depth = weights.shape[1]
-        yield slice(None), _spread(exact.reshape(-1, depth)), _spread(given.reshape(-1, depth))
+        yield slice(None), _spread(exact.reshape(-1, weights.shape[1])), _spread(given.reshape(-1, weights.shape[1]))
         return
     count = graph.input(op).shape[3] if op.kind == "depthwise_conv_2d" else groups(graph, op)
     outputs = graph.output(op).shape[3] // count

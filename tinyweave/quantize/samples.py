@@ -50,8 +50,7 @@ class Preprocessing:
     offset: tuple[float, ...] = (0.0,)
 
     def apply(self, values: Array) -> NDArray[np.float32]:
-        scaled = values.astype(np.float64) * np.array(self.scale) + np.array(self.offset)
-        return np.asarray(scaled, np.float32)
+        return np.asarray(values.astype(np.float64) * np.array(self.scale) + np.array(self.offset), np.float32)
 
     def record(self, tensor: Tensor) -> dict[str, Any]:
         """Return what the file's metadata says, for the input `tensor`."""

@@ -50,7 +50,6 @@ from .elementwise import (
     leaky_relu,
     power,
     prelu,
-    silu,
     unary,
 )
 from .norms import layer_norm, rms_norm
@@ -129,7 +128,7 @@ OPS: dict[str, Function] = {
     "scaled_dot_product_attention": dot_product_attention,
     "select": select,
     "sigmoid": unary("logistic"),
-    "silu": silu,
+    "silu": lambda b, x: binary("mul")(b, x, b.like("logistic", x)),
     "slice": slice_,
     "softmax": softmax,
     "split": split,

@@ -11,6 +11,8 @@ import numpy as np
 from ..channels_last import Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, slots, viewed
 from .elementwise import binary, with_steps
 
+MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0) | {"offset": False}
+
 
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     """fully_connected; the columns of its weights follow the order in which the last axis lies."""
@@ -165,20 +167,16 @@ def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int 
     if count == x.shape[dim]:
         return x
     order, name, dims = _along(b, x)
-    at, shape = order.index(dim), b.tensors[name].shape
+    at, shape, rank = order.index(dim), b.tensors[name].shape, len(dims)
     axes = _replaced(x.axes, dim, b.fresh(count))
-    first = [begin if a == at else 0 for a in range(len(dims))]
     if step == 1:
-        size = [count if a == at else extent for a, extent in enumerate(shape)]
-        kind, operands, attrs = "slice", (b.integers(first, "begin"), b.integers(size, "size")), {}
+        kind, attrs, operands = "slice", {}, {"begin": (begin, [0] * rank), "size": (count, shape)}
     else:
-        last = [stop if a == at else extent for a, extent in enumerate(shape)]
-        steps = [step if a == at else 1 for a in range(len(dims))]
-        kind = "strided_slice"
-        operands = tuple(b.integers(v, n) for v, n in ((first, "begin"), (last, "end"), (steps, "steps")))
-        masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-        attrs = dict.fromkeys(masks, 0) | {"offset": False}
-    return b.map(kind, (name, *operands), axes, [axes[a] for a in order], attrs)
+        kind, attrs = "strided_slice", MASKS
+        operands = {"begin": (begin, [0] * rank), "end": (stop, shape), "steps": (step, [1] * rank)}
+    wholes = {role: [along if a == at else other for a, other in enumerate(rest)] for role, (along, rest) in operands.items()}
+    names = [b.integers(values, role) for role, values in wholes.items()]
+    return b.map(kind, (name, *names), axes, [axes[a] for a in order], attrs)
 
 
 def select(b: Builder, x: Map, dim: int, index: int) -> Map:

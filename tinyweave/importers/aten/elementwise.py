@@ -98,10 +98,6 @@ def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -
     return binary("mul")(b, b.like("relu6", binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
 
 
-def silu(b: Builder, x: Map) -> Map:
-    return binary("mul")(b, x, b.like("logistic", x))
-
-
 def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:
     return b.like("gelu", x, approximate=approximate == "tanh")
 

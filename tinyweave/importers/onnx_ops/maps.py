@@ -346,8 +346,8 @@ def squeeze(b: Builder, x: Map, given: Any = None) -> Map:
 
 
 def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
-    rank = len(x.axes) + len(integers(given, "axes"))
-    for axis in sorted(axis % rank for axis in integers(given, "axes")):
+    places = integers(given, "axes")
+    for axis in sorted(axis % (len(x.axes) + len(places)) for axis in places):
         x = axes.unsqueeze(b, x, axis)
     return x
 
@@ -423,13 +423,12 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
             raise Unsupported("it resets before the product; set linear_before_reset, as PyTorch does")
         if any(state is not None and np.any(elementwise.constant(state, "first state")) for state in states):
             raise Unsupported("its first state is not 0")
-        parts = [elementwise.constant(weights, "weight")[0], elementwise.constant(recurrences, "weight")[0]]
-        cells = parts[1].shape[1]
-        both = np.zeros(2 * len(gates) * cells, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
-        parts += [both[: len(gates) * cells], both[len(gates) * cells :]]
+        parts = [elementwise.constant(each, "weight")[0] for each in (weights, recurrences)]
+        rows = len(gates) * parts[1].shape[1]
+        both = np.zeros(2 * rows, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
+        parts += [both[:rows], both[rows:]]
         ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
-        given = [np.zeros(1)] * 2 if kind == "lstm" else np.zeros(1)
-        sequence, *last = aten.RECURRENT[kind](b, x, given, ordered, True, 1, 0.0, False, False, False)
+        sequence, *last = aten.RECURRENT[kind](b, x, np.zeros(1), ordered, True, 1, 0.0, False, False, False)
         return [axes.unsqueeze(b, sequence, 1), *last]
 
     return apply
