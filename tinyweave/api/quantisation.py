@@ -150,8 +150,11 @@ def prepare_qat(
     real = prepare(torch.from_module(module, example))
     opened = open_samples(samples, real)
     calibration = calibrate(real, opened.batch(range(min(len(opened), CALIBRATION))), method, progress)
-    kinds = TAKE_INT4_WEIGHTS if weight_bits == 4 else ()
-    forms = {op.name: WeightForm("int4") for op in real.ops if op.kind in kinds and RULES[op.kind].weights is not None}
+    forms = {
+        op.name: WeightForm("int4")
+        for op in real.ops
+        if weight_bits == 4 and op.kind in TAKE_INT4_WEIGHTS and RULES[op.kind].weights is not None
+    }
     given = example if isinstance(example, tuple) else (example,)
     turned = tuple(_is_turned(tuple(x.shape), real.tensors[name].shape) for x, name in zip(given, real.inputs, strict=True))
     return qat.Trainable(real, calibration, forms, turned)

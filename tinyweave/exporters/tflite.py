@@ -93,22 +93,22 @@ def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: 
 
 def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) -> int:
     """Write the entries of the file's metadata, whose contents lie in buffers from `first` on."""
-    tables = [
-        _table(builder, "Metadata", Name=builder.CreateString(name), Buffer=first + number) for number, name in enumerate(names)
-    ]
-    return _offsets(builder, tables)
+    return _offsets(
+        builder,
+        [_table(builder, "Metadata", Name=builder.CreateString(name), Buffer=place) for place, name in enumerate(names, first)],
+    )
 
 
 def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
-    maps = [
+    inputs, outputs = (
         _offsets(
             builder,
             [_table(builder, "TensorMap", Name=builder.CreateString(name), TensorIndex=indices[name]) for name in names],
         )
         for names in (graph.inputs, graph.outputs)
-    ]
+    )
     key = builder.CreateString("serving_default")
-    return _offsets(builder, [_table(builder, "SignatureDef", Inputs=maps[0], Outputs=maps[1], SignatureKey=key)])
+    return _offsets(builder, [_table(builder, "SignatureDef", Inputs=inputs, Outputs=outputs, SignatureKey=key)])
 
 
 def _variables(graph: Graph) -> list[str]:
@@ -133,8 +133,14 @@ def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
-    name = builder.CreateString(tensor.name)
-    return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=_ints(builder, []), HasRank=True)
+    return _table(
+        builder,
+        "Tensor",
+        Type=tflite.TensorType.RESOURCE,
+        Name=builder.CreateString(tensor.name),
+        Shape=_ints(builder, []),
+        HasRank=True,
+    )
 
 
 def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Mapping[tuple[str, int], int]) -> int:

@@ -107,8 +107,11 @@ def _type_name(meta: Mapping[str, Any]) -> str:
 def _extent(name: str, value: Mapping[str, Any]) -> int:
     number = value.get("as_int")
     if number is None:
-        text = str(value.get("as_expr", {}).get("expr_str", "unknown"))
-        raise CompileError(f"has the dynamic extent {text}", "export it with fixed shapes", tensor=name)
+        raise CompileError(
+            f"has the dynamic extent {value.get('as_expr', {}).get('expr_str', 'unknown')}",
+            "export it with fixed shapes",
+            tensor=name,
+        )
     if not isinstance(number, int) or number < 0:
         raise ValueError(f"{number} as an extent or a stride")
     return number

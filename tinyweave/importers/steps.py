@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Quant, Tensor
+from ..quantize.convert import along
 
 Array = NDArray[Any]
 
@@ -50,7 +51,7 @@ def _along(numbers: Any, values: Array, axis: int | None) -> Array:
         return flat[0]
     if axis is None or not -values.ndim <= axis < values.ndim or flat.size != values.shape[axis]:
         raise Unsupported(f"it has {flat.size} scales or zero points for a constant of shape {list(values.shape)}")
-    return flat.reshape([-1 if a == axis % values.ndim else 1 for a in range(values.ndim)])
+    return along(flat, axis % values.ndim, values.ndim)
 
 
 def real(values: Array) -> Array:

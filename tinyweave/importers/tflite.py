@@ -362,8 +362,11 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
     if table.Type() not in DTYPES:
-        type_name = TYPE_NAMES.get(table.Type(), f"number {table.Type()}")
-        raise CompileError(f"has the type {type_name}", f"supported types: {', '.join(TYPES)}", tensor=name)
+        raise CompileError(
+            f"has the type {TYPE_NAMES.get(table.Type(), f'number {table.Type()}')}",
+            f"supported types: {', '.join(TYPES)}",
+            tensor=name,
+        )
     if table.Sparsity() is not None:
         raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
     size = prod(shape) * itemsize(dtype)

@@ -70,8 +70,12 @@ def integer_constant(tensor: Tensor, quant: Quant, dtype: str = "int8") -> Tenso
 
 def broadcast(quant: Quant, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return scales and zero points in a shape that broadcasts to a tensor of this rank."""
-    shape = [-1 if axis == quant.axis else 1 for axis in range(rank)]
-    return np.array(quant.scale).reshape(shape), np.array(quant.zero_point, np.float64).reshape(shape)
+    return along(np.array(quant.scale), quant.axis, rank), along(np.array(quant.zero_point, np.float64), quant.axis, rank)
+
+
+def along(values: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
+    """Return one value, or one per channel, in a shape that broadcasts along an axis."""
+    return values.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 @dataclass(frozen=True)

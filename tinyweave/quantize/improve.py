@@ -18,9 +18,9 @@ from ..ir import Graph, Op, Tensor
 from ..ops.fixed_point import round_half_away
 from ..passes.rewrite import constant, exchange, is_only_for, maker
 from .calibrate import through
-from .convert import as_real
+from .convert import along, as_real
 from .evaluate import chunks, evaluate
-from .prepare import along, with_weights
+from .prepare import with_weights
 from .rules import RULES, is_number
 
 Array = NDArray[Any]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, verify
 from ..ops import check
@@ -58,11 +57,6 @@ def pool_to_mean(graph: Graph, op: Op) -> Graph:
         return graph
     axes = integers(graph, op, "axes", [1, 2])
     return exchange(graph, [Op(op.name, "mean", (op.inputs[0], axes.name), op.outputs, {"keep_dims": True})], [axes])
-
-
-def along(values: NDArray[np.float64], axis: int, rank: int) -> NDArray[np.float64]:
-    """Return one value per channel in a shape that broadcasts along an axis."""
-    return values.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 def with_weights(op: Op, weights: Tensor, bias: Tensor) -> Op:

@@ -150,8 +150,7 @@ def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[
 
 
 def split(b: Builder, x: Map, size: int, dim: int = 0) -> list[Map]:
-    extent = x.shape[dim]
-    return split_sizes(b, x, [min(size, extent - begin) for begin in range(0, extent, size)], dim)
+    return split_sizes(b, x, [min(size, x.shape[dim] - begin) for begin in range(0, x.shape[dim], size)], dim)
 
 
 def chunk(b: Builder, x: Map, chunks: int, dim: int = 0) -> list[Map]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from functools import reduce as accumulated
 from math import ceil, prod
 from typing import Any
@@ -178,8 +179,7 @@ def _times(values: Array, factor: float) -> Array:
 
 def variadic(kind: str) -> Function:
     def apply(b: Builder, *inputs: Any) -> Map:
-        maps_first = sorted(inputs, key=lambda each: not isinstance(each, Map))
-        return accumulated(lambda x, y: elementwise.binary(kind)(b, x, y), maps_first)
+        return accumulated(partial(elementwise.binary(kind), b), sorted(inputs, key=lambda each: not isinstance(each, Map)))
 
     return apply
 
