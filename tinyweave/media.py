@@ -103,19 +103,14 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(BytesIO(raw)) as archive:
                 members = archive.infolist()
-            if {member.compress_type for member in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                raise ValueError("it is packed in another way than NumPy packs")
-            if any(member.flag_bits & ENCRYPTED for member in members):
-                raise ValueError("it is encrypted")
+            kinds = {(member.compress_type, member.flag_bits & ENCRYPTED) for member in members}
+            if kinds - {(zipfile.ZIP_STORED, 0), (zipfile.ZIP_DEFLATED, 0)}:
+                raise ValueError("it is encrypted, or packed in another way than NumPy packs")
             unpacked = sum(member.file_size for member in members)
             if unpacked > limit:
                 raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {limit:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as archive:
-                arrays = {key: archive[key] for key in archive.files}
-            for key, array in arrays.items():
-                if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what is no array
-                    raise ValueError(f"its part '{key}' is no array")
-            return arrays
+            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # bytes of what is no array
+                return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
     except (OSError, ValueError, EOFError, MemoryError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
         raise CompileError(f"'{path}' is not a NumPy file: {error}", "save it with numpy.save or numpy.savez") from error
