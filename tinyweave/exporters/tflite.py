@@ -255,9 +255,8 @@ def _op(
 
 
 def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
-    code = getattr(tflite.BuiltinOperator, kind.upper())
-    old = min(code, tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
-    return _table(builder, "OperatorCode", DeprecatedBuiltinCode=old, Version=version, BuiltinCode=code)
+    code, most = getattr(tflite.BuiltinOperator, kind.upper()), tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
+    return _table(builder, "OperatorCode", DeprecatedBuiltinCode=min(code, most), Version=version, BuiltinCode=code)
 
 
 def _version(graph: Graph, op: Op) -> int:

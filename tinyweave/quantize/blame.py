@@ -144,9 +144,9 @@ def _weight_noise(real: Graph, op: Op, constants: Mapping[str, Array]) -> tuple[
     ratios = np.where(counts, lost / np.maximum(power, 1e-30), 0)
     worst = decibel(float(ratios.max(initial=0)))
     far = np.abs(exact).max(axis=1) > OUTLIER * np.quantile(np.abs(exact), 0.9, axis=1)
+    outliers = counts & far
     if worst < POOR_WEIGHTS:
         return worst, f"channel {int(ratios.argmax())} of its weights: a wrong scale, or outliers"
-    outliers = counts & far
     if lost[outliers].sum() > lost[counts].sum() / 2:
         return worst, f"outliers among its weights, in {int(outliers.sum())} of {len(outliers)} channels"
     return worst, ""

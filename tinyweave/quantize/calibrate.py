@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce as accumulated
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,8 @@ def calibrate(
     found = groups(graph)
     histograms = collect(graph, inputs, progress)
     members = found.members()
-    joined: dict[str, Histogram] = {}
-    for group, names in members.items():
-        for name in (name for name in names if name in histograms):
-            joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
+    seen = {group: [histograms[name] for name in names if name in histograms] for group, names in members.items()}
+    joined = {group: accumulated(Histogram.joined, each) for group, each in seen.items() if each}
     fixed = found.fixed | {found.group(name): quant for name, quant in (given or {}).items()}
     settled = {group: ("given", quant) for group, quant in fixed.items()}
     settled |= {cell: ("power of two", power_of_two(largest)) for cell, largest in cell_ranges(graph, inputs).items()}
@@ -205,8 +204,8 @@ def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = T
 
 
 def _places(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> Array:
-    largest = sum(t.elements for t in graph.tensors.values() if t.data is None)
-    count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, (1 << 27) // largest)))
+    in_memory = (1 << 27) // sum(t.elements for t in graph.tensors.values() if t.data is None)
+    count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, in_memory)))
     return evenly(count, len(next(iter(inputs.values()))))
 
 

@@ -279,9 +279,8 @@ def _values_of(labels: Any) -> Array:
         what_to_do = "give a .npy file, or text with a number per line"
         if path.suffix.lower() == ".npy":
             return _checked_labels(read_arrays(path, MAX_ARRAYS, what_to_do)[""])
-        raw = read_file(path, MAX_ARRAYS, what_to_do)
         try:
-            return _checked_labels(np.array([int(line) for line in raw.decode().split()]))
+            return _checked_labels(np.array([int(line) for line in read_file(path, MAX_ARRAYS, what_to_do).decode().split()]))
         except ValueError as error:
             raise CompileError(f"'{path}' holds no labels: {error}", "give a number per line, or a .npy file") from error
     return _checked_labels(_array(labels))

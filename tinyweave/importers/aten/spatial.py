@@ -113,7 +113,7 @@ def convolution(
     weight = weight if rank == 4 else weight[:, :, None]
     kernel, strides, dilations = weight.shape[2:], _pair(stride, rank), _pair(dilation, rank)
     if padding == "same":
-        totals = [d * (k - 1) for k, d in zip(kernel, dilations, strict=True)]
+        totals = (d * (k - 1) for k, d in zip(kernel, dilations, strict=True))
         paddings: Sequence[Any] = [(total // 2, total - total // 2) for total in totals]
     else:
         paddings = (0, 0) if padding == "valid" else _pair(padding, rank, 0)
