@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -321,6 +322,11 @@ def test_a_shuffle_is_a_gather_and_a_flattening_a_reshape() -> None:
     assert kinds(CASES["shuffle-chunk"][0], 1, 8, 5, 5) == ["gather", "split", "conv_2d"]
     assert kinds(CASES["flatten-linear"][0], 1, 3, 9, 7) == ["conv_2d", "reshape", "fully_connected"]
     assert kinds(CASES["sequence-to-conv1d"][0], 1, 12, 5) == ["reshape", "conv_2d", "reshape"]
+
+
+def test_infinite_limits_are_none() -> None:
+    assert kinds(Of(lambda m, x: x.clamp(0, math.inf)), 1, 4) == ["relu"]
+    assert kinds(Of(lambda m, x: x.clamp(-math.inf, 2)), 1, 4) == ["minimum"]
 
 
 def test_the_module_stays_in_its_mode() -> None:

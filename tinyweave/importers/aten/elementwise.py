@@ -82,10 +82,13 @@ def prelu(b: Builder, x: Map, weight: Any) -> Map:
     return b.like("prelu", x, b.constant(_beside(x, slopes), "slope"))
 
 
+INFINITE = 3.4e38  # limits beyond it clip nothing
 CLAMPS = {(0, None): "relu", (0, 6): "relu6", (-1, 1): "relu_n1_to_1"}
 
 
 def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = None) -> Map:
+    low = None if low is None or low < -INFINITE else low
+    high = None if high is None or high > INFINITE else high
     if (low, high) in CLAMPS:
         return b.like(CLAMPS[low, high], x)
     x = x if low is None else binary("maximum")(b, x, low)

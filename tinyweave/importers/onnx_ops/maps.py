@@ -19,7 +19,6 @@ from ..steps import SHIFT, real
 Array = NDArray[Any]
 Function = Callable[..., Any]
 FLOAT = 1  # in TensorProto.DataType
-INFINITE = 3.4e38  # limits beyond it clip nothing
 
 
 def integers(value: Any, what: str) -> list[int]:
@@ -189,10 +188,8 @@ def average(b: Builder, *inputs: Any) -> Map:
 
 
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    low, high = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
-    return elementwise.clamp(
-        b, x, None if low is None or low < -INFINITE else low, None if high is None or high > INFINITE else high
-    )
+    limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
+    return elementwise.clamp(b, x, *limits)
 
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
