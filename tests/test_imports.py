@@ -112,6 +112,7 @@ MAY_IMPORT = {
     },
     "manifest": {"files", "ir", "version"},
     "cli": {
+        "media",
         "lazy",
         "api",
         "codegen",

@@ -77,10 +77,7 @@ class Tensor:
 
     @cached_property
     def elements(self) -> int:
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     @cached_property
     def bytes(self) -> int:
@@ -220,10 +217,8 @@ def is_constant(tensor: Tensor) -> bool:
 def rebuild(graph: Graph, **changes: Any) -> Graph:
     """Return a copy of `graph` with fields replaced and the tensors that nothing refers to any more dropped."""
     changed = replace(graph, **changes)
-    used: set[str] = set(changed.inputs) | set(changed.outputs)
-    for op in (*changed.init, *changed.ops):
-        used.update(op.outputs)
-        used.update(name for name in op.inputs if name is not None)
+    named = (name for op in (*changed.init, *changed.ops) for name in (*op.inputs, *op.outputs))
+    used = {*changed.inputs, *changed.outputs, *named}
     return replace(changed, tensors={n: t for n, t in changed.tensors.items() if n in used})
 
 
@@ -236,8 +231,7 @@ def verify(graph: Graph) -> Graph:
     repeated = [n for n, c in Counter(graph.inputs).items() if c > 1]
     if repeated:
         raise CompileError("is listed twice among the inputs", tensor=repeated[0])
-    names = Counter(op.name for op in (*graph.init, *graph.ops))
-    for name, count in names.items():
+    for name, count in Counter(op.name for op in (*graph.init, *graph.ops)).items():
         if count > 1:
             raise CompileError(f"op name '{name}' is used {count} times", "op names must be unique")
     written = set(graph.inputs)
@@ -302,35 +296,6 @@ def _verify_tensor(key: str, tensor: Tensor) -> None:
         raise CompileError("has a quantisation scale that is not a positive number", tensor=tensor)
 
 
-def dump(graph: Graph) -> str:
-    """Return the graph as text: one line per input, op and output; constants by shape and digest."""
-
-    def short(name: str | None) -> str:
-        if name is None:
-            return "-"
-        tensor = graph.tensors[name]
-        shape = "x".join(map(str, tensor.shape)) or "scalar"
-        return f"{name}:{tensor.dtype}[{shape}]" + (f"#{_digest(tensor)[:6]}" if tensor.data is not None else "")
-
-    lines = [f"graph {graph.name}"]
-    lines += [f"  input {short(name)} {_quant_text(graph.tensors[name].quant)}" for name in graph.inputs]
-    for section, ops in (("init ", graph.init), ("", graph.ops)):
-        for op in ops:
-            attrs = " ".join(f"{key}={value}" for key, value in sorted(op.attrs.items()))
-            sources, targets = ", ".join(map(short, op.inputs)), ", ".join(map(short, op.outputs))
-            lines.append(f"  {section}{op.name} = {op.kind}({sources}) -> {targets} {attrs}".rstrip())
-    lines += [f"  output {short(name)} {_quant_text(graph.tensors[name].quant)}" for name in graph.outputs]
-    return "\n".join(lines) + "\n"
-
-
-def _quant_text(quant: Quant | None) -> str:
-    if quant is None:
-        return ""
-    if quant.axis is not None:
-        return f"scale=[{len(quant.scale)} on axis {quant.axis}]"
-    return f"scale={quant.scale[0]:.9g} zero_point={quant.zero_point[0]}"
-
-
 def _digest(tensor: Tensor) -> str:
     header = f"{tensor.shape}{tensor.dtype}{tensor.quant}{tensor.role}".encode()
     payload = b"" if tensor.data is None else np.ascontiguousarray(tensor.data).tobytes()
@@ -339,10 +304,7 @@ def _digest(tensor: Tensor) -> str:
 
 def fingerprint(graph: Graph) -> str:
     """Return SHA-256 over everything that a graph computes and calls its tensors: equal graphs have equal fingerprints."""
-    digest = hashlib.sha256()
-    for line in _content(graph):
-        digest.update(line.encode() + b"\n")
-    return digest.hexdigest()
+    return hashlib.sha256("".join(f"{line}\n" for line in _content(graph)).encode()).hexdigest()
 
 
 def diff(a: Graph, b: Graph) -> list[str]:

@@ -9,7 +9,7 @@ import tokenize
 import wave
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .files import read_file
-from .ir import CompileError
+from .ir import CompileError, Tensor
 
 Array = NDArray[Any]
 MAX_SAMPLE = 1 << 27  # bytes of one image or recording
@@ -26,6 +26,7 @@ MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, packed and unpacked
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 RECORDINGS = (".wav",)
 ARRAYS = (".npy", ".npz")
+ENCRYPTED = 1  # a flag of a file in a zip archive
 MEND = "leave it out, or mend it"
 DAMAGED = (  # what NumPy and zipfile raise of files that are no NumPy files, or encrypted, or packed in other ways
     *(OSError, ValueError, TypeError, EOFError, MemoryError, KeyError, SyntaxError, RuntimeError),
@@ -106,20 +107,58 @@ def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
 
 
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the one of an .npy file by the name ""; `limit`: bytes of the file."""
+    """Return the arrays of an .npz file by name, or the one of an .npy file by the name "".
+
+    limit: bytes of the file, and of what it holds unpacked.
+    """
     raw = read_file(path, limit, what_to_do)
     try:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(BytesIO(raw)) as archive:
                 members = archive.infolist()
-            if {member.compress_type for member in members} - {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                raise ValueError("it is packed in another way than NumPy packs")
+            kinds = {(member.compress_type, member.flag_bits & ENCRYPTED) for member in members}
+            if kinds - {(zipfile.ZIP_STORED, 0), (zipfile.ZIP_DEFLATED, 0)}:
+                raise ValueError("it is encrypted, or packed in another way than NumPy packs")
             unpacked = sum(member.file_size for member in members)
-            if unpacked > MAX_ARRAYS:
-                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {MAX_ARRAYS:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as arrays:
-                return {key: arrays[key] for key in arrays.files}
+            if unpacked > limit:
+                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {limit:,} are supported")
+            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # bytes of what is no array
+                return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
     except DAMAGED as error:
         said = " ".join(str(error).split())
         raise CompileError(f"'{path}' is not a NumPy file: {said}", "save it with numpy.save or numpy.savez") from error
+
+
+def by_input(
+    arrays: Mapping[str, Array], tensors: Sequence[Tensor], what: str, *, in_frames: bool = False
+) -> list[list[Array]]:
+    """Return the samples of arrays that have them along a leading axis or are one: by the inputs' names, or in their order.
+
+    in_frames: arrays may be recordings, of which each sample takes as many frames as the input has.
+    """
+    names = [tensor.name for tensor in tensors]
+    found = [arrays[name] for name in names] if set(names) <= set(arrays) else list(arrays.values())
+    if len(found) != len(tensors):
+        raise CompileError(f"{what} holds {len(found)} arrays, the model has {len(tensors)} inputs", "give one array per input")
+    columns = [_split(array, tensor, what, in_frames) for array, tensor in zip(found, tensors, strict=True)]
+    if len(set(map(len, columns))) != 1:
+        raise CompileError(f"{what} holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
+    return [list(sample) for sample in zip(*columns, strict=True)]
+
+
+def _split(array: Array, tensor: Tensor, what: str, in_frames: bool) -> list[Array]:
+    if array.size == 0:
+        return []
+    if in_frames and array.size % max(tensor.elements, 1) == 0:
+        return list(array.reshape(-1, *tensor.shape))
+    if array.ndim and array.size == array.shape[0] * tensor.elements:
+        return list(array)
+    if array.size == tensor.elements:
+        return [array]
+    kind = "" if tensor.dtype == "float32" else tensor.dtype
+    raise CompileError(
+        f"{what} holds {array.dtype}{list(array.shape)}, the input is {kind}{list(tensor.shape)}",
+        "give that shape, or several along a leading axis",
+        tensor=tensor,
+    )

@@ -233,8 +233,11 @@ def _read_padding(o: Any, graph: Graph, op: Op) -> Attrs:
 def _write_padding(graph: Graph, op: Op) -> Values:
     padding = op.attrs["padding"]
     if padding != ((0, 0), (0, 0)) and padding != _same(graph, op):
-        why = f"its padding {padding} is neither SAME nor VALID, and .tflite has no other"
-        raise CompileError(why, "keep it as a pad op of its own", op=op)
+        raise CompileError(
+            f"its padding {padding} is neither SAME nor VALID, and .tflite has no other",
+            "keep it as a pad op of its own",
+            op=op,
+        )
     return {"Padding": tflite.Padding.SAME if any(map(any, padding)) else tflite.Padding.VALID}
 
 

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from tinyweave.importers.onnx import from_onnx
+from tinyweave.ir import CompileError
 
 RNG = np.random.default_rng(0)
 Node = tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
@@ -42,3 +46,10 @@ def one(op: str, *shape: int, outputs: Sequence[str] = ("y",), given: Sequence[A
 
 def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
+
+
+def check_refused(data: bytes, message: str) -> None:
+    """A file ends as one error of one line that says this."""
+    with pytest.raises(CompileError) as error:
+        from_onnx(data, "net")
+    assert message in str(error.value) and "\n" not in str(error.value)

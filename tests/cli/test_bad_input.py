@@ -15,7 +15,7 @@ from cli.running import bad, run, sample_files
 from tinyweave import api
 from tinyweave.cli.samples import read_inputs
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.ir import CompileError, Graph
+from tinyweave.ir import CompileError, Graph, Op
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,23 @@ def test_inputs_from_files(chain, tmp_path):
         for sample, expected in zip(found, wanted, strict=True):
             assert sample[0].dtype == np.int8 and sample[0].tobytes() == expected.tobytes()
     np.save(tmp_path / "one.npy", wanted[0])
-    assert read_inputs(tmp_path / "one.npy", model)[0][0].tobytes() == wanted[0].tobytes()
+    (tmp_path / "one.npy").rename(tmp_path / "ONE.NPY")
+    assert read_inputs(tmp_path / "ONE.NPY", model)[0][0].tobytes() == wanted[0].tobytes()
     assert read_inputs(None, model) == []
+
+
+def test_arrays_of_several_inputs_go_by_their_names(tmp_path):
+    a, b = (tiny.activation(name, (1, 2, 2, 1)) for name in "ab")
+    total = tiny.activation("sum", (1, 2, 2, 1))
+    added = Op("add", "add", ("a", "b"), ("sum",), {"activation": "none"})
+    (tmp_path / "two.tflite").write_bytes(
+        to_tflite(Graph("two", {t.name: t for t in (a, b, total)}, (added,), ("a", "b"), ("sum",)))
+    )
+    model = api.load(tmp_path / "two.tflite")
+    ones, twos = (np.full((3, 1, 2, 2, 1), value, np.int8) for value in (1, 2))
+    for arrays in ({"b": twos, "a": ones, "y": np.arange(3)}, {"first": ones, "second": twos}):
+        np.savez(tmp_path / "x.npz", **arrays)
+        assert [[int(array.max()) for array in sample] for sample in read_inputs(tmp_path / "x.npz", model)] == [[1, 2]] * 3
 
 
 def bomb(path: Path, size: int) -> None:
@@ -161,6 +176,18 @@ def bomb(path: Path, size: int) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("x.npy", bytes(1000))
         archive.filelist[0].file_size = size
+
+
+def packed(path: Path, content: bytes, *, damaged: bool = False, encrypted: bool = False) -> None:
+    """An archive of one part, of which bytes are changed, or of which it says that it is encrypted."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", content)
+        if encrypted:
+            archive.filelist[0].flag_bits |= 1
+    if damaged:
+        raw = bytearray(path.read_bytes())
+        raw[60:64] = b"\xff\xff\xff\xff"
+        path.write_bytes(raw)
 
 
 def sparse(path: Path, size: int) -> None:
@@ -179,6 +206,10 @@ def test_wrong_inputs(chain, tmp_path):
         "holds 2 arrays, the model has 1": ("f.npz", lambda p: np.savez(p, a=np.zeros(64, np.int8), b=np.zeros(64, np.int8))),
         "unpacked it has 1,": ("h.npz", lambda p: bomb(p, 1 << 30)),
         "has more than 536,870,912 bytes": ("i.bin", lambda p: sparse(p, 6 << 30)),
+        "e.npz' is not a NumPy file: it is encrypted, or packed": ("e.npz", lambda p: packed(p, bytes(9), encrypted=True)),
+        "k.npz' holds 0 arrays, the model has 1": ("k.npz", lambda p: packed(p, b"hello")),
+        "is not a NumPy file: Error -3": ("l.npz", lambda p: packed(p, bytes(range(256)) * 9, damaged=True)),
+        "holds no samples": ("m.npy", lambda p: np.save(p, np.zeros((0, 8, 8, 1), np.int8))),
         "allow_pickle": ("g.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
     }
     for message, (name, make) in cases.items():

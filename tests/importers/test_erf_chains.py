@@ -102,6 +102,23 @@ def test_a_scaled_input_that_others_read_stays() -> None:
     assert "gelu" in {op.kind for op in graph.ops} and len(graph.outputs) == 3
 
 
+def test_what_a_node_that_stays_is_made_of_stays() -> None:
+    nodes: Nodes = [
+        *START,
+        ("Mul", ("x", "half"), "d"),
+        ("Mul", ("d", "one"), "e"),
+        ("Mul", ("e", "c"), "y"),
+        ("Neg", ("e",), "z"),
+    ]
+    graph = from_onnx(file(nodes, ("y", "z")), "net")
+    assert [op.kind for op in graph.ops] == ["mul", "mul", "gelu", "mul"]
+
+
+def test_the_half_may_be_of_the_erf() -> None:
+    nodes: Nodes = [*START[:2], ("Mul", ("b", "half"), "c"), ("Add", ("c", "half"), "d"), ("Mul", ("x", "d"), "y")]
+    assert [op.kind for op in from_onnx(file(nodes), "net").ops] == ["gelu"]
+
+
 def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
     torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -255,6 +256,26 @@ CASES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     ),
     "gru-all": of(lambda m, x: m.gru(x)[0], 1, 6, 5, gru=nn.GRU(5, 4, batch_first=True)),
     "gru-hidden": of(lambda m, x: m.gru(x)[1][0], 1, 6, 5, gru=nn.GRU(5, 4, bias=False, batch_first=True)),
+    "sum": of(lambda m, x: x.sum(1) + x.square().sum(1), 1, 5, 7),
+    "sum-of-a-map": of(lambda m, x: m.conv(x).sum((2, 3), keepdim=True), 1, 3, 5, 6, conv=nn.Conv2d(3, 4, 1)),
+    "sum-of-all": of(lambda m, x: x + x.relu().sum(), 1, 5, 6),
+    "max-dim": of(lambda m, x: x.max(1)[0] - x.min(1, keepdim=True)[0][:, 0], 1, 5, 7),
+    "max-of-channels": of(
+        lambda m, x: torch.cat((m.conv(x).max(1, keepdim=True)[0], x.mean(1, True)), 1), 1, 3, 5, 6, conv=nn.Conv2d(3, 4, 1)
+    ),
+    "max-other": of(lambda m, x: torch.max(m.conv(x), x) + torch.min(x, m.conv(x)), 1, 3, 5, 6, conv=nn.Conv2d(3, 3, 1)),
+    "mean-of-all-scaled": of(lambda m, x: x + (x.mean() * 2 - 0.5), 1, 5, 6),
+    "max-of-all": of(lambda m, x: (x.max() - x.min()).reshape(1, 1), 1, 5, 6),
+    "stack": of(lambda m, x: torch.stack((x, x.relu(), x * 2), -1).flatten(2), 1, 5, 7),
+    "stack-first": of(lambda m, x: torch.stack((x[0], m.token), 0), 1, 5, 7, token=nn.Parameter(torch.randn(5, 7))),
+    "unbind": of(lambda m, x: sum(part * weight for weight, part in enumerate(x.unbind(1))), 1, 5, 7),
+    "to": of(
+        lambda m, x: x.float().relu().to("cpu").to(torch.float32, copy=True) + x.to(memory_format=torch.channels_last),
+        1,
+        3,
+        5,
+        6,
+    ),
 }
 
 
@@ -303,6 +324,11 @@ def test_a_shuffle_is_a_gather_and_a_flattening_a_reshape() -> None:
     assert kinds(CASES["sequence-to-conv1d"][0], 1, 12, 5) == ["reshape", "conv_2d", "reshape"]
 
 
+def test_infinite_limits_are_none() -> None:
+    assert kinds(Of(lambda m, x: x.clamp(0, math.inf)), 1, 4) == ["relu"]
+    assert kinds(Of(lambda m, x: x.clamp(-math.inf, 2)), 1, 4) == ["minimum"]
+
+
 def test_the_module_stays_in_its_mode() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout())
     module[2].eval()
@@ -343,6 +369,9 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
         (nn.ConvTranspose2d(4, 4, 2, 2, groups=2), (1, 4, 8, 8), "neither groups nor dilation"),
         (nn.Softmax(2), (1, 3, 8, 8), "softmax runs along the channels"),
         (Of(lambda m, x: x + torch.ones(3, 1, 1)), (1, 1, 8, 8), "enlarges the map"),
+        (Of(lambda m, x: x.double().relu().float()), (1, 4), "to (in to): it makes a map of another type"),
+        (Of(lambda m, x: x.to(torch.int32) + x), (1, 4), "it makes a map of another type"),
+        (Of(lambda m, x: x + x.max(1)[1]), (1, 4), "the places of its extremes are read"),
         (nn.ELU(0.5), (1, 4), "only alpha 1 is supported"),
         (nn.Conv2d(3, 4, 1), (2, 3, 8, 8), "tensor 'input': has a batch of 2; export it with a batch of 1"),
         (nn.Conv2d(3, 4, 1), (3, 8, 8), "batch of 1"),

@@ -202,7 +202,7 @@ def test_one_probability_is_tuned_to_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "rate", "words"), [(3, 0.1, "a label is no class"), (-1, 0.1, "from 0 to 2"), (0, math.nan, "nan is no rate")]
+    ("label", "rate", "words"), [(3, 0.1, "the label 3 is no class"), (-1, 0.1, "from 0 to 2"), (0, math.nan, "nan is no rate")]
 )
 def test_what_cannot_be_tuned_is_told(label: int, rate: float, words: str) -> None:
     module, x, aim = tunable(3, "relu")

@@ -17,7 +17,7 @@ from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
 from ..files import read_file
 from ..importers import tflite
-from ..ir import CompileError
+from ..ir import CompileError, Graph
 from ..kernels.table import without_kernel
 from ..lazy import lazy
 from ..passes import run_passes, run_tolerantly
@@ -37,14 +37,10 @@ MOST_FRAMES = 1 << 20
 
 def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
     """Import a file and run the passes; `io="int8"` strips float and uint8 edges, `layout="nhwc"` transposes there."""
-    _check_edges(io, layout)
-    path = Path(path)
-    file = _tflite_of(path)
-    try:
-        return with_edges(_imported(path, file, name), io, layout)
-    except CompileError as error:
-        reasons = _tolerated(path, file, error)[1]
-        raise (_cannot_compile(path, reasons) if reasons else error) from error
+    model, reasons = _imported(Path(path), name, io, layout)
+    if reasons:
+        raise _cannot_compile(model.path, reasons)
+    return model
 
 
 def load_module(
@@ -67,23 +63,15 @@ def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tu
     Where there are reasons other than missing kernels, such ops are of the kind `ir.UNSUPPORTED`, and the graph is as the file
     has it but for what the first passes do.
     """
-    _check_edges(io, layout)
-    path = Path(path)
-    file = _tflite_of(path)
-    try:
-        model = with_edges(_imported(path, file, None), io, layout)
-    except CompileError as error:
-        model, reasons = _tolerated(path, file, error)
-        if not reasons:
-            raise
-        return model, reasons
-    return model, without_kernel(model.graph)
+    model, reasons = _imported(Path(path), None, io, layout)
+    return model, reasons or without_kernel(model.graph)
 
 
 def read(path: str | Path, name: str | None = None) -> Model:
     """Import a file as it is, also one that cannot be compiled: what `reorder` needs."""
     path = Path(path)
-    return _imported(path, _tflite_of(path), name)
+    file = _tflite_of(path)
+    return _model(path, name, tflite.from_tflite(file, path.stem), file)
 
 
 def with_edges(model: Model, io: str, layout: str) -> Model:
@@ -125,8 +113,8 @@ def _tflite_of(path: Path) -> bytes:
     """Return the bytes of a .tflite file, or what a file of another format is as one."""
     match path.suffix.lower():
         case ".onnx":
-            file = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
-            return to_tflite(onnx.from_onnx(file, path.stem, lambda name: _beside(path, name)))
+            raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
+            return to_tflite(onnx.from_onnx(raw, path.stem, lambda name: _beside(path, name)))
         case ".pt2":
             return to_tflite(pt2.from_pt2(read_file(path, pt2.MAX_FILE, "give a readable .pt2 file"), path.stem))
     return read_file(path, tflite.MAX_FILE, "give a readable .tflite, .onnx or .pt2 file")
@@ -140,21 +128,27 @@ def _beside(path: Path, name: str) -> bytes:
     return read_file(other, onnx.MAX_FILE, onnx.BESIDE)
 
 
-def _imported(path: Path, file: bytes, name: str | None) -> Model:
-    graph = tflite.from_tflite(file, path.stem)
+def _model(path: Path, name: str | None, graph: Graph, file: bytes) -> Model:
     return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
 
 
-def _tolerated(path: Path, file: bytes, error: CompileError) -> tuple[Model, list[CompileError]]:
-    """Return the model as far as it can be read, and the reasons that ops give; raise `error` where it is damaged."""
-    reasons: list[CompileError] = []
+def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model, list[CompileError]]:
+    """Return the model; where it cannot be compiled as far as it can be read, and the reasons that ops give."""
+    _check_edges(io, layout)
+    file = _tflite_of(path)
     try:
-        graph = run_tolerantly(tflite.from_tflite(file, path.stem, reasons), reasons)
-    except CompileError:
-        raise error from None
-    # what has no kernel for its shape may get one by the other passes; a type stays
-    reasons += [reason for reason in without_kernel(graph) if "on float32" in reason.why]
-    return Model(identifier(path.stem), graph, graph, {}, path, file, "model"), reasons
+        return with_edges(_model(path, name, tflite.from_tflite(file, path.stem), file), io, layout), []
+    except CompileError as error:
+        reasons: list[CompileError] = []
+        try:
+            graph = run_tolerantly(tflite.from_tflite(file, path.stem, reasons), reasons)
+        except CompileError:
+            raise error from None
+        # what has no kernel for its shape may get one by the other passes; a type stays
+        reasons += [reason for reason in without_kernel(graph) if "on float32" in reason.why]
+        if not reasons:
+            raise
+        return _model(path, name, graph, file), reasons
 
 
 def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError:

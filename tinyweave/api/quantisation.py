@@ -69,15 +69,15 @@ def quantize(
     """
     check_rules(model.original)
     opened = open_samples(samples, model.original, scale, offset, labels)
-    improved = {"equalize": equalize, "correct_bias": correct_bias, "adaptive_rounding": adaptive_rounding}
-    limits = _limits(flash, min_sqnr, max_accuracy_drop)
     done = quantise(
         model.original,
         opened,
         method=method,
         count=count,
-        **improved,
-        limits=limits,
+        equalize=equalize,
+        correct_bias=correct_bias,
+        adaptive_rounding=adaptive_rounding,
+        limits=_limits(flash, min_sqnr, max_accuracy_drop),
         flash=lambda graph: _flash(model, graph),
         progress=progress,
     )
@@ -115,8 +115,7 @@ def _limits(flash: int | str | None, min_sqnr: float | None, max_accuracy_drop: 
 
 def _flash(model: Model, graph: Graph) -> int:
     """Return the bytes of Flash that the int8 graph of a model needs at most, by the plan of least code."""
-    small = with_edges(replace(model, original=graph), "model", "model")
-    return flash_need(plan(small, optimize="size")).upper_bound
+    return flash_need(plan(with_edges(replace(model, original=graph), "model", "model"), optimize="size")).upper_bound
 
 
 def accuracies(
@@ -151,8 +150,11 @@ def prepare_qat(
     real = prepare(torch.from_module(module, example))
     opened = open_samples(samples, real)
     calibration = calibrate(real, opened.batch(range(min(len(opened), CALIBRATION))), method, progress)
-    kinds = TAKE_INT4_WEIGHTS if weight_bits == 4 else ()
-    forms = {op.name: WeightForm("int4") for op in real.ops if op.kind in kinds and RULES[op.kind].weights is not None}
+    forms = {
+        op.name: WeightForm("int4")
+        for op in real.ops
+        if weight_bits == 4 and op.kind in TAKE_INT4_WEIGHTS and RULES[op.kind].weights is not None
+    }
     given = example if isinstance(example, tuple) else (example,)
     turned = tuple(_is_turned(tuple(x.shape), real.tensors[name].shape) for x, name in zip(given, real.inputs, strict=True))
     return qat.Trainable(real, calibration, forms, turned)
@@ -168,6 +170,5 @@ def convert_qat(trained: qat.Trainable, name: str | None = None) -> Model:
     if not isinstance(trained, qat.Trainable):
         raise CompileError(f"a {type(trained).__name__} is not what prepare_qat returned", "train that module, then give it")
     small: Graph = replace(qat.trained(trained)[1], name=name or trained.graph.name)
-    path = Path(f"{small.name}_int8.tflite")
-    model = Model(identifier(small.name), small, small, {}, path, to_tflite(small, signature=True), "model")
-    return with_edges(model, "model", "model")
+    path, file = Path(f"{small.name}_int8.tflite"), to_tflite(small, signature=True)
+    return with_edges(Model(identifier(small.name), small, small, {}, path, file, "model"), "model", "model")

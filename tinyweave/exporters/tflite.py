@@ -7,7 +7,7 @@ Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..ops import SPECS
 from ..tflite_schema import IDENTIFIER, NO_OPERANDS, OPS, SCHEMA_VERSION, TYPES, WITHOUT_VALUE, float32, kind_of, values
 
 BUFFER_ALIGN = 16
+Feature = Callable[[Graph, Op, Tensor], bool]  # of an op and its data: whether it has it
 OPERATORS_SLOT = 10  # of SubGraph.operators in the table's list of fields: 4 + 2 * its position in the schema
 
 
@@ -45,17 +46,17 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
     codes = {code: index for index, code in enumerate(wanted)}
 
     tensors = [_resource(builder, t) if t.name in variables else _tensor(builder, t, buffer_of.get(t.name, 0)) for t in main]
-    ops = [_call_once(builder, codes)] if variables else []
+    call = Op("init", "call_once", (), (), {"subgraph": 1})
+    ops = [_operator(builder, NO_OPERANDS, call, codes["call_once", 1], ([], []))] if variables else []
     ops += [_var_handle(builder, name, indices[name], codes) for name in variables]
     ops += [_op(builder, graph, op, indices, codes) for op in graph.ops]
     inputs, outputs = ([indices[name] for name in names] for names in (graph.inputs, graph.outputs))
-    edges = _ints(builder, inputs), _ints(builder, outputs)
-    subgraphs = [_subgraph(builder, graph.name, tensors, ops, edges)]
+    subgraphs = [_subgraph(builder, graph.name, tensors, ops, (_ints(builder, inputs), _ints(builder, outputs)))]
     if variables:
         subgraphs.append(_initialiser(builder, graph, variables, buffer_of, codes))
     entries = metadata or {}
     first = len(constants) + 1  # the buffer of the first entry
-    extra = {} if not entries else {"Metadata": _metadata(builder, list(entries), first)}
+    extra = {"Metadata": _metadata(builder, list(entries), first)} if entries else {}
     extra |= {"SignatureDefs": _signature(builder, graph, indices)} if signature else {}
     model = _table(
         builder,
@@ -92,37 +93,35 @@ def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: 
 
 def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) -> int:
     """Write the entries of the file's metadata, whose contents lie in buffers from `first` on."""
-    tables = [
-        _table(builder, "Metadata", Name=builder.CreateString(name), Buffer=first + number) for number, name in enumerate(names)
-    ]
-    return _offsets(builder, tables)
+    return _offsets(
+        builder,
+        [_table(builder, "Metadata", Name=builder.CreateString(name), Buffer=place) for place, name in enumerate(names, first)],
+    )
 
 
 def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
-    maps = [
+    inputs, outputs = (
         _offsets(
             builder,
             [_table(builder, "TensorMap", Name=builder.CreateString(name), TensorIndex=indices[name]) for name in names],
         )
         for names in (graph.inputs, graph.outputs)
-    ]
+    )
     key = builder.CreateString("serving_default")
-    return _offsets(builder, [_table(builder, "SignatureDef", Inputs=maps[0], Outputs=maps[1], SignatureKey=key)])
+    return _offsets(builder, [_table(builder, "SignatureDef", Inputs=inputs, Outputs=outputs, SignatureKey=key)])
 
 
 def _variables(graph: Graph) -> list[str]:
     """Return the state that is written as resource variables; the rest, which ops use directly, as variable tensors."""
-    names: list[str] = []
-    for op in graph.ops:
-        for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
-            if tensor is not None and tensor.role == "state" and op.kind in ("read_variable", "assign_variable"):
-                names.append(tensor.name)
+    named = [op for op in graph.ops if op.kind in ("read_variable", "assign_variable")]
+    touched = dict.fromkeys(name for op in named for name in (*op.inputs, *op.outputs) if name is not None)
+    names = [name for name in touched if graph.tensors[name].role == "state"]
     for op in graph.init:
         (state,), value = graph.outputs_of(op), graph.input(op).data
         zero = state.zero_point if state.dtype == "int8" and state.quant is not None else 0
         if state.name not in names and not (value is not None and (value == zero).all()):
             raise CompileError("starts as something else than 0", ".tflite has no other first value for it", tensor=state)
-    return list(dict.fromkeys(names))
+    return names
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
@@ -134,18 +133,19 @@ def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
-    name = builder.CreateString(tensor.name)
-    return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=_ints(builder, []), HasRank=True)
+    return _table(
+        builder,
+        "Tensor",
+        Type=tflite.TensorType.RESOURCE,
+        Name=builder.CreateString(tensor.name),
+        Shape=_ints(builder, []),
+        HasRank=True,
+    )
 
 
 def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Mapping[tuple[str, int], int]) -> int:
     op = Op(name, "var_handle", (), (), {"container": b"", "shared_name": name.encode()})
     return _operator(builder, NO_OPERANDS, op, codes["var_handle", 1], ([], [index]))
-
-
-def _call_once(builder: flatbuffers.Builder, codes: Mapping[tuple[str, int], int]) -> int:
-    op = Op("init", "call_once", (), (), {"subgraph": 1})
-    return _operator(builder, NO_OPERANDS, op, codes["call_once", 1], ([], []))
 
 
 def _initialiser(
@@ -231,9 +231,13 @@ def _tensor(builder: flatbuffers.Builder, tensor: Tensor, buffer: int) -> int:
 
 
 def _quantization(builder: flatbuffers.Builder, quant: Quant, tensor: Tensor) -> int:
-    scale = builder.CreateNumpyVector(np.array([float32(s, tensor=tensor) for s in quant.scale], np.float32))
-    zero_point = builder.CreateNumpyVector(np.array(quant.zero_point, np.int64))
-    return _table(builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=quant.axis or 0)
+    return _table(
+        builder,
+        "QuantizationParameters",
+        Scale=builder.CreateNumpyVector(np.array([float32(s, tensor=tensor) for s in quant.scale], np.float32)),
+        ZeroPoint=builder.CreateNumpyVector(np.array(quant.zero_point, np.int64)),
+        QuantizedDimension=quant.axis or 0,
+    )
 
 
 def _op(
@@ -251,9 +255,8 @@ def _op(
 
 
 def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
-    code = getattr(tflite.BuiltinOperator, kind.upper())
-    old = min(code, tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
-    return _table(builder, "OperatorCode", DeprecatedBuiltinCode=old, Version=version, BuiltinCode=code)
+    code, most = getattr(tflite.BuiltinOperator, kind.upper()), tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
+    return _table(builder, "OperatorCode", DeprecatedBuiltinCode=min(code, most), Version=version, BuiltinCode=code)
 
 
 def _version(graph: Graph, op: Op) -> int:
@@ -264,41 +267,43 @@ def _version(graph: Graph, op: Op) -> int:
     if x is None:
         raise CompileError("has no first input", op=op)
     int8, int16 = OPS[op.kind].versions
-    version = {"int8": int8, "int16": int16}.get(x.dtype, 1)
-    return max(version, _feature_version(graph, op, x))
+    needed = (number for number, is_used in FEATURES.get(op.kind, ()) if is_used(graph, op, x))
+    return max({"int8": int8, "int16": int16}.get(x.dtype, 1), *needed, 1)
 
 
-def _feature_version(graph: Graph, op: Op, x: Tensor) -> int:
-    attrs, rank = op.attrs, len(x.shape)
-    if op.kind == "conv_2d" and x.shape[-1] != graph.input(op, 1).shape[-1]:
-        return 6
-    if op.kind == "depthwise_conv_2d" and attrs.get("dilation") != (1, 1):
-        return 2
-    if op.kind == "fully_connected":
-        return 6 if len(op.inputs) == 2 else 5 if attrs.get("keep_num_dims") else 1
-    if op.kind == "broadcast_to":
-        return 2
-    if op.kind == "gather" and attrs.get("batch_dims"):
-        return 5
-    if op.kind == "transpose_conv" and attrs.get("activation") != "none":
-        return 4
-    if op.kind in ("resize_bilinear", "resize_nearest_neighbor") and (
-        attrs.get("align_corners") or attrs.get("half_pixel_centers")
-    ):
-        return 3
-    if op.kind in ("batch_to_space_nd", "space_to_batch_nd") and rank != 4:
-        return 3
-    if op.kind == "slice" and rank > 4:
-        return 5
-    if op.kind == "mul" and _product_scale(graph, op) >= 1:
-        return 3
-    if op.kind in ("pad", "transpose") and rank > 4:
-        return 6 if op.kind == "transpose" and rank > 5 else 4
-    if op.kind == "quantize" and graph.output(op).dtype == "int16":
-        return 2
-    if op.kind == "strided_slice":
-        return 8 if attrs.get("offset") else 6 if attrs.get("ellipsis_mask") or attrs.get("new_axis_mask") else 1
-    return 1
+def _is_no_map(graph: Graph, op: Op, x: Tensor) -> bool:
+    return len(x.shape) != 4
+
+
+def _is_large(rank: int) -> Feature:
+    return lambda graph, op, x: len(x.shape) > rank
+
+
+def _says(*attrs: str) -> Feature:
+    """Return whether an op has one of these attributes."""
+    return lambda graph, op, x: any(op.attrs.get(attr) for attr in attrs)
+
+
+RESIZED = ((3, _says("align_corners", "half_pixel_centers")),)
+# per kind: the versions that features need
+FEATURES: Mapping[str, Sequence[tuple[int, Feature]]] = {
+    "batch_to_space_nd": ((3, _is_no_map),),
+    "broadcast_to": ((2, lambda graph, op, x: True),),
+    "conv_2d": ((6, lambda graph, op, x: x.shape[-1] != graph.input(op, 1).shape[-1]),),
+    "depthwise_conv_2d": ((2, lambda graph, op, x: op.attrs.get("dilation") != (1, 1)),),
+    "fully_connected": ((6, lambda graph, op, x: len(op.inputs) == 2), (5, _says("keep_num_dims"))),
+    "gather": ((5, _says("batch_dims")),),
+    "mul": ((3, lambda graph, op, x: _product_scale(graph, op) >= 1),),
+    "pad": ((4, _is_large(4)),),
+    "quantize": ((2, lambda graph, op, x: graph.output(op).dtype == "int16"),),
+    "resize_bilinear": RESIZED,
+    "resize_nearest_neighbor": RESIZED,
+    "slice": ((5, _is_large(4)),),
+    "space_to_batch_nd": ((3, _is_no_map),),
+    "strided_slice": ((8, _says("offset")), (6, _says("ellipsis_mask", "new_axis_mask"))),
+    "transpose": ((4, _is_large(4)), (6, _is_large(5))),
+    "transpose_conv": ((4, lambda graph, op, x: op.attrs.get("activation") != "none"),),
+}
 
 
 def _product_scale(graph: Graph, op: Op) -> float:
@@ -312,8 +317,7 @@ def reordered(file: bytes, order: Sequence[int]) -> bytes:
     Only the vector of references to the ops changes. Ops that set variables up are in no Graph and come first.
     """
     model = tflite.Model.GetRootAs(file, 0)
-    metadata = [model.Metadata(index) for index in range(model.MetadataLength())]
-    if any(entry.Name() == b"model_control_dependencies" for entry in metadata):
+    if any(model.Metadata(i).Name() == b"model_control_dependencies" for i in range(model.MetadataLength())):
         raise CompileError("the file fixes the order of its ops (model_control_dependencies)", "export it without")
     subgraph = model.Subgraphs(0)
     count = subgraph.OperatorsLength()

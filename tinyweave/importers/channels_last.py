@@ -8,9 +8,10 @@ shuffle), by a gather. What only a transpose could put right is refused.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
@@ -69,8 +70,7 @@ def flat(groups: Iterable[Axes]) -> Axes:
 def orders(rank: int) -> list[tuple[int, ...]]:
     """Return the orders in which logical axes may lie, the usual one first: channels last, or as they are."""
     natural = tuple(range(rank))
-    last = (0, *range(2, rank), 1)
-    return [natural] if rank < 3 else [last, natural]
+    return [natural] if rank < 3 else [(0, *range(2, rank), 1), natural]
 
 
 @dataclass
@@ -91,11 +91,8 @@ class Builder:
 
     def name(self, suffix: str = "") -> str:
         base = f"{self.where}.{suffix}" if suffix else self.where
-        count, name = 1, base
-        while name in self.tensors:
-            count += 1
-            name = f"{base}_{count}"
-        return name
+        names = itertools.chain([base], (f"{base}_{count}" for count in itertools.count(2)))
+        return next(name for name in names if name not in self.tensors)
 
     def add(self, tensor: Tensor) -> str:
         if tensor.elements > MOST_ELEMENTS:
@@ -106,17 +103,17 @@ class Builder:
     def constant(self, values: Any, suffix: str = "constant", dtype: str = "float32") -> str:
         if getattr(values, "dtype", None) == STEPS:
             return self.add(as_tensor(self.name(suffix), values))
-        data = np.ascontiguousarray(values, dtype)
+        data = np.asarray(values, dtype, order="C")
         return self.add(Tensor(self.name(suffix), data.shape, dtype, None, data, "constant"))
 
     def integers(self, values: Any, suffix: str) -> str:
-        return self.constant(values, suffix, "int32")
+        return self.constant(np.atleast_1d(values), suffix, "int32")
 
     def state(self, shape: tuple[int, ...], suffix: str) -> str:
         """Return a tensor that keeps its value, at first 0."""
         name = self.add(Tensor(self.name(suffix), shape, "float32", role="state"))
-        value = self.constant(np.zeros(shape), f"{suffix}.initial")
-        self.init.append(Op(f"init_{name}", "assign_variable", (value,), (name,)))
+        first = self.constant(np.zeros(shape), f"{suffix}.initial")
+        self.init.append(Op(f"init_{name}", "assign_variable", (first,), (name,)))
         return name
 
     def op(
@@ -170,9 +167,8 @@ class Builder:
                 shape = extents(dims)
                 name = self.reshaped(name, shape)
                 here = np.arange(shape[index]).reshape([axis.extent for axis in slot])
-                places = here.transpose([slot.index(axis) for axis in group]).ravel()
-                attrs = {"axis": index, "batch_dims": 0}
-                (name,) = self.op("gather", (name, self.integers(places, "places")), [shape], attrs, "shuffled")
+                places = self.integers(here.transpose([slot.index(axis) for axis in group]).ravel(), "places")
+                (name,) = self.op("gather", (name, places), [shape], {"axis": index, "batch_dims": 0}, "shuffled")
         return self.reshaped(name, extents(dims))
 
     def reshaped(self, name: str, shape: tuple[int, ...]) -> str:
@@ -187,33 +183,24 @@ class Builder:
 
 def slots(x: Map, dims: Sequence[Axes]) -> list[Axes]:
     """Return the Axes that lie in memory where those of `dims` are wanted: the same per group, maybe in another order."""
-    order, begin, found = x.order, 0, []
-    for group in dims:
-        slot = order[begin : begin + len(group)]
-        if set(slot) != set(group):
-            raise Unsupported("its input lies in another order: it would need a transpose inside of the network")
-        found.append(slot)
-        begin += len(group)
+    order = iter(x.order)
+    found = [tuple(itertools.islice(order, len(group))) for group in dims]
+    if any(set(slot) != set(group) for slot, group in zip(found, dims, strict=True)):
+        raise Unsupported("its input lies in another order: it would need a transpose inside of the network")
     return found
 
 
 def arranged(*maps: Map) -> tuple[int, ...]:
     """Return an order of the logical axes in which all maps lie, at best as they are; Unsupported if there is none."""
-    rank = len(maps[0].axes)
-    possible = []
-    for order in orders(rank):
-        groups = [[x.axes[axis] for axis in order] for x in maps]
-        if all(flat(dims) == x.order for x, dims in zip(maps, groups, strict=True)):
+    possible = orders(len(maps[0].axes))
+    for order in possible:
+        if all(flat(x.axes[axis] for axis in order) == x.order for x in maps):
             return order
-        if all(set(flat(dims)) == set(x.order) for x, dims in zip(maps, groups, strict=True)):
-            possible.append((order, groups))
-    for order, groups in possible:
-        try:
-            for x, dims in zip(maps, groups, strict=True):
-                slots(x, dims)
-        except Unsupported:
-            continue
-        return order
+    for order in possible:
+        with suppress(Unsupported):
+            for x in maps:
+                slots(x, [x.axes[axis] for axis in order])
+            return order
     raise Unsupported("its inputs lie in different orders: it would need a transpose inside of the network")
 
 
@@ -233,9 +220,8 @@ def viewed(b: Builder, x: Map, shape: Sequence[int]) -> Map:
     shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
     if min(shape, default=1) < 0 or prod(shape) != prod(x.shape):
         raise Unsupported(f"its shape {shape} has not as many elements as the map {list(x.shape)}")
-    for alike in (lambda: x, lambda: _joined(b, x), lambda: _straightened(b, x)):
-        split = _regrouped(b, alike(), shape)
-        if split is not None:
+    for same in (lambda: x, lambda: _joined(b, x), lambda: _straightened(b, x)):
+        if (split := _regrouped(b, same(), shape)) is not None:
             return split
     raise Unsupported(f"a view {list(x.shape)} -> {shape} of what lies in another order would need a transpose")
 
@@ -267,26 +253,22 @@ def _regrouped(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
 
 def _joined(b: Builder, x: Map) -> Map:
     """Return the map with neighbours that are neighbours in memory, too, as one Axis each, and these as the tensor's axes."""
-    logical, order = flat(x.axes), x.order
-    follows = set(pairwise(order))
-    runs: list[list[Axis]] = []
-    for axis in logical:
+    order, runs = x.order, list[list[Axis]]()
+    follows = set(itertools.pairwise(order))
+    for axis in flat(x.axes):
         if runs and (runs[-1][-1], axis) in follows:
             runs[-1].append(axis)
         else:
             runs.append([axis])
     joined = {run[0]: b.fresh(prod(axis.extent for axis in run)) for run in runs}
     dims = tuple(joined[axis] for axis in order if axis in joined)
-    name = b.reshaped(x.tensor, extents(dims))
-    return Map(name, tuple(joined[run[0]] for run in runs), dims)
+    return Map(b.reshaped(x.tensor, extents(dims)), tuple(joined[run[0]] for run in runs), dims)
 
 
 def _straightened(b: Builder, x: Map) -> Map:
     """Return the map with one Axis per logical axis."""
-    order = arranged(x)
-    name = b.tensor(x, [x.axes[axis] for axis in order])
-    axes = tuple(b.fresh(extent) for extent in x.shape)
-    return Map(name, axes, tuple(axes[axis] for axis in order))
+    order, axes = arranged(x), tuple(map(b.fresh, x.shape))
+    return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))
 
 
 def placed(x: Map, values: np.ndarray) -> np.ndarray:
@@ -295,16 +277,9 @@ def placed(x: Map, values: np.ndarray) -> np.ndarray:
     split = [axis.extent if extent != 1 else 1 for extent, group in zip(values.shape, x.axes, strict=True) for axis in group]
     logical = flat(x.axes)
     moved = values.reshape(split).transpose([logical.index(axis) for axis in x.order])
-    shape, begin = [], 0
-    for dim in x.dims:
-        part = moved.shape[begin : begin + len(dim)]
-        whole = 1 if set(part) <= {1} else prod(axis.extent for axis in dim)
-        if whole != prod(part):  # some of the axis is broadcast
-            full = (*moved.shape[:begin], *(axis.extent for axis in dim), *moved.shape[begin + len(dim) :])
-            moved = np.broadcast_to(moved, full)
-        begin += len(dim)
-        shape.append(whole)
-    moved = moved.reshape(shape)
-    while moved.ndim > 1 and moved.shape[0] == 1:
-        moved = moved[0]
-    return moved
+    left = iter(moved.shape)
+    parts = [tuple(itertools.islice(left, len(dim))) for dim in x.dims]
+    # an axis of which some is broadcast is written out whole
+    wholes = [part if set(part) <= {1} else tuple(axis.extent for axis in dim) for part, dim in zip(parts, x.dims, strict=True)]
+    shape = list(itertools.dropwhile(lambda extent: extent == 1, map(prod, wholes)))
+    return np.broadcast_to(moved, [extent for whole in wholes for extent in whole]).reshape(shape or (1,) * bool(x.dims))

@@ -1,24 +1,32 @@
 """GELU as exporters without an op for it write it: x / 2 times 1 + erf(x / sqrt(2)), in whichever order, as one op again.
 
 In: the nodes of a program, ONNX's or ATen's. Out: the nodes with one `Gelu` or `gelu` in place of such a chain, of which
-nothing else may be read. `Erf` by itself has no op in TFLite and is refused as before.
+nothing else may be read. What an erf ends in is computed at some numbers, and compared. `Erf` by itself has no op in TFLite and
+is refused as before.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .program import Exported, Node, Ref
+from .program import Exported, Node, Ref, refs
 
+Array = NDArray[np.float64]
 GELU = {"Erf": "Gelu", "erf": "gelu"}
-PRODUCTS, QUOTIENTS, SUMS = ("Mul", "mul"), ("Div", "div"), ("Add", "add")
+ERF = np.frompyfunc(math.erf, 1, 1)
+FUNCTIONS = {"Add": np.add, "Div": np.divide, "Erf": ERF, "Mul": np.multiply}
+FUNCTIONS |= {op.lower(): function for op, function in FUNCTIONS.items()}
+AT = np.linspace(-4, 4, 65)  # places at which a chain is computed, to see whether it is a GELU
+WANTED = AT / 2 * (1 + ERF(AT * math.sqrt(0.5)).astype(np.float64))
 NEAR = 1e-3  # relative: constants of half precision are such
+MOST_NODES = 8  # of a chain
 
 
 def with_gelu(program: Exported) -> Exported:
@@ -27,7 +35,7 @@ def with_gelu(program: Exported) -> Exported:
         return program
     maker, readers = {node.name: node for node in program.nodes}, defaultdict[str, list[Node]](list)
     for node in program.nodes:
-        for ref in _refs(node):
+        for ref in refs(node):
             readers[ref.name].append(node)
     outputs, changed, gone = {ref.name for ref in program.outputs}, dict[str, Node](), set[str]()
     for erf in (node for node in program.nodes if node.op in GELU):
@@ -57,59 +65,33 @@ def _chain(
         array = np.asarray(value if value is not None else math.nan)
         return float(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind in "fi" else math.nan
 
-    def scaled(node: Node | None) -> tuple[Ref, float] | None:
-        """Return (what, by how much) of a node that multiplies something by a number."""
-        if node is None or len(node.args) != 2 or node.kwargs:
-            return None
-        a, b = node.args
-        for what, other in ((a, b), (b, a)) if node.op in PRODUCTS else ((a, b),) if node.op in QUOTIENTS else ():
-            factor = number(other)
-            if isinstance(what, Ref) and math.isfinite(factor) and factor != 0:
-                return what, factor if node.op in PRODUCTS else 1 / factor
-        return None
-
-    def is_inner(name: str) -> bool:
-        """Return whether a value is read once and given to nobody."""
-        return len(readers[name]) == 1 and name not in outputs
+    def value(given: Any, x: Ref, seen: list[str]) -> Array:
+        """Return an argument at the places `AT` of x, NaN if it is made of something else; `seen` gets the nodes between."""
+        if given == x:
+            return AT
+        node = maker.get(given.name) if isinstance(given, Ref) else None
+        if node is None or node.op == "Constant":
+            return np.full_like(AT, number(given))
+        seen.append(node.name)
+        is_known = node.op in FUNCTIONS and len(node.args) == FUNCTIONS[node.op].nin and not node.kwargs
+        if not is_known or len(seen) > MOST_NODES:
+            return np.full_like(AT, math.nan)
+        with np.errstate(all="ignore"):
+            return np.asarray(FUNCTIONS[node.op](*[value(each, x, seen) for each in node.args]), np.float64)
 
     before = maker.get(erf.args[0].name) if erf.args and isinstance(erf.args[0], Ref) else None
-    start, plus = scaled(before), readers[erf.name][0] if is_inner(erf.name) else None
-    if before is None or start is None or not math.isclose(start[1], math.sqrt(0.5), rel_tol=NEAR):
+    varying = [arg for arg in before.args if isinstance(arg, Ref) and math.isnan(number(arg))] if before else []
+    if len(varying) != 1:
         return None
-    if plus is None or plus.op not in SUMS or plus.kwargs or not any(abs(number(each) - 1) < NEAR for each in plus.args):
-        return None
-    x, gone = start[0], {erf.name, plus.name, *([before.name] if is_inner(before.name) else [])}
-    current, halved, times = plus, False, False
-    while not (halved and times):
-        if not is_inner(current.name):
+    (x,), last = varying, erf
+    while len(readers[last.name]) == 1 and last.name not in outputs:
+        (last,), seen, gone = readers[last.name], list[str](), set[str]()
+        found = value(Ref(last.name), x, seen)
+        if np.isnan(found).any():
             return None
-        (after,) = readers[current.name]
-        by = scaled(after)
-        if by is not None and by[0] == Ref(current.name) and not halved and math.isclose(by[1], 0.5, rel_tol=NEAR):
-            halved = True
-        elif after.op in PRODUCTS and len(after.args) == 2 and not times:
-            other = after.args[1] if after.args[0] == Ref(current.name) else after.args[0]
-            half = scaled(maker.get(other.name)) if isinstance(other, Ref) else None
-            if other == x:
-                times = True
-            elif half is not None and half[0] == x and math.isclose(half[1], 0.5, rel_tol=NEAR) and not halved:
-                halved = times = True
-                gone |= {other.name} if is_inner(other.name) else set()
-            else:
-                return None
-        else:
-            return None
-        gone.add(after.name)
-        current = after
-    return x, current, gone - {current.name}
-
-
-def _refs(node: Node) -> Iterator[Ref]:
-    """Yield what a node reads, each as often as it does."""
-    waiting: list[Any] = [*node.args, *node.kwargs.values()]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Ref):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            waiting += value
+        if np.allclose(found, WANTED, NEAR, NEAR / 4):
+            for name in seen[1:]:  # what reads a node comes before it
+                if name not in outputs and {reader.name for reader in readers[name]} <= gone | {last.name}:
+                    gone.add(name)
+            return x, last, gone
+    return None

@@ -42,16 +42,11 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
             _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
         return graph_of(_program(onnx, model, read), name)
-    except (ValueError, TypeError, KeyError, IndexError, UnicodeDecodeError) as error:
-        raise _unreadable(error) from error
     except Exception as error:
-        if type(error).__module__.startswith(("google.protobuf", "onnx")):
-            raise _unreadable(error) from error
+        is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
+        if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):
+            raise CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged") from error
         raise
-
-
-def _unreadable(error: Exception) -> CompileError:
-    return CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged")
 
 
 def _onnx() -> Any:
@@ -110,8 +105,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
     inputs = {
         value.name: _input_shape(onnx, value, value.name in scaled) for value in graph.input if value.name not in constants
     }
-    known = {*inputs, *constants, ""}
-    nodes = list[Node]()
+    known, nodes = {*inputs, *constants, ""}, list[Node]()
     for position, node in enumerate(graph.node):
         for name in node.input:
             if name not in known:
@@ -134,10 +128,8 @@ def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-            array = _beside(onnx, tensor, read, files)
-        else:
-            array = onnx.numpy_helper.to_array(tensor)
+        is_beside = tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data
+        array = _beside(onnx, tensor, read, files) if is_beside else onnx.numpy_helper.to_array(tensor)
         constants[tensor.name] = _numbers(array, tensor.name)
         total += constants[tensor.name].nbytes
         if total > MAX_BYTES:
@@ -174,8 +166,8 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
     """Return the shape of an input, a float one, or bytes where an op says what they stand for."""
     kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
     if kind.elem_type != onnx.TensorProto.FLOAT and not (has_scale and kind.elem_type in bytes_):
-        names = {number: word for word, number in onnx.TensorProto.DataType.items()}
-        what = names.get(kind.elem_type, "of an unknown type").lower()
+        known = kind.elem_type in onnx.TensorProto.DataType.values()
+        what = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if known else "of an unknown type"
         raise CompileError(f"is an input of {what}", "only float inputs are supported", tensor=value.name)
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
@@ -191,40 +183,26 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _nodes(onnx: Any, node: Any) -> Iterator[Node]:
-    """Yield a node of the program, and one for each of several outputs."""
+def _nodes(onnx: Any, node: Any) -> list[Node]:
+    """Return a node of the program, and one for each of several outputs."""
     op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]
     args = tuple(Ref(name) if name else None for name in node.input)
     attributes = {each.name: _attribute(onnx, each) for each in node.attribute}
     if len(node.output) == 1:
-        yield Node(made[0], op, args, attributes, where)
-        return
-    all_of_them = f"{where}: {', '.join(made)}"
-    yield Node(all_of_them, op, args, {**attributes, "outputs": len(node.output)}, where)
-    for index, name in enumerate(node.output):
-        if name:
-            yield Node(name, "getitem", (Ref(all_of_them), index), {}, where)
+        return [Node(made[0], op, args, attributes, where)]
+    whole = f"{where}: {', '.join(made)}"
+    parts = [Node(name, "getitem", (Ref(whole), index), {}, where) for index, name in enumerate(node.output) if name]
+    return [Node(whole, op, args, {**attributes, "outputs": len(node.output)}, where), *parts]
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:
-    kinds = onnx.AttributeProto
-    match attribute.type:
-        case kinds.INT:
-            return attribute.i
-        case kinds.FLOAT:
-            return attribute.f
-        case kinds.STRING:
-            return attribute.s.decode()
-        case kinds.INTS:
-            return list(attribute.ints)
-        case kinds.FLOATS:
-            return list(attribute.floats)
-        case kinds.STRINGS:
-            return [text.decode() for text in attribute.strings]
-        case kinds.TENSOR:
-            if attribute.t.external_data:
-                raise CompileError("lies in another file", "write the model as one file", tensor=attribute.t.name or "constant")
-            return _numbers(onnx.numpy_helper.to_array(attribute.t), attribute.t.name)
-    return None  # a graph: the op that has it is not supported
+    """Return an attribute as plain data; one that is a graph as it is: the op that has it is not supported."""
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        if value.external_data:
+            raise CompileError("lies in another file", "write the model as one file", tensor=value.name or "constant")
+        return _numbers(onnx.numpy_helper.to_array(value), value.name)
+    texts = [each.decode() if isinstance(each, bytes) else each for each in (value if isinstance(value, list) else [value])]
+    return texts if isinstance(value, list) else texts[0]

@@ -79,17 +79,16 @@ def graph_of(program: Exported, name: str) -> Graph:
             raise CompileError(f"has {prod(shape):,} elements", "no microcontroller has room for it", tensor=key)
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
-    fewest: list[Refused] | None = None
-    choices = product(*(_input_orders(len(shape)) for shape in program.inputs.values()))
-    for chosen in islice(choices, MOST_ATTEMPTS):
+    refused: list[list[Refused]] = []
+    # of three axes as they are first, of four channels last
+    choices = [orders(len(shape))[:: -1 if len(shape) == 3 else 1] for shape in program.inputs.values()]
+    for chosen in islice(product(*choices), MOST_ATTEMPTS):
         problems: list[Refused] = []
         graph = _attempt(program, name, chosen, problems)
-        if graph is not None and not problems:
+        if graph is not None:
             return _finished(verify(fold_float(graph)))
-        if fewest is None or len(problems) < len(fewest):
-            fewest = problems
-    assert fewest is not None
-    raise _refusal(fewest, program.framework)
+        refused.append(problems)
+    raise _refusal(min(refused, key=len), program.framework)
 
 
 def _finished(graph: Graph) -> Graph:
@@ -99,10 +98,6 @@ def _finished(graph: Graph) -> Graph:
             raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=tensor)
     has_scales = any(tensor.quant is not None for tensor in graph.tensors.values() if tensor.data is None)
     return with_given_scales(graph) if has_scales else ops.check(graph)
-
-
-def _input_orders(rank: int) -> list[tuple[int, ...]]:
-    return orders(rank)[::-1] if rank == 3 else orders(rank)
 
 
 def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused]) -> Graph | None:
@@ -117,7 +112,7 @@ def _attempt(program: Exported, name: str, chosen: Sequence[tuple[int, ...]], pr
     last_read, computed = _last_reads(program), 0
     for position, node in enumerate(program.nodes):
         b.where = node.where or node.name
-        args, kwargs = _known(node.args, values), _known(node.kwargs, values)
+        args, kwargs = known(node.args, values), known(node.kwargs, values)
         if any(isinstance(value, Unknown) for value in _leaves((args, kwargs))):
             values[node.name] = Unknown()
             continue
@@ -197,10 +192,13 @@ def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], rea
 
 
 def _last_reads(program: Exported) -> dict[str, int]:
-    reads = {
-        leaf.name: position for position, node in enumerate(program.nodes) for leaf in _leaves((node.args, node.kwargs), Ref)
-    }
+    reads = {ref.name: position for position, node in enumerate(program.nodes) for ref in refs(node)}
     return reads | {ref.name: len(program.nodes) for ref in program.outputs}
+
+
+def refs(node: Node) -> list[Ref]:
+    """Return what a node reads, each as often as it does."""
+    return _leaves((node.args, node.kwargs), Ref)
 
 
 def _leaves(value: Any, kind: type = object) -> list[Any]:
@@ -211,21 +209,20 @@ def _leaves(value: Any, kind: type = object) -> list[Any]:
     return [value] if isinstance(value, kind) else []
 
 
-def _known(value: Any, values: Mapping[str, Any]) -> Any:
+def known(value: Any, values: Mapping[str, Any]) -> Any:
     """Return arguments with what the names in them stand for."""
     if isinstance(value, Ref):
         return values[value.name]
     if isinstance(value, Mapping):
-        return {key: _known(part, values) for key, part in value.items()}
-    return type(value)(_known(part, values) for part in value) if isinstance(value, (list, tuple)) else value
+        return {key: known(part, values) for key, part in value.items()}
+    return type(value)(known(part, values) for part in value) if isinstance(value, (list, tuple)) else value
 
 
 def _output(b: Builder, x: Any) -> str:
     """Return the output's tensor: channels last if it lies so, or in the logical order."""
     if not isinstance(x, Map):
         raise Unsupported(x.why if isinstance(x, Unread) else "an output is constant, or no tensor")
-    natural = tuple(range(len(x.axes)))
-    order = natural if len(x.axes) < 4 and flat(x.axes) == x.order else arranged(x)
+    order = tuple(range(len(x.axes))) if len(x.axes) < 4 and flat(x.axes) == x.order else arranged(x)
     return b.tensor(x, _edge(x.axes, order))
 
 
@@ -240,10 +237,10 @@ def _refusal(problems: Sequence[Refused], framework: str) -> CompileError:
     grouped: dict[tuple[str, str], list[str]] = {}
     for problem in problems:
         grouped.setdefault((problem.op, problem.why), []).append(problem.where)
-    lines = []
-    for (op, why), places in sorted(grouped.items(), key=lambda item: -len(item[1])):
-        times = f"{len(places)} times, first in" if len(places) > 1 else "in"
-        lines.append(f"{op} ({times} {places[0]}): {why}")
+    lines = [
+        f"{op} ({len(places)} times, first in {places[0]}): {why}" if len(places) > 1 else f"{op} (in {places[0]}): {why}"
+        for (op, why), places in sorted(grouped.items(), key=lambda item: -len(item[1]))
+    ]
     more = f"; and {len(lines) - MOST_TOLD} more" if len(lines) > MOST_TOLD else ""
     count = f"{len(problems)} op{'s' if len(problems) > 1 else ''}"
     return CompileError(f"{count} of the {framework} model cannot be imported: " + "; ".join(lines[:MOST_TOLD]) + more)

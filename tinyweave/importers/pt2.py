@@ -21,7 +21,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .erf_chains import with_gelu
-from .program import CHANGED, ILL_FORMED, Exported, Node, Ref, check_computed, graph_of, new_bytes
+from .program import CHANGED, ILL_FORMED, Exported, Node, Ref, check_computed, graph_of, known, new_bytes, refs
 
 MAX_FILE = 1 << 28  # bytes, of the file and of its parts unpacked
 MAX_JSON = 1 << 26  # bytes of the graph, most of which are stack traces
@@ -41,8 +41,9 @@ def from_pt2(data: bytes, name: str) -> Graph:
     try:
         return graph_of(with_gelu(_exported(data)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
-        why = str(error) or type(error).__name__
-        raise CompileError(f"not a readable .pt2 file: {why}", f"it may be cut short or damaged; {AGAIN}") from error
+        raise CompileError(
+            f"not a readable .pt2 file: {str(error) or type(error).__name__}", f"it may be cut short or damaged; {AGAIN}"
+        ) from error
 
 
 def _exported(data: bytes) -> Exported:
@@ -87,8 +88,7 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     meta = entry["tensor_meta"]
     shape, strides = ([_extent(key, value) for value in meta[what]] for what in ("sizes", "strides"))
     if meta["dtype"] not in STORED:
-        kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
-        raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=key)
+        raise CompileError(f"is {_type_name(meta)}", "only float32 parameters are supported: call .float()", tensor=key)
     stored = np.dtype(STORED[meta["dtype"]])
     values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), stored)[_extent(key, meta["storage_offset"]) :]
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
@@ -100,11 +100,18 @@ def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str
     return array.astype(stored.newbyteorder("="))
 
 
+def _type_name(meta: Mapping[str, Any]) -> str:
+    return DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
+
+
 def _extent(name: str, value: Mapping[str, Any]) -> int:
     number = value.get("as_int")
     if number is None:
-        text = str(value.get("as_expr", {}).get("expr_str", "unknown"))
-        raise CompileError(f"has the dynamic extent {text}", "export it with fixed shapes", tensor=name)
+        raise CompileError(
+            f"has the dynamic extent {value.get('as_expr', {}).get('expr_str', 'unknown')}",
+            "export it with fixed shapes",
+            tensor=name,
+        )
     if not isinstance(number, int) or number < 0:
         raise ValueError(f"{number} as an extent or a stride")
     return number
@@ -141,22 +148,21 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     computed, stale = 0, set[str]()
     for node in graph["nodes"]:
         for made in _nodes(node):
-            read = [value.name for value in _leaves((made.args, made.kwargs)) if isinstance(value, Ref)]
+            read = [ref.name for ref in refs(made)]
             for name in read:
                 if name in sources and name not in constants:
                     constants[name] = tensors[sources[name]]()
                     check_computed(computed := computed + constants[name].nbytes)
                 if name in stale:
                     raise CompileError(CHANGED, "use the form that is not in place", tensor=name)
-            known = [constants[name] for name in read if name in constants]
-            if made.op in CONSTANT and len(known) == len(read):
+            given = [constants[name] for name in read if name in constants]
+            if made.op in CONSTANT and len(given) == len(read):
                 constants[made.name] = value = _computed(made, constants)
-                check_computed(computed := computed + new_bytes(value, known))
-            elif made.op.endswith("_") and read and read[0] in constants:
-                stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, known[0])}
-                nodes.append(made)
+                check_computed(computed := computed + new_bytes(value, given))
             elif not made.op.startswith("_assert"):
                 nodes.append(made)
+                if made.op.endswith("_") and read and read[0] in constants:
+                    stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
     if stale & {ref.name for ref in outputs}:
         raise CompileError(CHANGED, "use the form that is not in place", tensor=outputs[0].name)
     return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
@@ -171,8 +177,7 @@ def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
 
 def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
     if meta["dtype"] != FLOAT32:
-        kind = DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
-        raise CompileError(f"is an input of {kind}", "only float32 is supported: call .float()", tensor=name)
+        raise CompileError(f"is an input of {_type_name(meta)}", "only float32 is supported: call .float()", tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)
     return tuple(_extent(name, extent) for extent in meta["sizes"])
@@ -180,57 +185,44 @@ def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:
     """Return a node of the file and, where it has several outputs, one for each of them."""
-    args, kwargs = [], {}
-    for given in node["inputs"]:
-        value = _argument(given["arg"])
-        if given["kind"] == POSITIONAL:
-            args.append(value)
-        elif value is not None:
-            kwargs[given["name"]] = value
+    given = [(each["name"] if each["kind"] != POSITIONAL else None, _argument(each["arg"])) for each in node["inputs"]]
+    args = tuple(value for name, value in given if name is None)
+    kwargs = {name: value for name, value in given if name is not None and value is not None}
     stack = node["metadata"].get("nn_module_stack", "").split(";")[-1].split(",")
     where = stack[1] if len(stack) > 2 else ""
     target = node["target"].removeprefix("torch.ops.").removeprefix("aten.").removeprefix("quantized_decomposed.")
     found = [output.get("as_tensors", output.get("as_tensor")) for output in node["outputs"]]
     op = target.split(".")[0]
     if len(found) == 1 and isinstance(found[0], dict):
-        return [Node(found[0]["name"], op, tuple(args), kwargs, where)]
+        return [Node(found[0]["name"], op, args, kwargs, where)]
     several = found[0] if len(found) == 1 and isinstance(found[0], list) else found
     whole = node.get("name") or f"{several[0]['name']}.all"
     parts = [Node(part["name"], "getitem", (Ref(whole), index), {}, where) for index, part in enumerate(several) if part]
-    return [Node(whole, op, tuple(args), kwargs, where), *parts]
+    return [Node(whole, op, args, kwargs, where), *parts]
 
 
 def _argument(arg: Mapping[str, Any]) -> Any:
     ((kind, value),) = arg.items()
-    if kind == "as_none":
-        return None
-    if kind == "as_tensor":
-        return Ref(value["name"])
-    if kind == "as_tensors":
-        return [Ref(part["name"]) for part in value]
-    if kind == "as_float":
-        return float(value)  # text where it is infinite
-    if kind == "as_optional_tensor":
-        return _optional(value)
-    if kind == "as_optional_tensors":
-        return [_optional(part) for part in value]
-    if kind in ("as_int", "as_ints", "as_floats", "as_string", "as_bool", "as_bools"):
-        return value
-    if kind in ("as_scalar_type", "as_memory_format", "as_layout", "as_device"):
-        return None  # of constants, all of which are float32, and of copies
-    raise CompileError(f"the .pt2 file has an argument of the form {kind}", "export it with fixed shapes")
+    if kind not in ARGUMENTS:
+        raise CompileError(f"the .pt2 file has an argument of the form {kind}", "export it with fixed shapes")
+    return ARGUMENTS[kind](value)
 
 
 def _optional(value: Mapping[str, Any]) -> Ref | None:
     return Ref(value["as_tensor"]["name"]) if "as_tensor" in value else None
 
 
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, Ref)):
-        return [leaf for part in value for leaf in _leaves(part)]
-    return [value]
+ARGUMENTS: dict[str, Callable[[Any], Any]] = {
+    "as_tensor": lambda value: Ref(value["name"]),
+    "as_tensors": lambda value: [Ref(part["name"]) for part in value],
+    "as_float": float,  # text where it is infinite
+    "as_optional_tensor": _optional,
+    "as_optional_tensors": lambda value: [_optional(part) for part in value],
+    **dict.fromkeys("as_int as_ints as_floats as_string as_bool as_bools".split(), lambda value: value),
+    "as_scalar_type": lambda value: f"torch.{DTYPES.get(value, value)}",
+    # the last ones are of constants and of copies
+    **dict.fromkeys("as_none as_memory_format as_layout as_device".split(), lambda value: None),
+}
 
 
 def _check_size(size: list[int]) -> None:
@@ -257,7 +249,7 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "div": lambda x, y: x / y,
     "exp": np.exp,
     "expand": lambda x, size, **_: _expanded(x, [x.shape[i - len(size)] if n == -1 else n for i, n in enumerate(size)]),
-    "flatten": lambda x, start=0, end=-1: _flattened(x, start % x.ndim, end % x.ndim),
+    "flatten": lambda x, start=0, end=-1: x.reshape(*x.shape[: start % x.ndim], -1, *x.shape[end % x.ndim + 1 :]),
     "full": lambda size, value, **_: _filled(size, value),
     "lift_fresh_copy": lambda x: x,
     "mean": lambda x, dim=None, keepdim=False, **_: x.mean(_axes(dim), keepdims=keepdim),
@@ -314,22 +306,12 @@ def _expanded(x: np.ndarray, size: list[int]) -> np.ndarray:
     return np.broadcast_to(x, size)
 
 
-def _flattened(x: np.ndarray, start: int, end: int) -> np.ndarray:
-    return x.reshape(*x.shape[:start], -1, *x.shape[end + 1 :])
-
-
 def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
     return np.squeeze(x, tuple(dim for dim in dims if x.shape[dim] == 1))
 
 
 def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    def known(value: Any) -> Any:
-        return (
-            constants[value.name] if isinstance(value, Ref) else list(map(known, value)) if isinstance(value, list) else value
-        )
-
-    args = [known(value) for value in node.args]
-    kwargs = {key: constants[value.name] if isinstance(value, Ref) else value for key, value in node.kwargs.items()}
+    args, kwargs = known(node.args, constants), known(node.kwargs, constants)
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
     _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
     with np.errstate(all="ignore"):

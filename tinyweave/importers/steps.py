@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Quant, Tensor
+from ..quantize.convert import along
 
 Array = NDArray[Any]
 
@@ -50,7 +51,7 @@ def _along(numbers: Any, values: Array, axis: int | None) -> Array:
         return flat[0]
     if axis is None or not -values.ndim <= axis < values.ndim or flat.size != values.shape[axis]:
         raise Unsupported(f"it has {flat.size} scales or zero points for a constant of shape {list(values.shape)}")
-    return flat.reshape([-1 if a == axis % values.ndim else 1 for a in range(values.ndim)])
+    return along(flat, axis % values.ndim, values.ndim)
 
 
 def real(values: Array) -> Array:
@@ -72,4 +73,4 @@ def as_tensor(name: str, values: Array) -> Tensor:
     if axis is not None:
         chosen = np.moveaxis(pairs, axis + 1, 1).reshape(2, shape[axis], -1)[:, :, 0]
     quant = Quant(tuple(map(float, chosen[0])) or (1.0,), tuple(map(int, chosen[1])) or (0,), axis)
-    return Tensor(name, shape, dtype, quant, np.ascontiguousarray(values["step"], dtype), "constant")
+    return Tensor(name, shape, dtype, quant, np.asarray(values["step"], dtype, order="C"), "constant")

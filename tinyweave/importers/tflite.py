@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, unpacked, verify
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, run_bytes, unpacked, verify
 from ..ops.constraints import TAKE_INT4_WEIGHTS
 from ..tflite_schema import (
     IDENTIFIER,
@@ -105,9 +105,8 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
         op = Op(f"{kind.partition(' ')[0]}_{len(ops)}", kind, (), ())
         reads, writes = main.reads[position], main.writes[position]
         try:
-            for index in (*reads, *writes):
-                if index in main.handles and index not in names:
-                    raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
+            if any(index in main.handles and index not in names for index in (*reads, *writes)):
+                raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
             if kind not in OPS:
                 raise _unknown(op)
             for tensor_name in (names[i] for i in (*reads, *writes) if i in names):
@@ -126,7 +125,9 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             known = (names.get(i) if i in written or names.get(i) not in broken else None for i in reads)
             op = opaque(replace(op, inputs=tuple(known), outputs=tuple(names[i] for i in writes if i in names)))
         ops.append(op)
-    inputs, outputs = (tuple(_interface(names, main.handles, i) for i in which) for which in (main.inputs, main.outputs))
+    if not main.handles.keys().isdisjoint((*main.inputs, *main.outputs)):
+        raise CompileError("a variable is an input or output of the network", "pass its value instead")
+    inputs, outputs = (tuple(names[index] for index in edge) for edge in (main.inputs, main.outputs))
     return _widened(Graph(name, tensors, tuple(ops), inputs, outputs, tuple(init)))
 
 
@@ -180,12 +181,10 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
             op = Op(f"var_handle_{position}", kind, (), ())
             if len(writes[position]) != 1:
                 raise CompileError(f"has {len(writes[position])} outputs", "the file may be damaged", op=op)
-            names = attributes(operator, NO_OPERANDS, op)
-            container, name = (names[key] or b"" for key in ("container", "shared_name"))
-            file.text(container + name)
-            handles[writes[position][0]] = (container, name)
-    inputs = _indices(file.vector(table, "Inputs"), 0, count)
-    outputs = _indices(file.vector(table, "Outputs"), 0, count)
+            said = attributes(operator, NO_OPERANDS, op)
+            handles[writes[position][0]] = variable = (said["container"] or b"", said["shared_name"] or b"")
+            file.text(b"".join(variable))
+    inputs, outputs = (_indices(file.vector(table, edge), 0, count) for edge in ("Inputs", "Outputs"))
     return _Subgraph(table, operators, kinds, inputs, outputs, reads, writes, handles)
 
 
@@ -239,16 +238,15 @@ def _assignments(
 
 
 def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) -> Op:
-    value = replace(value, name=_unique(value.name, len(tensors), tensors))
-    tensors[value.name] = value
-    return Op(f"init_{name}", "assign_variable", (value.name,), (name,))
+    own = _unique(f"{name}.initial", len(tensors), tensors)
+    tensors[own] = replace(value, name=own)
+    return Op(f"init_{name}", "assign_variable", (own,), (name,))
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
     """Return what TFLite fills a variable tensor with: the real number 0."""
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
-    data = np.full(tensor.shape, zero, tensor.dtype)
-    value = replace(tensor, name=f"{tensor.name}.initial", data=data, role="constant")
+    value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
 
 
@@ -271,12 +269,6 @@ def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: O
         table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
         if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
             raise CompileError("quantises its hidden state in another way than its output", "export it again", op=op)
-
-
-def _interface(names: Mapping[int, str], handles: Container[int], index: int) -> str:
-    if index in handles:
-        raise CompileError("a variable is an input or output of the network", "pass its value instead")
-    return names[index]
 
 
 class _File:
@@ -370,8 +362,11 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
     if table.Type() not in DTYPES:
-        type_name = TYPE_NAMES.get(table.Type(), f"number {table.Type()}")
-        raise CompileError(f"has the type {type_name}", f"supported types: {', '.join(TYPES)}", tensor=name)
+        raise CompileError(
+            f"has the type {TYPE_NAMES.get(table.Type(), f'number {table.Type()}')}",
+            f"supported types: {', '.join(TYPES)}",
+            tensor=name,
+        )
     if table.Sparsity() is not None:
         raise CompileError("is stored sparse", "export the model with dense weights", tensor=name)
     size = prod(shape) * itemsize(dtype)
@@ -384,15 +379,8 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
                 f"has the zero point {wrong[0]}, which {dtype} cannot hold", "the file may be damaged", tensor=name
             )
     values = file.buffer(table.Buffer(), dtype)
-    if table.Type() == tflite.TensorType.INT4:
-        if values is None:
-            raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
-        if values.size != (size + 1) // 2:
-            raise CompileError(
-                f"needs {(size + 1) // 2:,} bytes but its buffer has {values.size:,}", "the file may be damaged", tensor=name
-            )
-        values = unpacked(values, size)
-        values.setflags(write=False)
+    if dtype == "int4" and values is None:
+        raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
     if table.IsVariable():
         if values is not None or written:
             raise CompileError("is a variable that an op writes or that has data", "the file may be damaged", tensor=name)
@@ -403,8 +391,14 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
         if size:
             raise CompileError("has no data, and no op writes it", "export the model with its weights", tensor=name)
         values = np.zeros(0, dtype)
-    if values.nbytes != size:
-        raise CompileError(f"needs {size:,} bytes but its buffer has {values.nbytes:,}", "the file may be damaged", tensor=name)
+    needed = run_bytes(prod(shape), dtype)
+    if values.nbytes != needed:
+        raise CompileError(
+            f"needs {needed:,} bytes but its buffer has {values.nbytes:,}", "the file may be damaged", tensor=name
+        )
+    if dtype == "int4":
+        values = unpacked(values, size)
+        values.setflags(write=False)
     return Tensor(name, shape, dtype, quant, values.reshape(shape), "constant")
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..ir import CompileError, Graph
 from . import aten
 from .erf_chains import with_gelu
-from .program import CHANGED, Exported, Node, Ref, graph_of
+from .program import CHANGED, Exported, Node, Ref, graph_of, refs
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
@@ -42,7 +42,8 @@ def exported(module: Any, example: Any) -> Exported:
         try:
             program = torch.export.export(module, inputs)
         except Exception as error:  # whatever the module, or torch's tracer, raises
-            raise CompileError(f"torch.export cannot trace the module: {_first_line(error)}", "make it traceable") from error
+            told = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CompileError(f"torch.export cannot trace the module: {told}", "make it traceable") from error
     return _plain(program)
 
 
@@ -75,10 +76,6 @@ def _evaluating(module: Any) -> Iterator[None]:
             part.training = True
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def _plain(program: Any) -> Exported:
     """Return the program as data; what depends on constants only is computed."""
     torch = _torch()
@@ -103,8 +100,7 @@ def _plain(program: Any) -> Exported:
             outputs = [_output(torch, value, stale) for value in node.args[0]]
         elif node.op == "call_function":
             _check_read(node.all_input_nodes, stale)
-            read = [known.get(value.name, value) for value in node.all_input_nodes]
-            depends = any(isinstance(value, torch.fx.Node) for value in read)
+            depends = any(value.name not in known for value in node.all_input_nodes)
             if depends and _name(node).endswith("_"):
                 stale |= _views(torch, known, node.args[0])
             if not depends and not str(node.target).startswith(QUANTISED):
@@ -113,13 +109,11 @@ def _plain(program: Any) -> Exported:
                 with torch.no_grad():
                     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
                     known[node.name] = node.target(*args, **kwargs)
-            elif str(node.target).startswith("aten._assert"):
-                continue
-            else:
+            elif not str(node.target).startswith("aten._assert"):
                 nodes.append(_node(torch, node))
         else:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
-    used = {leaf for node in nodes for leaf in _references((node.args, node.kwargs))}
+    used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
     return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
 
@@ -152,8 +146,7 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
     if not isinstance(value, torch.Tensor):
         raise CompileError(f"is {value!r}, no tensor", "give tensors as inputs", tensor=node.name)
     if not all(isinstance(extent, int) for extent in value.shape):
-        sizes = ", ".join(map(str, value.shape))
-        raise CompileError(f"has the dynamic shape [{sizes}]", "export it with fixed shapes", tensor=node.name)
+        raise CompileError(f"has the dynamic shape {list(value.shape)}", "export it with fixed shapes", tensor=node.name)
     if value.dtype != torch.float32:
         raise CompileError(f"is an input of {value.dtype}", "only float32 is supported: call .float()", tensor=node.name)
     return tuple(value.shape)
@@ -161,9 +154,8 @@ def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
 
 def _name(node: Any) -> str:
     """Return the name of an op without its namespace and its overload."""
-    if node.target is operator.getitem:
-        return "getitem"
-    return str(node.target).removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
+    name = "getitem" if node.target is operator.getitem else str(node.target)
+    return name.removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
 
 
 def _node(torch: Any, node: Any) -> Node:
@@ -178,14 +170,6 @@ def _node(torch: Any, node: Any) -> Node:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     kwargs = {key: plain(value) for key, value in node.kwargs.items() if value is not None}
     return Node(node.name, _name(node), tuple(map(plain, node.args)), kwargs, str(stack[-1][0]) if stack else "")
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, Ref):
-        yield value.name
-    elif isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _references(part)
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:

@@ -65,10 +65,11 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     """Return the noise of each layer of a prepared float graph; `inputs` are real numbers of few samples."""
     maker = {name: op for op in real.ops for name in op.outputs}
     kept = {name: small.tensors[name] for name in (*real.inputs, *maker)}
-    pairs = list(zip(real.ops, matching(real, small), strict=True))
+    pairs = zip(real.ops, matching(real, small), strict=True)
     constants = {op.name: real_constants(real, small, op, given) for op, given in pairs}
     exact, names = evaluate(real, inputs, keep=True), signals(real)
-    layers = (*real.inputs, *(op.name for op in real.ops if not _moves(op)))
+    by_layer: dict[str, Op | None] = dict.fromkeys(real.inputs) | {op.name: op for op in real.ops if not _moves(op)}
+    layers = tuple(by_layer)
 
     def rerun(values: Mapping[str, Array], layer: str, chosen: Collection[str]) -> dict[str, Array]:
         """Compute a layer and what follows it anew, the layers in `chosen` quantised."""
@@ -81,30 +82,26 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
                 return _rounded(array, kept[name].quant)
             return through(array, kept[name].quant, kept[name].dtype)
 
-        if layer in real.inputs:
-            values, ops = {**values, layer: visit(layer, inputs[layer])}, set(downstream(real, {layer}))
-        else:
-            ops = {layer, *downstream(real, {name for name, op in maker.items() if op.name == layer})}
+        op = by_layer[layer]
+        ops = {layer, *downstream(real, set(op.outputs))} if op else set(downstream(real, {layer}))
+        begun = values if op else {**values, layer: visit(layer, inputs[layer])}
         used = {name: array for op in ops if op in chosen for name, array in constants[op].items()}
-        return evaluate(real, values, ops=ops, visit=visit, keep=True, constants=used)
+        return evaluate(real, begun, ops=ops, visit=visit, keep=True, constants=used)
 
     partial, cumulated = exact, dict[str, float]()
     for number, layer in enumerate(layers):
         partial = rerun(partial, layer, layers[: number + 1])
         cumulated[layer] = decibel(noise(exact, partial, names))
         progress("adding up noise", number + 1, len(layers))
-    total = cumulated[layers[-1]]
-    judged = []
-    for number, layer in enumerate(layers):
+    total, judged = cumulated[layers[-1]], []
+    for number, (layer, op) in enumerate(by_layer.items()):
         alone = decibel(noise(exact, rerun(exact, layer, {layer}), names))
-        without = decibel(noise(exact, rerun(partial, layer, set(layers) - {layer}), names))
-        op = next((op for op in real.ops if op.name == layer), None)
-        output, clips = _output_noise(op.outputs[0] if op else layer, exact, kept)
+        costs = decibel(noise(exact, rerun(partial, layer, set(layers) - {layer}), names)) - total
+        made, kind = (op.outputs[0], op.kind) if op else (layer, "input")
+        output, clips = _output_noise(made, exact, kept)
         weights, wrong = _weight_noise(real, op, constants[layer]) if op else (None, "")
-        costs = without - total
-        helps = _what_helps(exact[op.outputs[0] if op else layer], wrong, clips)
+        helps = _what_helps(exact[made], wrong, clips)
         accused = costs >= COSTLY and (clips or bool(wrong))
-        kind = op.kind if op else "input"
         judged.append(LayerNoise(layer, kind, alone, costs, cumulated[layer], output, weights, helps, accused))
         progress("blaming layers", number + 1, len(layers))
     return Blame(total, tuple(sorted(judged, key=lambda layer: (not layer.accused, -layer.costs))))
@@ -141,16 +138,15 @@ def _weight_noise(real: Graph, op: Op, constants: Mapping[str, Array]) -> tuple[
     became = constants.get(op.inputs[1] or "") if len(op.inputs) > 1 else None
     if axis is None or weights is None or became is None:
         return None, ""
-    channels = weights.shape[axis]
-    exact, kept = (np.moveaxis(a.astype(np.float64), axis, 0).reshape(channels, -1) for a in (weights, became))
+    exact, kept = (np.moveaxis(a.astype(np.float64), axis, 0).reshape(a.shape[axis], -1) for a in (weights, became))
     power, lost = (exact**2).sum(axis=1), ((exact - kept) ** 2).sum(axis=1)
     counts = power > power.max(initial=0) * 1e-4  # a channel that hardly is one has no say
     ratios = np.where(counts, lost / np.maximum(power, 1e-30), 0)
     worst = decibel(float(ratios.max(initial=0)))
     far = np.abs(exact).max(axis=1) > OUTLIER * np.quantile(np.abs(exact), 0.9, axis=1)
+    outliers = counts & far
     if worst < POOR_WEIGHTS:
         return worst, f"channel {int(ratios.argmax())} of its weights: a wrong scale, or outliers"
-    outliers = counts & far
     if lost[outliers].sum() > lost[counts].sum() / 2:
         return worst, f"outliers among its weights, in {int(outliers.sum())} of {len(outliers)} channels"
     return worst, ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce as accumulated
 from typing import Any
 
 import numpy as np
@@ -60,31 +61,25 @@ def calibrate(
     found = groups(graph)
     histograms = collect(graph, inputs, progress)
     members = found.members()
-    joined: dict[str, Histogram] = {}
-    for group, names in members.items():
-        for name in (name for name in names if name in histograms):
-            joined[group] = joined[group].joined(histograms[name]) if group in joined else histograms[name]
-    quants = dict(found.fixed) | {found.group(name): quant for name, quant in (given or {}).items()}
-    methods = dict.fromkeys(quants, "given")
-    candidates: dict[str, dict[str, Quant]] = {}
-    least = least_scales(graph, found)
-    for cell, largest in cell_ranges(graph, inputs).items():
-        quants[cell], methods[cell] = power_of_two(largest), "power of two"
-    for group, histogram in joined.items():
-        if group not in quants:
-            wanted = METHODS if method == "auto" else {method: METHODS[method]}
-            candidates[group] = _merged(
-                {name: affine(*choose(histogram), least_scale=least[group]) for name, choose in wanted.items()}
-            )
-    for group in [group for group, choices in candidates.items() if len({*choices.values()}) == 1]:
-        methods[group], quants[group] = next(iter(candidates.pop(group).items()))
-    if candidates:
-        for group, (name, quant) in _tried(graph, inputs, candidates, found, given=quants, progress=progress).items():
-            quants[group], methods[group] = quant, name
-    for group in members:
-        if group not in quants:  # of a requantised copy of a given scale, which joined no other
-            quants[group], methods[group] = affine(0, 0), "minmax"
-    return Calibration(found, _coarsened(graph, found, quants), methods)
+    seen = {group: [histograms[name] for name in names if name in histograms] for group, names in members.items()}
+    joined = {group: accumulated(Histogram.joined, each) for group, each in seen.items() if each}
+    fixed = found.fixed | {found.group(name): quant for name, quant in (given or {}).items()}
+    settled = {group: ("given", quant) for group, quant in fixed.items()}
+    settled |= {cell: ("power of two", power_of_two(largest)) for cell, largest in cell_ranges(graph, inputs).items()}
+    least, wanted = least_scales(graph, found), METHODS if method == "auto" else {method: METHODS[method]}
+    candidates = {
+        group: _merged({name: affine(*choose(histogram), least_scale=least[group]) for name, choose in wanted.items()})
+        for group, histogram in joined.items()
+        if group not in settled
+    }
+    settled |= {group: next(iter(choices.items())) for group, choices in candidates.items() if len({*choices.values()}) == 1}
+    differing = {group: choices for group, choices in candidates.items() if group not in settled}
+    if differing:
+        settled |= _tried(graph, inputs, differing, found, given=settled, progress=progress)
+    # what is left are requantised copies of a given scale, which joined no other
+    settled |= {group: ("minmax", affine(0, 0)) for group in members if group not in settled}
+    quants = {group: quant for group, (_, quant) in settled.items()}
+    return Calibration(found, _coarsened(graph, found, quants), {group: name for group, (name, _) in settled.items()})
 
 
 def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict[str, Quant]:
@@ -93,9 +88,8 @@ def _coarsened(graph: Graph, found: Groups, quants: Mapping[str, Quant]) -> dict
     for op in graph.ops:
         inputs = [coarse[found.group(name)].scale[0] for name in op.inputs if name in found.of]
         group = found.group(op.outputs[0]) if op.outputs[0] in found.of else ""
-        if not inputs or not group or group in found.fixed or RULES[op.kind].tied or RULES[op.kind].recurrent:
-            continue
-        if op.kind == "rsqrt":  # the larger its input, the smaller what it gives
+        is_other = RULES[op.kind].tied or RULES[op.kind].recurrent or op.kind == "rsqrt"  # which gives less for larger inputs
+        if not inputs or not group or group in found.fixed or is_other:
             continue
         computed = max(inputs)
         constants = [t.data for t in graph.inputs_of(op) if t is not None and t.data is not None and is_number(t)]
@@ -137,14 +131,13 @@ def cell_ranges(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
     layers = [op for op in graph.ops if RULES[op.kind].recurrent]
     names = [op.inputs[0] or "" for op in layers]
     for op, sequences in zip(layers, outputs(graph, inputs, names) if layers else (), strict=True):
-        shape = list(graph.input(op).shape)
         axis = lstm.time_and_batch(graph, op)[0]
         states = [np.zeros(tensor.shape, np.float32) for tensor in graph.outputs_of(op)[1:]]
         arrays = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
         largest[op.outputs[2]] = 0.0
         for sequence in sequences:
             arrays[lstm.HIDDEN], arrays[lstm.CELL] = states
-            for step in range(shape[axis]):
+            for step in range(graph.input(op).shape[axis]):
                 arrays[0] = np.take(sequence, [step], axis)
                 _, arrays[lstm.HIDDEN], cell = spec_for(graph, op).reference(graph, op, arrays)
                 arrays[lstm.CELL] = cell
@@ -171,8 +164,8 @@ def noise(reference: Mapping[str, Array], changed: Mapping[str, Array], names: t
     """Return the power of the difference over the power of the signal, added over several tensors."""
     total = 0.0
     for name in names:
-        power = float((reference[name].astype(np.float64) ** 2).sum())
-        total += float(((reference[name].astype(np.float64) - changed[name]) ** 2).sum()) / max(power, LEAST_POWER)
+        signal = reference[name].astype(np.float64)
+        total += float(((signal - changed[name]) ** 2).sum()) / max(float((signal**2).sum()), LEAST_POWER)
     return total
 
 
@@ -211,8 +204,8 @@ def picked(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = T
 
 
 def _places(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> Array:
-    largest = sum(t.elements for t in graph.tensors.values() if t.data is None)
-    count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, (1 << 27) // largest)))
+    in_memory = (1 << 27) // sum(t.elements for t in graph.tensors.values() if t.data is None)
+    count = int(min(most, max(2, MOST_WORK / max(1, runs * macs(graph))), max(1, in_memory)))
     return evenly(count, len(next(iter(inputs.values()))))
 
 
@@ -224,8 +217,7 @@ def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array
         magnitudes = np.abs(array.reshape(len(array), -1)).max(axis=1, initial=0)
         if magnitudes.max() > FAR_ABOVE * magnitudes[chosen].max():
             more.add(int(magnitudes.argmax()))
-    places = np.array(sorted({*map(int, chosen), *more}))
-    return {name: array[places] for name, array in inputs.items()}
+    return {name: array[sorted({*map(int, chosen), *more})] for name, array in inputs.items()}
 
 
 def evenly(count: int, total: int) -> Array:
@@ -244,7 +236,7 @@ def _tried(
     candidates: dict[str, dict[str, Quant]],
     found: Groups,
     *,
-    given: Mapping[str, Quant],
+    given: Mapping[str, tuple[str, Quant]],
     progress: Progress,
 ) -> dict[str, tuple[str, Quant]]:
     """Return per group the candidate that changes the outputs least when nothing else is quantised.
@@ -257,9 +249,8 @@ def _tried(
     values = evaluate(graph, _with_largest(inputs, chosen), keep=True)
     names, members, best, done = signals(graph), found.members(), dict[str, tuple[str, Quant]](), 0
     for group, choices in candidates.items():
-        tied = {name for name in members[group] if name in values}
+        tied, measured = {name for name in members[group] if name in values}, dict[Quant, float]()
         ops = downstream(graph, tied)
-        measured = {}
         for quant in dict.fromkeys(choices.values()):
 
             def changed(name: str, array: Array, quant: Quant = quant, tied: set[str] = tied) -> Array:
@@ -274,7 +265,7 @@ def _tried(
     sets = [best, *({group: (method, choices[method]) for group, choices in candidates.items()} for method in METHODS)]
 
     def together(chosen: Mapping[str, tuple[str, Quant]]) -> float:
-        quants = {**given, **{group: quant for group, (_, quant) in chosen.items()}}
+        quants = {group: quant for group, (_, quant) in {**given, **chosen}.items()}
 
         def visit(name: str, array: Array) -> Array:
             dtype = "int16" if name in found.cells else "int8"

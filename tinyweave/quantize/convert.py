@@ -53,12 +53,29 @@ def dequantised(values: NDArray[Any], quant: Quant) -> NDArray[np.float32]:
     return ((values.astype(np.float64) - zero) * scale).astype(np.float32)
 
 
+def as_real(tensor: Tensor, values: NDArray[Any]) -> NDArray[Any]:
+    """Return the real numbers that a tensor's values stand for."""
+    return values if tensor.quant is None else dequantised(values, tensor.quant)
+
+
+def as_integers(tensor: Tensor, values: NDArray[Any]) -> NDArray[Any]:
+    """Return real numbers as a tensor holds them."""
+    return values if tensor.quant is None else quantised(values, tensor.quant, tensor.dtype)
+
+
+def integer_constant(tensor: Tensor, quant: Quant, dtype: str = "int8") -> Tensor:
+    """Return a constant as integers; raise CompileError where one of its values is no finite number."""
+    return replace(tensor, dtype=dtype, quant=quant, data=quantised(finite(tensor), quant, dtype))
+
+
 def broadcast(quant: Quant, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return scales and zero points in a shape that broadcasts to a tensor of this rank."""
-    shape = [1] * rank
-    if quant.axis is not None:
-        shape[quant.axis] = -1
-    return np.array(quant.scale).reshape(shape), np.array(quant.zero_point, np.float64).reshape(shape)
+    return along(np.array(quant.scale), quant.axis, rank), along(np.array(quant.zero_point, np.float64), quant.axis, rank)
+
+
+def along(values: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
+    """Return one value, or one per channel, in a shape that broadcasts along an axis."""
+    return values.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 @dataclass(frozen=True)
@@ -88,32 +105,27 @@ def to_int8(
     check_rules(graph)
     tensors = {t.name: t for t in graph.tensors.values() if not is_number(t) or t.role == "constant"}
     of = {tensor: quants[found.group(tensor)] for tensor in found.of}
-    for name_of_one, quant in of.items():
-        if name_of_one in graph.tensors:
-            dtype = "int16" if name_of_one in found.cells else "int8"
-            tensors[name_of_one] = replace(graph.tensors[name_of_one], dtype=dtype, quant=quant)
+    for key in (key for key in of if key in graph.tensors):
+        tensors[key] = replace(graph.tensors[key], dtype="int16" if key in found.cells else "int8", quant=of[key])
     ops: list[Op] = []
     for op in graph.ops:
         inputs = list(op.inputs)
         for index, tensor in enumerate(graph.inputs_of(op)):
             if (op.name, index) in found.requantised and tensor is not None:
-                inputs[index] = name_of_copy = found.requantised[op.name, index]
-                copy = replace(tensor, name=name_of_copy, dtype="int8", quant=of[name_of_copy])
-                tensors[copy.name] = copy
-                ops.append(Op(f"quantize_for_{op.name}_{index}", "quantize", (tensor.name,), (copy.name,)))
-        new = replace(op, inputs=tuple(inputs))
-        ops.append(_with_constants(graph, new, of, tensors, weights.get(op.name, INT8)))
+                inputs[index] = copy = found.requantised[op.name, index]
+                tensors[copy] = replace(tensor, name=copy, dtype="int8", quant=of[copy])
+                ops.append(Op(f"quantize_for_{op.name}_{index}", "quantize", (tensor.name,), (copy,)))
+        form = weights.get(op.name, INT8)
+        ops.append(_with_constants(graph, replace(op, inputs=tuple(inputs)), of, tensors, form))
     init = tuple(_first_value(graph, op, tensors) for op in graph.init)
     return check(verify(rebuild(graph, name=name or graph.name, tensors=tensors, ops=tuple(ops), init=init)))
 
 
 def _first_value(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:
     """Return the op that gives a state its first value, on integers."""
-    value, state = graph.input(op), tensors[op.outputs[0]]
+    state = tensors[op.outputs[0]]
     assert state.quant is not None
-    data = quantised(finite(value), state.quant, state.dtype)
-    constant = Tensor(value.name, value.shape, state.dtype, state.quant, data, "constant")
-    return replace(op, inputs=(_put(tensors, op, constant),))
+    return replace(op, inputs=(_put(tensors, op, integer_constant(graph.input(op), state.quant, state.dtype)),))
 
 
 def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor], form: WeightForm) -> Op:
@@ -129,7 +141,7 @@ def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict
         data = finite(tensor)
         fits = rule.tied or not data.any()  # nothing but 0 fits any scale
         quant = of[op.outputs[0]] if fits and op.outputs[0] in of else affine(data.min(initial=0), data.max(initial=0))
-        inputs[index] = _put(tensors, op, Tensor(tensor.name, tensor.shape, "int8", quant, quantised(data, quant), "constant"))
+        inputs[index] = _put(tensors, op, integer_constant(tensor, quant))
     if rule.weights is not None:
         x, weights = of[op.inputs[SPECS[op.kind].data] or ""], graph.input(op, 1)
         if weights.data is None:
@@ -139,7 +151,8 @@ def _with_constants(graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict
         real = np.zeros(channels, np.float32) if bias is None else finite(bias)
         scales = weight_scales(finite(weights), rule.weights, real, x.scale[0], form)
         inputs += [None] * (rule.bias + 1 - len(inputs))
-        inputs[1] = _put(tensors, op, constant_weights(weights, scales, rule.weights, form.dtype))
+        quant = Quant(tuple(map(float, scales)), (0,) * channels, rule.weights)
+        inputs[1] = _put(tensors, op, integer_constant(weights, quant, form.dtype))
         name = bias.name if bias else f"{op.name}.bias"
         inputs[rule.bias] = _put(tensors, op, constant_bias(name, real, x.scale[0], scales))
     return replace(op, inputs=tuple(inputs))
@@ -152,13 +165,11 @@ def _with_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]
         for index in (lstm.WEIGHTS + gate, lstm.RECURRENT + gate):
             weights = graph.input(op, index)
             quant = Quant((max(float(np.float32(np.abs(finite(weights)).max(initial=0) / 127)), LEAST_SCALE),), (0,))
-            data = quantised(finite(weights), quant)
-            inputs[index] = _put(tensors, op, Tensor(weights.name, weights.shape, "int8", quant, data, "constant"))
+            inputs[index] = _put(tensors, op, integer_constant(weights, quant))
         bias, scale = graph.input(op, lstm.BIAS + gate), tensors[inputs[lstm.WEIGHTS + gate] or ""].scale
         product = Quant((float(np.float32(x_scale * scale)),), (0,))
         steps = np.clip(round_half_away(finite(bias).astype(np.float64) / (x_scale * scale)), -MOST_BIAS, MOST_BIAS)
-        constant = Tensor(bias.name, bias.shape, "int32", product, steps.astype(np.int32), "constant")
-        inputs[lstm.BIAS + gate] = _put(tensors, op, constant)
+        inputs[lstm.BIAS + gate] = _put(tensors, op, replace(bias, dtype="int32", quant=product, data=steps.astype(np.int32)))
     return replace(op, inputs=tuple(inputs))
 
 
@@ -191,17 +202,9 @@ def _least_error(channels: NDArray[np.float64], largest: NDArray[np.float64]) ->
     return np.asarray(best)
 
 
-def constant_weights(weights: Tensor, scales: NDArray[np.float64], axis: int, dtype: str = "int8") -> Tensor:
-    """Return weights as int8, or as int4."""
-    quant = Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
-    assert weights.data is not None
-    return Tensor(weights.name, weights.shape, dtype, quant, quantised(weights.data, quant, dtype), "constant")
-
-
 def constant_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64], dtype: str = "int32") -> Tensor:
     """Return a bias as int32, or as int64 for int16 activations, of which 46 bits are used."""
-    product = (x_scale * scales).astype(np.float32)
-    quant = Quant(tuple(map(float, product)), (0,) * len(scales), 0)
+    quant = Quant(tuple(map(float, (x_scale * scales).astype(np.float32))), (0,) * len(scales), 0)
     least, most = (-(2**31), 2**31 - 1) if dtype == "int32" else (1 - 2**46, 2**46 - 1)
     steps = round_half_away(bias.astype(np.float64) / (x_scale * scales))
     return Tensor(name, bias.shape, dtype, quant, np.clip(steps, least, most).astype(array_type(dtype)), "constant")

@@ -6,8 +6,10 @@ others run sample by sample; tensors are dropped after their last use.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -45,23 +47,16 @@ def evaluate(
     when it is there, the inputs included, and may change it. constants: used in place of the graph's. Each sample begins with
     the first value of all state.
     """
-    held = dict(values)
-    for name, first in initial_state(graph).items():
-        held[name] = np.broadcast_to(first, (len(next(iter(values.values()))), *first.shape))
+    count = len(next(iter(values.values()))) if values else 0
+    held = dict(values) | {n: np.broadcast_to(first, (count, *first.shape)) for n, first in initial_state(graph).items()}
     if visit is not None and ops is None:
         held |= {name: visit(name, held[name]) for name in graph.inputs}
-    replaced = constants or {}
+    given = {t.name: t.data for t in graph.tensors.values() if t.data is not None}
+    known: Mapping[str, Array] = ChainMap(held, dict(constants or {}), given)
     chosen = [op for op in graph.ops if ops is None or op.name in ops]
     last = {name: index for index, op in enumerate(chosen) for name in op.inputs if name is not None}
     for index, op in enumerate(chosen):
-        arrays: list[Array | None] = []
-        for tensor in graph.inputs_of(op):
-            if tensor is None:
-                arrays.append(None)
-            elif tensor.data is not None:
-                arrays.append(replaced.get(tensor.name, tensor.data))
-            else:
-                arrays.append(held[tensor.name])
+        arrays = [None if name is None else known[name] for name in op.inputs]
         for name, array in zip(op.outputs, _run(graph, op, arrays), strict=True):
             held[name] = array if visit is None else visit(name, array)
         if not keep:
@@ -101,24 +96,19 @@ def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
     if op.kind in PIECES and len(stacked) == 1 and stacked[0] is arrays[DATA.get(op.kind, 0)]:
         return copied(graph, op, stacked[0])
     spec = spec_for(graph, op)
+
+    def changed(change: Callable[[Array], Array]) -> list[Array | None]:
+        """Return the inputs, the activations among them changed."""
+        varies = [t is not None and t.data is None for t in inputs]
+        return [change(a) if a is not None and does else a for a, does in zip(arrays, varies, strict=True)]
+
     if not _is_batched(graph, op):
-        runs = []
-        for sample in range(count):
-            single = [
-                a if a is None or t is None or t.data is not None else a[sample] for a, t in zip(arrays, inputs, strict=True)
-            ]
-            runs.append(spec.reference(graph, op, single))
+        runs = [spec.reference(graph, op, changed(itemgetter(sample))) for sample in range(count)]
         return [np.stack(column) for column in zip(*runs, strict=True)]
-    tensors = dict(graph.tensors)
-    for tensor in (*inputs, *results):
-        if tensor is not None and tensor.data is None:
-            tensors[tensor.name] = replace(tensor, shape=(count * tensor.shape[0], *tensor.shape[1:]))
-    flat = [
-        a if a is None or t is None or t.data is not None else a.reshape(-1, *a.shape[2:])
-        for a, t in zip(arrays, inputs, strict=True)
-    ]
-    wide = replace(graph, tensors=tensors)
-    done = spec.reference(wide, op, flat)
+    activations = [tensor for tensor in (*inputs, *results) if tensor is not None and tensor.data is None]
+    wide = {tensor.name: replace(tensor, shape=(count * tensor.shape[0], *tensor.shape[1:])) for tensor in activations}
+    flat = changed(lambda array: array.reshape(-1, *array.shape[2:]))
+    done = spec.reference(replace(graph, tensors={**graph.tensors, **wide}), op, flat)
     return [array.reshape(count, *tensor.shape) for array, tensor in zip(done, results, strict=True)]
 
 
@@ -131,6 +121,5 @@ def _is_batched(graph: Graph, op: Op) -> bool:
     if rank < 2 or any(len(t.shape) != rank or t.shape[0] != out.shape[0] for t in tensors):
         return False
     if op.kind in BINARY:
-        constants = [t for t in graph.inputs_of(op) if t is not None and t.data is not None]
-        return all(len(t.shape) < rank or t.shape[0] == 1 for t in constants)
+        return all(t is None or t.data is None or len(t.shape) < rank or t.shape[0] == 1 for t in graph.inputs_of(op))
     return op.kind in BATCHED

@@ -9,7 +9,7 @@ below -3 is 0). Where neither ends, the ops are named and refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild, verify
 from ..ops import SPECS, check
 from ..ops.float32 import LIMITS, REFERENCES
-from ..passes.rewrite import each_op, integers, same_kind, without
+from ..passes.rewrite import each_op, integers, maker, same_kind, without
 from .convert import affine, broadcast, constant_bias, interval, to_int8
 from .prepare import pool_to_mean, real_weights
 from .rules import RULES, Groups, check_rules, data_inputs, groups, is_number, least_scales
@@ -64,32 +64,22 @@ def with_given_scales(graph: Graph) -> Graph:
     check(verify(graph))
     quants = _completed(graph, given)
     graph, quants, requantised = _reconciled(graph, quants)
-    found = Groups({name: name for name in quants}, requantised=requantised)
-    small = to_int8(graph, found, quants)
+    small = to_int8(graph, Groups({name: name for name in quants}, requantised=requantised), quants)
     return check(verify(each_op(_with_integers(graph, small, integer), _without_copy)))
 
 
 def _completed(graph: Graph, given: Mapping[str, Quant]) -> dict[str, Quant]:
     """Return a scale for every activation."""
-    quants = dict(given)
-    for op in graph.ops:
-        if (fixed := RULES[op.kind].fixed) is not None:
-            quants.update(dict.fromkeys(op.outputs, fixed))
+    fixed = [(op, RULES[op.kind].fixed) for op in graph.ops]
+    quants = dict(given) | {name: quant for op, quant in fixed if quant is not None for name in op.outputs}
     for op in graph.ops:
         _hand_on(graph, op, quants, forwards=True)
     for op in reversed(graph.ops):
         _hand_on(graph, op, quants, forwards=False)
-    ranges = _ranges(graph, quants)
     found = groups(graph)
     least = least_scales(graph, found)
-    lacking = []
-    for name, (low, high) in ranges.items():
-        if name in quants:
-            continue
-        if np.isfinite((low, high)).all():
-            quants[name] = affine(low, high, least_scale=least[found.group(name)])
-        else:
-            lacking.append(name)
+    open_ranges = {name: ends for name, ends in _ranges(graph, quants).items() if name not in quants}
+    lacking = [name for name, ends in open_ranges.items() if not np.isfinite(ends).all()]
     if lacking:
         makers = [graph.ops[graph.producer[name]] for name in lacking if name in graph.producer]
         told = ", ".join(f"'{name}'" for name in lacking[:5]) + (f" and {len(lacking) - 5} more" if len(lacking) > 5 else "")
@@ -98,7 +88,7 @@ def _completed(graph: Graph, given: Mapping[str, Quant]) -> dict[str, Quant]:
             f"the model was quantised without a scale for {told}" + (f", made by {kinds}" if kinds else ""),
             "its neighbours do not say one; quantise these tensors as well, or give the float model",
         )
-    return quants
+    return quants | {name: affine(*ends, least_scale=least[found.group(name)]) for name, ends in open_ranges.items()}
 
 
 def _hand_on(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards: bool) -> None:
@@ -124,10 +114,7 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
     useful: dict[str, Range] = {}
 
     def settle(name: str) -> None:
-        seen = wanted.get(name, [(0.0, 0.0)])
-        useful[name] = (
-            interval(quants[name]) if name in quants else (min(low for low, _ in seen), max(high for _, high in seen))
-        )
+        useful[name] = interval(quants[name]) if name in quants else _hull(wanted.get(name, [(0.0, 0.0)]))
 
     for op in reversed(graph.ops):
         for name in op.outputs:
@@ -137,11 +124,8 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
             wanted.setdefault(name, []).append(_useful(graph, op, name, useful))
     for name in set(graph.inputs) & set(possible):
         settle(name)
-    ranges = {}
-    for name, (low, high) in possible.items():
-        least, most = useful[name]
-        ranges[name] = (max(low, least), min(high, most)) if max(low, least) < min(high, most) else (low, high)
-    return ranges
+    narrowed = {name: (max(ends[0], useful[name][0]), min(ends[1], useful[name][1])) for name, ends in possible.items()}
+    return {name: ends if ends[0] < ends[1] else possible[name] for name, ends in narrowed.items()}
 
 
 def _possible(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
@@ -150,28 +134,23 @@ def _possible(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
         known.get(t.name, ALL) if t.data is None else _extremes(t.data)
         for t in graph.inputs_of(op)
         if t is not None and is_number(t)
-    ]
+    ] or [ALL]
     if op.kind in IMAGES:
         low, high = IMAGES[op.kind]
         if np.isfinite(operands[0]).all():
             made = REFERENCES[op.kind](graph, op, [np.linspace(*operands[0], 1001, dtype=np.float32)])[0]
             return max(low, float(made.min())), min(high, float(made.max()))
         return low, high
-    if op.kind in ("add", "sub", "mul", "prelu", "leaky_relu"):
-        one, two = operands[0], operands[-1]
-        if op.kind == "leaky_relu":
-            two = (op.attrs["alpha"],) * 2
-        if op.kind == "sub":
-            two = (-two[1], -two[0])
-        if op.kind in ("add", "sub"):
-            low, high = one[0] + two[0], one[1] + two[1]
-        else:
-            products = [x * y if x and y else 0.0 for x in one for y in two]
-            if op.kind in ("prelu", "leaky_relu"):
-                products += one
-            low, high = min(products), max(products)
-    elif op.kind == "mean" or (RULES[op.kind].tied and operands):
-        low, high = min(low for low, _ in operands), max(high for _, high in operands)
+    one, two = operands[0], operands[-1]
+    if op.kind in ("add", "sub"):
+        low, high = (one[0] + two[0], one[1] + two[1]) if op.kind == "add" else (one[0] - two[1], one[1] - two[0])
+    elif op.kind in ("mul", "prelu", "leaky_relu"):
+        factors = (op.attrs["alpha"],) if op.kind == "leaky_relu" else two
+        products = [x * y if x and y else 0.0 for x in one for y in factors]
+        products += one if op.kind != "mul" else ()
+        low, high = min(products), max(products)
+    elif op.kind == "mean" or RULES[op.kind].tied:
+        low, high = _hull(operands)
     else:
         low, high = ALL
     least, most = LIMITS[op.attrs.get("activation", "none")]
@@ -187,7 +166,7 @@ def _useful(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Ran
     if op.kind in USEFUL:
         return USEFUL[op.kind](low, high)
     if RULES[op.kind].tied and op.kind not in AVERAGING:
-        return min(low for low, _ in wanted), max(high for _, high in wanted)
+        return _hull(wanted)
     if op.kind not in ("add", "sub", "mul") or not np.isfinite((low, high)).all():
         return ALL
     least, most = LIMITS[op.attrs["activation"]]
@@ -200,20 +179,20 @@ def _useful(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Ran
     if others[0].data is None:
         return ALL
     values = others[0].data.astype(np.float64).ravel()
-    if op.kind == "mul":
-        values = values[values != 0]
-        ends = np.concatenate([low / values, high / values])
-    else:
-        signs = values if op.kind == "add" else -values if op.inputs[0] == name else values
-        ends = np.concatenate([low - signs, high - signs])
-        if op.kind == "sub" and op.inputs[0] != name:  # values - x
-            ends = np.concatenate([values - low, values - high])
+    given = values[values != 0] if op.kind == "mul" else values
+    first = np.add if op.inputs[0] == name else lambda end, values: values - end
+    inverse = {"add": np.subtract, "mul": np.divide, "sub": first}[op.kind]
+    ends = np.concatenate([inverse(low, given), inverse(high, given)])
     return float(ends.min(initial=0)), float(ends.max(initial=0))
 
 
 def _gates(graph: Graph, gate: Tensor, name: str) -> bool:
-    op = graph.ops[graph.producer[gate.name]] if gate.name in graph.producer else None
+    op = maker(graph, gate)
     return op is not None and op.kind == "logistic" and op.inputs[0] == name
+
+
+def _hull(ranges: Sequence[Range]) -> Range:
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
 def _extremes(values: NDArray[Any]) -> Range:

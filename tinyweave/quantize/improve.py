@@ -7,21 +7,21 @@ channels and the next weights as in SmoothQuant (Xiao et al., 2023).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Tensor
 from ..ops.fixed_point import round_half_away
-from ..passes.rewrite import constant, exchange, is_only_for
+from ..passes.rewrite import constant, exchange, is_only_for, maker
 from .calibrate import through
-from .convert import dequantised
+from .convert import along, as_real
 from .evaluate import chunks, evaluate
-from .prepare import along, with_weights
-from .rules import RULES
+from .prepare import with_weights
+from .rules import RULES, is_number
 
 Array = NDArray[Any]
 SCALING = ("none", "relu")  # activations that leave the factor of a channel as it is
@@ -35,12 +35,10 @@ def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
     greatest weight), or, where a depthwise convolution reads it, whose weights have a scale per channel, its greatest value.
     """
     pairs = list(_pairs(graph))
-    if not pairs:
-        return graph
-    largest = _largest(graph, inputs, {graph.output(first).name for first, _ in pairs})
-    for first_name, second_name in [(first.name, second.name) for first, second in pairs]:
+    largest = _largest(graph, inputs, {graph.output(first).name for first, _ in pairs}) if pairs else {}
+    for first, second in pairs:
         by_name = {op.name: op for op in graph.ops}
-        graph = _rescaled(graph, by_name[first_name], by_name[second_name], largest)
+        graph = _rescaled(graph, by_name[first.name], by_name[second.name], largest)
     return graph
 
 
@@ -50,19 +48,17 @@ def _pairs(graph: Graph) -> Iterator[tuple[Op, Op]]:
         if second.kind not in ("conv_2d", "depthwise_conv_2d", "fully_connected"):
             continue
         tensor = graph.input(second)
-        index = graph.producer.get(tensor.name)
-        if index is None or not is_only_for(graph, tensor, second):
+        first = maker(graph, tensor)
+        if first is None or not is_only_for(graph, tensor, second):
             continue
-        first = graph.ops[index]
         if RULES[first.kind].weights is None or first.attrs["activation"] not in SCALING:
             continue
         weights, rule = graph.input(first, 1), RULES[first.kind]
         shared = any(len(graph.consumers[op.inputs[1] or ""]) > 1 for op in (first, second))
         bias = graph.optional_input(first, rule.bias)
         fits = tensor.shape[-1] == weights.shape[rule.weights or 0] and not shared
-        whole = second.kind != "conv_2d" or graph.input(second, 1).shape[3] == tensor.shape[-1]
-        flat = second.kind != "fully_connected" or graph.input(second, 1).shape[1] == tensor.shape[-1]
-        if fits and whole and flat and (bias is None or len(graph.consumers[bias.name]) == 1):
+        whole = second.kind == "depthwise_conv_2d" or graph.input(second, 1).shape[-1] == tensor.shape[-1]
+        if fits and whole and (bias is None or len(graph.consumers[bias.name]) == 1):
             yield first, second
 
 
@@ -72,8 +68,7 @@ def _largest(graph: Graph, inputs: Mapping[str, Array], names: set[str]) -> dict
 
     def see(name: str, values: Array) -> Array:
         if name in names:
-            seen = np.abs(values).max(axis=tuple(range(values.ndim - 1)))
-            found[name] = np.maximum(found.get(name, 0), seen)
+            found[name] = np.maximum(found.get(name, 0), np.abs(values).max(axis=tuple(range(values.ndim - 1))))
         return values
 
     for part in chunks(graph, len(next(iter(inputs.values())))):
@@ -86,24 +81,21 @@ def _rescaled(graph: Graph, first: Op, second: Op, largest: Mapping[str, Array])
     weights, reader = graph.input(first, 1), graph.input(second, 1)
     bias = graph.optional_input(first, rule.bias)
     assert weights.data is not None and reader.data is not None and rule.weights is not None
-    channels, axis = len(values), reader.data.ndim - 1
-    if second.kind == "depthwise_conv_2d":
-        factor = values.copy()
-        repeated = np.repeat(np.arange(channels), reader.shape[3] // channels)
-    else:
+    channels, axis, factor = len(values), reader.data.ndim - 1, values
+    if second.kind != "depthwise_conv_2d":
         weight = np.abs(reader.data.astype(np.float64)).max(axis=tuple(range(axis)))
         factor = np.sqrt(values / np.maximum(weight, 1e-12))
-        repeated = np.arange(channels)
+    repeated = np.repeat(np.arange(channels), reader.shape[axis] // channels)
     alive = (values > 0) & (factor > 0)
     if not alive.any():
         return graph
-    factor = np.where(alive, factor / np.exp(np.log(factor[alive]).mean()), 1.0)
-    factor = np.clip(factor, 1 / MOST_FACTOR, MOST_FACTOR)
+    relative = np.where(alive, factor / np.exp(np.log(factor[alive]).mean()), 1.0)
+    factor = np.clip(relative, 1 / MOST_FACTOR, MOST_FACTOR)
     summand = np.zeros(channels) if bias is None or bias.data is None else bias.data.astype(np.float64)
     made = {"weights": weights.data / along(factor, rule.weights, weights.data.ndim), "bias": summand / factor}
     new = [constant(graph, first, role, values.astype(np.float32)) for role, values in made.items()]
-    read = (reader.data * along(factor[repeated], axis, reader.data.ndim)).astype(np.float32)
-    later = constant(graph, second, "weights", read)
+    read = reader.data * along(factor[repeated], axis, reader.data.ndim)
+    later = constant(graph, second, "weights", read.astype(np.float32))
     changed = replace(second, inputs=(second.inputs[0], later.name, *second.inputs[2:]))
     return exchange(graph, [with_weights(first, *new), changed], [*new, later])
 
@@ -114,47 +106,71 @@ def corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     Op by op in their order: what the op gives on what the int8 ops before it give is compared with the float op, before the
     activation. `inputs` are real numbers, of few samples, because all maps are kept. `real` is prepared: biases are there.
     """
+
+    def mended(op: Op, given: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
+        rule = RULES[op.kind]
+        if rule.weights is None or len(small.consumers[given.inputs[rule.bias] or ""]) > 1:
+            return None
+        whole = exchange(real, [replace(op, attrs={**op.attrs, "activation": "none"})])
+        before = evaluate(whole, maps[0], ops={op.name}, keep=True)[op.outputs[0]].astype(np.float64)
+        after = evaluate(whole, maps[1], ops={op.name}, keep=True, constants=constants)[op.outputs[0]]
+        shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))
+        bias = small.input(given, rule.bias)
+        assert bias.data is not None and bias.quant is not None
+        most = (1 << 31) - 1 if bias.dtype == "int32" else (1 << 46) - 2
+        steps = round_half_away(shift / np.array(bias.quant.scale))
+        data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -most - 1, most).astype(bias.data.dtype)
+        return replace(bias, data=data)
+
+    return layer_by_layer(real, small, inputs, mended)
+
+
+Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # as the float graph has them; as the int8 ops before a layer give them
+
+
+def layer_by_layer(
+    real: Graph,
+    small: Graph,
+    inputs: Mapping[str, Array],
+    mended: Callable[[Op, Op, Maps, Mapping[str, Array]], Tensor | None],
+    done: Callable[[int], None] = lambda count: None,
+) -> Graph:
+    """Return the int8 graph with one constant of each layer changed, or none, in the order of the layers.
+
+    mended: of an op, the int8 one that it became, what it reads, and its constants as real numbers: its new constant.
+    """
     expected = evaluate(real, inputs, keep=True)
-    computed: dict[str, Array] = {}
-    for name, values in inputs.items():
-        computed[name] = through(values, small.tensors[name].quant, small.tensors[name].dtype)
-    tensors = dict(small.tensors)
-    for op, given in zip(real.ops, matching(real, small), strict=True):
-        rule, constants = RULES[op.kind], real_constants(real, small, op, given)
-        if rule.weights is not None and len(small.consumers[given.inputs[rule.bias] or ""]) == 1:
-            linear = replace(op, attrs={**op.attrs, "activation": "none"})
-            whole = replace(real, ops=tuple(linear if o is op else o for o in real.ops))
-            before = evaluate(whole, expected, ops={op.name}, keep=True)[op.outputs[0]].astype(np.float64)
-            after = evaluate(whole, computed, ops={op.name}, keep=True, constants=constants)[op.outputs[0]]
-            shift = (before - after).mean(axis=tuple(range(before.ndim - 1)))
-            bias = tensors[given.inputs[rule.bias] or ""]
-            assert bias.data is not None and bias.quant is not None
-            most = (1 << 31) - 1 if bias.dtype == "int32" else (1 << 46) - 2
-            steps = round_half_away(shift / np.array(bias.quant.scale))
-            data = np.clip(bias.data.astype(np.int64) + steps.astype(np.int64), -most - 1, most).astype(bias.data.dtype)
-            tensors[bias.name] = replace(bias, data=data)
-            constants[op.inputs[rule.bias] or ""] = dequantised(data, bias.quant)
-        done = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
-        for name in op.outputs:
-            computed[name] = through(done[name], small.tensors[name].quant, small.tensors[name].dtype)
-    return replace(small, tensors=tensors)
+    computed = {name: kept(small.tensors[name], values) for name, values in inputs.items()}
+    for number, (op, given) in enumerate(zip(real.ops, matching(real, small), strict=True)):
+        constants = real_constants(real, small, op, given)
+        if (new := mended(op, given, (expected, computed), constants)) is not None:
+            small = replace(small, tensors={**small.tensors, new.name: new})
+            constants = real_constants(real, small, op, given)
+        found = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
+        computed |= {name: kept(small.tensors[name], found[name]) for name in op.outputs}
+        done(number + 1)
+    return small
+
+
+def kept(tensor: Tensor, values: Array) -> Array:
+    """Return real numbers as a tensor of the int8 graph keeps them."""
+    return through(values, tensor.quant, tensor.dtype)
 
 
 def matching(real: Graph, small: Graph) -> Iterator[Op]:
-    """Yield for each op of the float graph the int8 one that it became."""
+    """Return for each op of the float graph the int8 one that it became."""
     by_name = {op.name: op for op in small.ops}
-    yield from (by_name[op.name] for op in real.ops)
+    return (by_name[op.name] for op in real.ops)
 
 
 def real_constants(real: Graph, small: Graph, op: Op, given: Op) -> dict[str, Array]:
     """Return what the constants of an op, by their names in the float graph, became as the real numbers they stand for."""
-    constants: dict[str, Array] = {}
-    for name, became in zip(op.inputs, given.inputs, strict=False):
-        if name is not None and became is not None and real.tensors[name].dtype == "float32":
-            tensor = small.tensors[became]
-            if tensor.data is not None and tensor.quant is not None:
-                constants[name] = as_shaped(dequantised(tensor.data, tensor.quant), real.tensors[name].shape, op)
-    return constants
+    pairs = [(a, b) for a, b in zip(real.inputs_of(op), small.inputs_of(given), strict=False) if a is not None and is_number(a)]
+    return {
+        exact.name: as_shaped(as_real(became, became.data), exact.shape, op)
+        for exact, became in pairs
+        if became is not None and became.data is not None and became.quant is not None
+    }
 
 
 def as_shaped(weights: Array, shape: tuple[int, ...], op: Op) -> Array:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild
+from ..ir import CompileError, Graph, Op, Quant, is_constant
 from ..ops.constraints import TAKE_INT4_WEIGHTS
+from ..passes.rewrite import exchange
 from ..progress import Progress, silent
-from .calibrate import Calibration, decibel, downstream, noise, signals
-from .convert import WeightForm, dequantised, quantised, to_int8
-from .evaluate import chunks, evaluate, outputs
+from .calibrate import Calibration, collect, decibel, downstream, noise, signals
+from .convert import WeightForm, as_integers, as_real, to_int8
+from .evaluate import evaluate, outputs
 from .rules import RULES
 from .widen import MOVES, can_widen, wide_quant, widened
 
@@ -99,7 +100,7 @@ class _Search:
         self.names = signals(real)
         self.expected = dict(zip(self.names, outputs(real, inputs, self.names), strict=True))
         self.small = to_int8(real, self.found, self.quants)
-        self.inputs = {name: _integers(self.small.tensors[name], array) for name, array in inputs.items()}
+        self.inputs = {name: as_integers(self.small.tensors[name], array) for name, array in inputs.items()}
         self.candidates = tuple(op.name for op in real.ops if self._takes_int4(op))
         self.narrow = to_int8(real, self.found, self.quants, weights=dict.fromkeys(self.candidates, INT4))
         self.able = frozenset(op.name for op in real.ops if can_widen(real, op, self.found))
@@ -108,8 +109,8 @@ class _Search:
 
     def _takes_int4(self, op: Op) -> bool:
         """Return whether 4-bit weights of an op are its own, save bytes, and have a kernel."""
-        rule = RULES[op.kind]
-        if op.kind not in TAKE_INT4_WEIGHTS or rule.weights is None or len(self.real.consumers[op.inputs[1] or ""]) > 1:
+        takes = op.kind in TAKE_INT4_WEIGHTS and RULES[op.kind].weights is not None
+        if not takes or len(self.real.consumers[op.inputs[1] or ""]) > 1:
             return False
         try:
             narrow = to_int8(self.real, self.found, self.quants, weights={op.name: INT4})
@@ -127,28 +128,29 @@ class _Search:
     @cached_property
     def wide_quants(self) -> dict[str, Quant]:
         """Group of tensors -> its scale as int16."""
-        largest = _largest(self.real, self.ranging)
+        seen = collect(self.real, self.ranging)
+        largest = {name: max(-histogram.low, histogram.high) for name, histogram in seen.items()}
         members = self.found.members().items()
         return {group: wide_quant(max(largest.get(name, 0.0) for name in names)) for group, names in members}
 
     def noise(self, graph: Graph) -> float:
         """Return the noise to signal ratio of an int8 graph at its outputs."""
-        computed = zip(self.names, outputs(graph, self.inputs, self.names), strict=True)
-        return noise(self.expected, {name: _real(graph.tensors[name], array) for name, array in computed}, self.names)
+        return self._noise(graph, dict(zip(self.names, outputs(graph, self.inputs, self.names), strict=True)))
+
+    def _noise(self, graph: Graph, values: Mapping[str, Array]) -> float:
+        return noise(self.expected, {name: as_real(graph.tensors[name], values[name]) for name in self.names}, self.names)
 
     def damages(self, narrow: Names) -> dict[str, float]:
         """Return by how much 4 bits of each candidate raise the noise, with 4 bits in the others of `narrow`."""
         base = self.graph(narrow, NONE)
         held = evaluate(base, self.inputs, keep=True)
-        level = noise(self.expected, {name: _real(base.tensors[name], held[name]) for name in self.names}, self.names)
-        damages = dict[str, float]()
+        level, damages = self._noise(base, held), dict[str, float]()
         for number, name in enumerate(self.candidates):
             other = self.narrow if name not in narrow else self.small
             op = next(op for op in base.ops if op.name == name)
             changed = _exchanged(base, op, next(op for op in other.ops if op.name == name), other)
             ops = {name, *downstream(changed, set(op.outputs))}
-            done = evaluate(changed, held, ops=ops, keep=True)
-            now = noise(self.expected, {n: _real(changed.tensors[n], done[n]) for n in self.names}, self.names)
+            now = self._noise(changed, evaluate(changed, held, ops=ops, keep=True))
             damages[name] = now - level if name not in narrow else level - now
             self.progress("weighing layers", number + 1, len(self.candidates))
         return damages
@@ -370,13 +372,9 @@ def _told(search: _Search, narrow: Names, wide: Names) -> Mixed:
 
 def _exchanged(graph: Graph, op: Op, other: Op, source: Graph) -> Graph:
     """Return the graph with an op on the constants that it has in another graph."""
-    inputs, tensors = list(op.inputs), dict(graph.tensors)
-    for index, name in enumerate(other.inputs):
-        if name is not None and source.tensors[name].data is not None:
-            inputs[index] = f"{name}.exchanged"
-            tensors[f"{name}.exchanged"] = replace(source.tensors[name], name=f"{name}.exchanged")
-    ops = tuple(replace(o, inputs=tuple(inputs)) if o.name == op.name else o for o in graph.ops)
-    return rebuild(graph, tensors=tensors, ops=ops)
+    new = {t.name: replace(t, name=f"{t.name}.exchanged") for t in source.inputs_of(other) if t is not None and is_constant(t)}
+    inputs = [new[name].name if name in new else own for name, own in zip(other.inputs, op.inputs, strict=True)]
+    return exchange(graph, [replace(op, inputs=tuple(inputs))], new.values())
 
 
 def _weights(graph: Graph) -> dict[str, int]:
@@ -386,27 +384,4 @@ def _weights(graph: Graph) -> dict[str, int]:
 
 def _constants(graph: Graph) -> int:
     """Return the bytes of all constants that ops read."""
-    read = {name for op in graph.ops for name in op.inputs if name is not None}
-    return sum(tensor.bytes for tensor in graph.tensors.values() if tensor.name in read and tensor.data is not None)
-
-
-def _largest(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
-    """Return the greatest magnitude of each map."""
-    largest = dict[str, float]()
-
-    def see(name: str, values: Array) -> Array:
-        if values.dtype == np.float32:
-            largest[name] = max(largest.get(name, 0.0), float(np.abs(values).max(initial=0)))
-        return values
-
-    for part in chunks(graph, len(next(iter(inputs.values())))):
-        evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=see)
-    return largest
-
-
-def _integers(tensor: Tensor, values: Array) -> Array:
-    return values if tensor.quant is None else quantised(values, tensor.quant, tensor.dtype)
-
-
-def _real(tensor: Tensor, values: Array) -> Array:
-    return values if tensor.quant is None else dequantised(values, tensor.quant)
+    return sum(tensor.bytes for name, tensor in graph.tensors.items() if name in graph.consumers and tensor.data is not None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, verify
 from ..ops import check
@@ -36,8 +35,8 @@ def real_weights(graph: Graph) -> Graph:
         if op.kind in RULES and any(is_number(t) and t.data is None for t in inputs if t is not None):
             for tensor in inputs:
                 if tensor is not None and tensor.data is not None and tensor.quant is not None:
-                    data = dequantised(tensor.data, tensor.quant)
-                    tensors[tensor.name] = replace(tensor, dtype="float32", quant=None, data=data)
+                    real = dequantised(tensor.data, tensor.quant)
+                    tensors[tensor.name] = replace(tensor, dtype="float32", quant=None, data=real)
     return replace(graph, tensors=tensors)
 
 
@@ -52,19 +51,12 @@ def with_bias(graph: Graph, op: Op) -> Graph:
 
 def pool_to_mean(graph: Graph, op: Op) -> Graph:
     """Make an average over whole maps a mean, whose output may have a scale of its own: averages are smaller than values."""
-    if op.kind != "average_pool_2d" or op.attrs["activation"] != "none":
+    if op.kind != "average_pool_2d" or op.attrs["activation"] != "none" or any(map(any, op.attrs["padding"])):
         return graph
     if tuple(op.attrs["kernel"]) != graph.input(op).shape[1:3] or graph.output(op).shape[1:3] != (1, 1):
         return graph
-    if any(before or after for before, after in op.attrs["padding"]):
-        return graph
     axes = integers(graph, op, "axes", [1, 2])
     return exchange(graph, [Op(op.name, "mean", (op.inputs[0], axes.name), op.outputs, {"keep_dims": True})], [axes])
-
-
-def along(values: NDArray[np.float64], axis: int, rank: int) -> NDArray[np.float64]:
-    """Return one value per channel in a shape that broadcasts along an axis."""
-    return values.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 def with_weights(op: Op, weights: Tensor, bias: Tensor) -> Op:

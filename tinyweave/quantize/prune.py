@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from ..ir import CompileError, Graph, Op, verify
 from ..ops import check, conv
 from ..passes.ranges import channels
-from ..passes.shrink_channels import LINKS, Link, with_channels
+from ..passes.shrink_channels import LINKS, with_channels
 from ..progress import Progress, silent
 
 Array = NDArray[Any]
 PARTS = 8  # a step takes so many parts of a layer's channels
 LEAST = 2  # channels that a layer keeps
-# a channel of the output is one of the input
-ALIKE = ("elu", "gelu", "hard_swish", "leaky_relu", "relu_n1_to_1", "resize_bilinear")
+# which channels of an op's inputs are which of its output; of these kinds, too, they are the same
+SAME = ("elu", "gelu", "hard_swish", "leaky_relu", "relu_n1_to_1", "resize_bilinear")
+KNOWN = LINKS | dict.fromkeys(SAME, LINKS["relu"])
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
     for op in graph.ops:
         if _is_sum(graph, op):
             continue
-        links = _links(graph, op)
-        for one in (*op.inputs, *op.outputs) if links is None else ():
+        links = KNOWN[op.kind](graph, op) if op.kind in KNOWN else None
+        for one in (*op.inputs, *op.outputs) if links is None else ():  # channels cannot be told apart
             keep(one)
         for link in links or ():
             for a, b in zip(link.source, link.target, strict=True):
@@ -129,16 +130,6 @@ def _is_sum(graph: Graph, op: Op) -> bool:
         x = graph.input(op)
         return bool(x.shape) and graph.input(op, 1).shape[1] % channels(x) == 0
     return op.kind == "conv_2d" and conv.groups(graph, op) == 1
-
-
-def _links(graph: Graph, op: Op) -> list[Link] | None:
-    """Return which channels of an op's inputs are which of its output; None where they cannot be told apart."""
-    if op.kind in LINKS:
-        return LINKS[op.kind](graph, op)
-    if op.kind in ALIKE:
-        every = np.arange(channels(graph.output(op)))
-        return [Link(0, every, every)]
-    return None
 
 
 def without(graph: Graph, group: ChannelGroup, gone: Array) -> Graph:

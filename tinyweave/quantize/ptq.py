@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Quant, Tensor
+from ..ir import CompileError, Graph, Quant
 from ..progress import Progress, silent
 from .calibrate import LEAST_POWER, Calibration, calibrate, decibel, evenly, noise, picked, signals
-from .convert import dequantised, quantised, to_int8
+from .convert import as_integers, as_real, to_int8
 from .evaluate import chunks, outputs
 from .improve import corrected, equalised
 from .precision import Measures, Mixed, PrecisionLimits, keeps, mixed
 from .prepare import prepare
 from .rounding import rounded
-from .samples import Samples
+from .samples import Samples, check_labels
 
 Array = NDArray[Any]
 MEASURED = 64  # samples that gains are measured on, and biases corrected on, at most
@@ -85,39 +85,38 @@ def quantise(
     """
     if count < 1:
         raise CompileError(f"{count} samples choose no ranges", "use at least one; a hundred or two are usual")
-    real, given = prepare(graph), samples.own_steps()
-    _check_labels(real, samples)
+    prepared, given = prepare(graph), samples.own_steps()
+    _check_labels(prepared, samples)
     used = tuple(map(int, evenly(count, len(samples))))
     inputs = samples.batch(used)
-    best, gains = _calibrated(real, inputs, method, progress, given), dict[str, float]()
+    (real, small, calibration), gains = _calibrated(prepared, inputs, method, progress, given), dict[str, float]()
     few = picked(real, inputs, 8, MEASURED)
-    reached = sqnr(best[0], best[1], few) if equalize or correct_bias or adaptive_rounding else 0.0
+    reached = sqnr(real, small, few) if equalize or correct_bias or adaptive_rounding else 0.0
     if equalize:
         other = _calibrated(equalised(real, inputs), inputs, method, progress, given)
         gains["equalised channels"] = (now := sqnr(other[0], other[1], few)) - reached
-        best, reached = (other, now) if now > reached else (best, reached)
-    precision, measures, left_out = None, None, list[str]()
+        if now > reached:
+            (real, small, calibration), reached = other, now
+    precision, left_out = None, list[str]()
     if limits is not None:
-        measures = _measures(best[0], samples, used, limits, flash=flash, progress=progress)
-        precision = mixed(best[0], best[2], limits, measures, progress)
-        best = best[0], precision.graph, best[2]
-        reached = sqnr(best[0], best[1], few) if correct_bias or adaptive_rounding else 0.0
+        measures = _measures(real, samples, used, limits, flash=flash, progress=progress)
+        precision = mixed(real, calibration, limits, measures, progress)
+        small = precision.graph
+        reached = sqnr(real, small, few) if correct_bias or adaptive_rounding else 0.0
 
-    def improved(small: Graph, what: str) -> tuple[Graph, float]:
+    def better(other: Graph, what: str) -> tuple[Graph, float]:
         """Return the better graph, of those that keep the limits, and its signal to noise on the few samples."""
-        gains[what] = (now := sqnr(best[0], small, few)) - reached
-        if now > reached and limits is not None and measures is not None and not keeps(small, limits, measures):
+        gains[what] = (now := sqnr(real, other, few)) - reached
+        if now > reached and limits is not None and not keeps(other, limits, measures):
             left_out.append(what)
-        return (small, now) if now > reached and what not in left_out else (best[1], reached)
+        return (other, now) if now > reached and what not in left_out else (small, reached)
 
     if adaptive_rounding:
-        small = rounded(best[0], best[1], picked(real, _apart(inputs, few), 8, MEASURED), progress)
-        small, reached = improved(small, "adaptive rounding")
-        best = best[0], small, best[2]
+        learning = picked(real, _apart(inputs, few), 8, MEASURED)
+        small, reached = better(rounded(real, small, learning, progress), "adaptive rounding")
     if correct_bias:
-        small, _ = improved(corrected(best[0], best[1], few), "corrected biases")
-        best = best[0], small, best[2]
-    return Quantised(*best, used, gains, precision, tuple(left_out))
+        small, reached = better(corrected(real, small, few), "corrected biases")
+    return Quantised(real, small, calibration, used, gains, precision, tuple(left_out))
 
 
 def _apart(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> dict[str, Array]:
@@ -206,13 +205,7 @@ def right(graph: Graph, real: Graph, samples: Samples) -> float:
 
 def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return real inputs as the int8 graph takes them."""
-    quants = {name: small.tensors[name].quant for name in inputs}
-    return {n: x if (quant := quants[n]) is None else quantised(x, quant) for n, x in inputs.items()}
-
-
-def as_real(tensor: Tensor, values: Array) -> Array:
-    """Return the real numbers that a tensor's values stand for."""
-    return values if tensor.quant is None else dequantised(values, tensor.quant)
+    return {name: as_integers(small.tensors[name], values) for name, values in inputs.items()}
 
 
 def has_classes(graph: Graph) -> bool:
@@ -227,15 +220,8 @@ def has_classes(graph: Graph) -> bool:
 
 def _check_labels(graph: Graph, samples: Samples) -> None:
     """Raise CompileError where a label is no class of the network."""
-    if samples.labels is None or not len(samples.labels) or not has_classes(graph):
-        return
-    count = max(graph.tensors[graph.outputs[0]].elements, 2)
-    least, most = int(min(samples.labels)), int(max(samples.labels))
-    if least < 0 or most >= count:
-        wrong = least if least < 0 else most
-        raise CompileError(
-            f"the label {wrong} is no class of the network", f"it has {count}: give numbers from 0 to {count - 1}"
-        )
+    if samples.labels is not None and has_classes(graph):
+        check_labels(samples.labels, max(graph.tensors[graph.outputs[0]].elements, 2))
 
 
 def classes_of(graph: Graph, scores: Array) -> Array:

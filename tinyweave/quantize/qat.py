@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,13 @@ from torch.nn import functional
 from ..ir import CompileError, Graph, Op, Quant, limits
 from ..ir import Tensor as Value
 from ..ops import SPECS, reduce, spec_for
+from ..ops.float32 import LIMITS
 from ..progress import Progress, silent
 from .calibrate import Calibration
 from .convert import WeightForm, affine, dequantised, quantised, to_int8, weight_scales
+from .evaluate import VIEWS
 from .rules import LEAST_SCALE, RULES, is_number
+from .samples import check_labels
 
 BATCH = 32
 MOST_NORM = 5.0  # of the gradient of a step
@@ -33,8 +37,6 @@ MOVING = frozenset(
 resize_nearest_neighbor slice space_to_batch_nd space_to_depth split split_v squeeze strided_slice tile transpose
 unpack""".split()
 )
-VIEWS = frozenset(("expand_dims", "reshape", "squeeze"))
-LIMITS = {"none": None, "relu": (0.0, None), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 ROUNDED_TWICE = frozenset(("conv_2d", "depthwise_conv_2d", "mean", "mul"))  # first to a few bits behind the point
 # kinds whose kernels are integer arithmetic of their own, on one value each
 BY_TABLE = frozenset(("elu", "gelu", "hard_swish", "leaky_relu", "logistic", "relu", "relu6", "relu_n1_to_1", "tanh"))
@@ -113,8 +115,7 @@ class Trainable(nn.Module):
         """Return an activation as int8 keeps it."""
         if name not in self.keys:
             return values
-        key = self.keys[name]
-        zero, (least, most) = self.quants[key].zero_point[0], limits("int8")
+        zero, (least, most) = self.quants[self.keys[name]].zero_point[0], limits("int8")
         return stepped(values, self.scale(name, values[0].numel()), least - zero, most - zero, bits)
 
     def scale(self, name: str, count: int = 1) -> Tensor:
@@ -138,8 +139,7 @@ class Trainable(nn.Module):
             chosen = weight_scales(_array(kernel), rule.weights, _array(bias), float(x))
             steps, least, most = torch.from_numpy(chosen.astype(np.float32)), -127, 127
         self.steps_of[op.name] = steps.detach()
-        product = steps.detach() * x
-        return [stepped(kernel, steps.reshape(shape), least, most), stepped(bias, product, -(2**31), 2**31)]
+        return [stepped(kernel, steps.reshape(shape), least, most), stepped(bias, steps.detach() * x, -(2**31), 2**31)]
 
     def _constant(self, op: Op, data: np.ndarray) -> Tensor:
         """Return a constant as int8 keeps it: on the scale of a tied op's output, or on one of its own."""
@@ -180,15 +180,12 @@ class Trainable(nn.Module):
         """Return the bits behind the point that the kernel rounds to before it rounds to whole steps; None if it does not."""
         if op.kind not in ROUNDED_TWICE:
             return None
-        factor = self.scale(op.inputs[0] or "").detach() / out
+        factor, more = self.scale(op.inputs[0] or "").detach() / out, 0
         if op.kind == "mean":
-            count = reduce.count(self.graph, op)
-            return (count.bit_length() - 1 - torch.frexp(factor).exponent).clamp_min(0)
-        if op.kind == "mul":
-            factor = factor * self._other_scale(op)
+            more = reduce.count(self.graph, op).bit_length() - 1
         else:
-            factor = factor * self.steps_of[op.name]
-        bits: Tensor = (-torch.frexp(factor).exponent).clamp_min(0)
+            factor = factor * (self._other_scale(op) if op.kind == "mul" else self.steps_of[op.name])
+        bits: Tensor = (more - torch.frexp(factor).exponent).clamp_min(0)
         return bits
 
     def _other_scale(self, op: Op) -> Tensor:
@@ -249,24 +246,22 @@ def tune(
     draws = torch.Generator().manual_seed(0)
     x, aim = torch.from_numpy(inputs), torch.from_numpy(np.ascontiguousarray(wanted)).flatten(1)
     classes = None if labels is None else torch.from_numpy(labels)
-    if labels is not None and not 0 <= labels.min() <= labels.max() < max(aim.shape[1], 2):
-        raise CompileError("a label is no class of the network", f"give numbers from 0 to {max(aim.shape[1], 2) - 1}")
+    if labels is not None:
+        check_labels(labels, max(aim.shape[1], 2))
     last = module.graph.ops[module.graph.producer[module.graph.outputs[0]]]
     optimizer = torch.optim.Adam(module.parameters(), rate)
     steps = epochs * -(-len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps, 1))
-    done = 0
-    for _ in range(epochs):
-        for chosen in torch.split(torch.randperm(len(x), generator=draws), BATCH):
-            optimizer.zero_grad()
-            given = module(x[chosen]).flatten(1)
-            loss = _loss(given, aim[chosen], None if classes is None else classes[chosen], is_softmax=last.kind == "softmax")
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(module.parameters(), MOST_NORM)
-            optimizer.step()
-            schedule.step()
-            done += 1
-            progress("training", done, steps)
+    orders = (torch.randperm(len(x), generator=draws) for _ in range(epochs))
+    for done, chosen in enumerate(chain.from_iterable(torch.split(order, BATCH) for order in orders)):
+        optimizer.zero_grad()
+        given = module(x[chosen]).flatten(1)
+        loss = _loss(given, aim[chosen], None if classes is None else classes[chosen], is_softmax=last.kind == "softmax")
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(module.parameters(), MOST_NORM)
+        optimizer.step()
+        schedule.step()
+        progress("training", done + 1, steps)
 
 
 def _loss(given: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
@@ -297,13 +292,9 @@ def trained(module: Trainable) -> tuple[Graph, Graph, Calibration]:
             tensors[tensor.name] = replace(tensor, data=_array(module.values[f"{index}_{role}"]).copy())
         if op.name in module.forms:
             forms[op.name] = WeightForm(module.forms[op.name].dtype, _array(module.steps[str(index)].exp()).astype(np.float64))
-    quants = {}
-    for name, quant in learned.quants.items():
-        scale = float(module.scale(name).detach())
-        quants[name] = Quant((scale,), quant.zero_point)
+    quants = {name: replace(quant, scale=(float(module.scale(name).detach()),)) for name, quant in learned.quants.items()}
     real = replace(graph, tensors=tensors)
-    small = to_int8(real, learned.groups, quants, weights=forms)
-    return real, small, replace(learned, quants=quants)
+    return real, to_int8(real, learned.groups, quants, weights=forms), replace(learned, quants=quants)
 
 
 def _array(parameter: Tensor) -> np.ndarray[Any, Any]:
@@ -325,15 +316,12 @@ def _check(graph: Graph) -> None:
 
 def _places(graph: Graph, op: Op) -> list[Tensor]:
     """Return per output which element of the inputs laid end to end each element is, the first being 1; 0 is a padding."""
-    arrays: list[Any] = []
+    arrays: list[Any] = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
     start = 1
-    for tensor in graph.inputs_of(op):
-        if not is_number(tensor):
-            arrays.append(None if tensor is None else tensor.data)
-            continue
-        assert tensor is not None
-        arrays.append(np.arange(start, start + tensor.elements, dtype=np.float32).reshape(tensor.shape))
-        start += tensor.elements
+    for index, tensor in enumerate(graph.inputs_of(op)):
+        if tensor is not None and is_number(tensor):
+            arrays[index] = np.arange(start, start + tensor.elements, dtype=np.float32).reshape(tensor.shape)
+            start += tensor.elements
     if start > 1 << 24:
         raise CompileError("moves too many values to be trained", "at most 16 million", op=op)
     return [torch.from_numpy(array.astype(np.int64)) for array in spec_for(graph, op).reference(graph, op, arrays)]
@@ -349,25 +337,18 @@ def _last(y: Tensor, x: Tensor) -> Tensor:
 
 
 def _bounded(y: Tensor, op: Op) -> Tensor:
-    bounds = LIMITS[op.attrs.get("activation", "none")]
-    return y if bounds is None else y.clamp(*bounds)
+    activation = op.attrs.get("activation", "none")
+    return y if activation == "none" else y.clamp(*LIMITS[activation])
 
 
 def _convolved(graph: Graph, op: Op, arrays: Inputs) -> Tensor:
     x, kernel, bias = arrays
     (top, bottom), (left, right) = op.attrs["padding"]
     is_deep = op.kind == "depthwise_conv_2d"
-    filters, groups = kernel.permute(3, 0, 1, 2) if is_deep else kernel.permute(0, 3, 1, 2), x.shape[-1] // kernel.shape[3]
-    y = functional.conv2d(
-        functional.pad(_first(x), (left, right, top, bottom)),
-        filters,
-        bias,
-        op.attrs["stride"],
-        0,
-        op.attrs["dilation"],
-        x.shape[-1] if is_deep else groups,
-    )
-    return _bounded(_last(y, x), op)
+    padded = functional.pad(_first(x), (left, right, top, bottom))
+    filters, depth = kernel.permute((3, 0, 1, 2) if is_deep else (0, 3, 1, 2)), 1 if is_deep else kernel.shape[3]
+    where = {"stride": op.attrs["stride"], "dilation": op.attrs["dilation"], "groups": x.shape[-1] // depth}
+    return _bounded(_last(functional.conv2d(padded, filters, bias, **where), x), op)
 
 
 def _dense(graph: Graph, op: Op, arrays: Inputs) -> Tensor:

@@ -93,9 +93,8 @@ def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
     if not len(centres):
         return min_max(histogram)
     below = np.cumsum(counts) / counts.sum()
-    last = len(centres) - 1
-    low = centres[min(int(np.searchsorted(below, 1 - percent / 100)), last)]
-    high = centres[min(int(np.searchsorted(below, percent / 100)), last)]
+    ends = np.searchsorted(below, (1 - percent / 100, percent / 100))
+    low, high = centres[np.minimum(ends, len(centres) - 1)]
     return float(max(histogram.low, min(low, 0.0))), float(min(histogram.high, max(high, 0.0)))
 
 
@@ -134,9 +133,8 @@ def entropy(histogram: Histogram) -> Range:
         p = np.where(inside, counts, 0.0)
         p[first] += counts[:first].sum()
         p[last] += counts[last + 1 :].sum()
-        within = np.bincount(levels[inside], counts[inside])
-        bins = np.bincount(levels[inside])
-        q = within[levels[inside]] / bins[levels[inside]]
+        within, bins = np.bincount(levels[inside], counts[inside]), np.bincount(levels[inside])
+        q = (within / np.maximum(bins, 1))[levels[inside]]
         p = p[inside] / p.sum()
         return float((p * np.log(p / (q / q.sum()))).sum())
 

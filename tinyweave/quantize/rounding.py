@@ -20,10 +20,7 @@ from ..ir import Graph, Op, Tensor, limits
 from ..ops.conv import groups, kernel_size
 from ..ops.window import taps
 from ..progress import Progress, silent
-from .calibrate import through
-from .convert import dequantised
-from .evaluate import evaluate
-from .improve import as_shaped, matching, real_constants
+from .improve import Maps, as_shaped, layer_by_layer
 
 Array = NDArray[Any]
 SWEEPS = 20  # over all weights of a layer, at most
@@ -38,23 +35,13 @@ def rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Pr
 
     Convolutions and dense layers whose weights are theirs alone are rounded anew; others stay as they are.
     """
-    expected = evaluate(real, inputs, keep=True)
-    computed = {name: through(values, small.tensors[name].quant, small.tensors[name].dtype) for name, values in inputs.items()}
-    tensors = dict(small.tensors)
-    for number, (op, given) in enumerate(zip(real.ops, matching(real, small), strict=True)):
-        constants = real_constants(real, replace(small, tensors=tensors), op, given)
-        if _is_roundable(real, op):
-            weights = tensors[given.inputs[1] or ""]
-            chosen = _layer(real, op, weights, expected[op.inputs[0] or ""], computed[op.inputs[0] or ""])
-            tensors[weights.name] = chosen
-            assert chosen.data is not None and chosen.quant is not None
-            shape = real.input(op, 1).shape
-            constants[op.inputs[1] or ""] = as_shaped(dequantised(chosen.data, chosen.quant), shape, op)
-        done = evaluate(real, computed, ops={op.name}, keep=True, constants=constants)
-        for name in op.outputs:
-            computed[name] = through(done[name], small.tensors[name].quant, small.tensors[name].dtype)
-        progress("rounding weights", number + 1, len(real.ops))
-    return replace(small, tensors=tensors)
+
+    def mended(op: Op, given: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
+        if not _is_roundable(real, op):
+            return None
+        return _layer(real, op, small.input(given, 1), *(values[op.inputs[0] or ""] for values in maps))
+
+    return layer_by_layer(real, small, inputs, mended, lambda count: progress("rounding weights", count, len(real.ops)))
 
 
 def _is_roundable(graph: Graph, op: Op) -> bool:
@@ -119,8 +106,7 @@ def _windows(graph: Graph, op: Op, exact: Array, given: Array) -> Iterator[tuple
     """Yield (output channels, windows of the exact map, of the given one): a group of channels at a time, [rows, depth]."""
     weights = graph.input(op, 1)
     if op.kind == "fully_connected":
-        depth = weights.shape[1]
-        yield slice(None), _spread(exact.reshape(-1, depth)), _spread(given.reshape(-1, depth))
+        yield slice(None), _spread(exact.reshape(-1, weights.shape[1])), _spread(given.reshape(-1, weights.shape[1]))
         return
     count = graph.input(op).shape[3] if op.kind == "depthwise_conv_2d" else groups(graph, op)
     outputs = graph.output(op).shape[3] // count

@@ -94,8 +94,7 @@ def check_rules(graph: Graph) -> None:
     kept = {name for op in graph.ops if op.kind in RULES and RULES[op.kind].recurrent for name in op.outputs[1:]}
     lacking += [op for op in graph.init if not kept.issuperset(op.outputs)]
     if lacking:
-        counts = Counter(op.kind for op in lacking)
-        told = ", ".join(f"{kind} ({count})" for kind, count in counts.most_common())
+        told = ", ".join(f"{kind} ({count})" for kind, count in Counter(op.kind for op in lacking).most_common())
         raise CompileError(
             f"{len(lacking)} ops cannot be quantised: {told}; the first is {lacking[0].name}",
             f"kinds that can: {', '.join(sorted(RULES))}",
@@ -110,10 +109,7 @@ def _has_state(graph: Graph, op: Op) -> bool:
 
 def groups(graph: Graph) -> Groups:
     """Return which activations must share a scale, by the rules of the ops in their order."""
-    found = Groups()
-    for name in graph.inputs:
-        if is_number(graph.tensors[name]):
-            found.of[name] = name
+    found = Groups({name: name for name in graph.inputs if is_number(graph.tensors[name])})
     for op in graph.ops:
         rule = RULES[op.kind]
         outputs = [t.name for t in graph.outputs_of(op) if is_number(t)]

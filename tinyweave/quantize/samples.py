@@ -16,7 +16,19 @@ from numpy.typing import NDArray
 
 from ..files import read_file
 from ..ir import CompileError, Graph, Quant, Tensor
-from ..media import ARRAYS, IMAGES, MAX_ARRAYS, MAX_SAMPLE, MEND, RECORDINGS, Array, read_arrays, read_image, read_recording
+from ..media import (
+    ARRAYS,
+    IMAGES,
+    MAX_ARRAYS,
+    MAX_SAMPLE,
+    MEND,
+    RECORDINGS,
+    Array,
+    by_input,
+    read_arrays,
+    read_image,
+    read_recording,
+)
 
 MAX_FILES = 1 << 20
 WHOLE = 1e-4  # how far from a whole number an offset in steps may be, which came from decimals
@@ -38,8 +50,7 @@ class Preprocessing:
     offset: tuple[float, ...] = (0.0,)
 
     def apply(self, values: Array) -> NDArray[np.float32]:
-        scaled = values.astype(np.float64) * np.array(self.scale) + np.array(self.offset)
-        return np.asarray(scaled, np.float32)
+        return np.asarray(values.astype(np.float64) * np.array(self.scale) + np.array(self.offset), np.float32)
 
     def record(self, tensor: Tensor) -> dict[str, Any]:
         """Return what the file's metadata says, for the input `tensor`."""
@@ -72,8 +83,8 @@ class Samples:
 
     def batch(self, indices: Iterable[int]) -> dict[str, Array]:
         """Return some samples stacked, by the name of the input."""
-        read = [self.read(index) for index in indices]
-        return {t.name: np.stack(column) for t, column in zip(self.tensors, zip(*read, strict=True), strict=True)}
+        columns = zip(*map(self.read, indices), strict=True)
+        return {t.name: np.stack(column) for t, column in zip(self.tensors, columns, strict=True)}
 
     def own_steps(self) -> dict[str, Quant]:
         """Return the scales of inputs whose samples are 8-bit integers, scaled alike in all channels: their int8 values are the
@@ -82,7 +93,7 @@ class Samples:
         if more or others or factor <= 0 or not self.sources:
             return steps
         for tensor, values in zip(self.tensors, self._raw(0), strict=False):
-            kind = np.asarray(values).dtype
+            kind = _array(values).dtype
             zero_point = -offset / factor - 128 * (kind == np.uint8)
             near = round(zero_point)
             if kind in (np.uint8, np.int8) and abs(zero_point - near) < WHOLE and -128 <= near <= 127 and is_float(tensor):
@@ -99,7 +110,7 @@ class Samples:
         what = f"'{source}'" if isinstance(source, Path) else f"sample {index}"
         if len(raw) != len(self.tensors):
             raise CompileError(f"{what} has {len(raw)} arrays, the model has {len(self.tensors)} inputs", "give one per input")
-        return [self._checked(np.asarray(values), t, what) for values, t in zip(raw, self.tensors, strict=True)]
+        return [self._checked(_array(values), t, what) for values, t in zip(raw, self.tensors, strict=True)]
 
     def _checked(self, values: Array, tensor: Tensor, what: str) -> Array:
         if values.dtype.kind not in "fiub":
@@ -150,37 +161,38 @@ def open_samples(
     Raise CompileError for whatever is wrong with them.
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
-    found = _values_of(labels)
-    if isinstance(labels, str) and labels == FOLDERS and not (isinstance(given, (str, Path)) and Path(given).is_dir()):
+    by_folder = isinstance(labels, str) and labels == FOLDERS
+    found = None if by_folder or labels is None else _values_of(labels)
+    path = Path(given) if isinstance(given, (str, Path)) else None
+    if by_folder and not (path and path.is_dir()):
         raise CompileError("the samples are in no folders that could be their classes", "give labels as a file, or as numbers")
     _check_factors(scale, offset)
-    if isinstance(given, (str, Path)):
-        path = Path(given)
-        if path.is_dir():
-            sources = _folder(path)
-            kinds = {SOURCES.get(file.suffix.lower(), "arrays") for file in sources}
-            if len(kinds) > 1:
-                raise CompileError(f"'{path}' holds several kinds of samples: {', '.join(sorted(kinds))}", "give one kind")
-            (source,) = kinds
-            _check_source(source, tensors, scale)
-            if isinstance(labels, str) and labels == FOLDERS:
-                classes = sorted({file.parent.name for file in sources})
-                if len(classes) < 2:
-                    raise CompileError(
-                        f"all samples of '{path}' lie in one folder", "put those of each class in a folder of its own"
-                    )
-                found = np.array([classes.index(file.parent.name) for file in sources])
-            listed: Sequence[Any] = sources
-        else:
-            listed, own = _numpy_file(path, tensors)
-            source, found = "arrays", own if found is None else found
+    listed: Sequence[Any]
+    source = "arrays"
+    if path is None:
+        listed = _arrays(given, tensors)
+    elif path.is_dir():
+        listed = sources = _folder(path)
+        kinds = {SOURCES.get(file.suffix.lower(), "arrays") for file in sources}
+        if len(kinds) > 1:
+            raise CompileError(f"'{path}' holds several kinds of samples: {', '.join(sorted(kinds))}", "give one kind")
+        (source,) = kinds
+        _check_source(source, tensors, scale)
+        if by_folder:
+            classes = sorted({file.parent.name for file in sources})
+            if len(classes) < 2:
+                raise CompileError(
+                    f"all samples of '{path}' lie in one folder", "put those of each class in a folder of its own"
+                )
+            found = np.array([classes.index(file.parent.name) for file in sources])
     else:
-        listed, source = _arrays(given, tensors), "arrays"
+        listed, own = _numpy_file(path, tensors)
+        found = own if found is None else found
     if not listed:
         raise CompileError("there are no calibration samples", "give at least one; a hundred or two are usual")
     if found is not None and len(found) != len(listed):
         raise CompileError(f"there are {len(listed)} samples and {len(found)} labels", "give a label per sample")
-    preprocessing = Preprocessing(source, tuple(scale or (1.0,)), tuple(offset))
+    preprocessing = Preprocessing(source, tuple(scale or (1.0,)), tuple(offset or (0.0,)))
     return Samples(tensors, listed, preprocessing, found)
 
 
@@ -223,10 +235,10 @@ def _folder(path: Path) -> list[Path]:
 
 
 def _from_file(path: Path, tensor: Tensor) -> Array:
-    suffix = path.suffix.lower()
-    if suffix in IMAGES:
+    source = SOURCES.get(path.suffix.lower())
+    if source == "images":
         return read_image(path, *tensor.shape[1:])
-    if suffix in RECORDINGS:
+    if source == "waveforms":
         values = read_recording(path)[1][: tensor.elements]
         return np.pad(values, (0, tensor.elements - len(values)))
     return read_arrays(path, MAX_SAMPLE, MEND)[""]
@@ -239,64 +251,51 @@ def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]
         raise CompileError(f"'{path}' holds no samples", what_to_do)
     arrays = read_arrays(path, MAX_ARRAYS, what_to_do)
     labels = None if LABELS in {t.name for t in tensors} else arrays.pop(LABELS, None)
-    if {t.name for t in tensors} <= set(arrays):
-        columns = [arrays[t.name] for t in tensors]
-    else:
-        columns = list(arrays.values())
-    if len(columns) != len(tensors):
-        raise CompileError(
-            f"'{path}' holds {len(columns)} arrays, the model has {len(tensors)} inputs", "give one array per input"
-        )
-    split = [_split(column, tensor, f"'{path}'") for column, tensor in zip(columns, tensors, strict=True)]
-    if len(set(map(len, split))) != 1:
-        raise CompileError(f"'{path}' holds {[len(c) for c in split]} samples of the inputs", "give equally many of each")
-    return [list(sample) for sample in zip(*split, strict=True)], None if labels is None else _checked_labels(labels)
-
-
-def _split(array: Array, tensor: Tensor, what: str) -> list[Array]:
-    """Return the samples of one input: slices along the leading axis, or the array itself."""
-    if array.ndim and array.shape[0] and array.size == array.shape[0] * tensor.elements:
-        return list(array)
-    if array.size == tensor.elements and array.size:
-        return [array]
-    if array.size == 0:
-        return []
-    raise CompileError(
-        f"{what} holds {array.dtype}{list(array.shape)}, the input is {list(tensor.shape)}",
-        "give that shape, several along a leading axis",
-        tensor=tensor,
-    )
+    return by_input(arrays, tensors, f"'{path}'"), None if labels is None else _checked_labels(labels)
 
 
 def _arrays(given: Any, tensors: Sequence[Tensor]) -> list[list[Array]]:
     if isinstance(given, np.ndarray):
         if len(tensors) != 1:
             raise CompileError(f"one array is given, the model has {len(tensors)} inputs", "give a tuple of arrays per sample")
-        return [[sample] for sample in _split(given, tensors[0], "the array")]
+        return by_input({"": given}, tensors, "the array")
     if isinstance(given, Mapping):
-        return [list(sample) for sample in zip(*(_split(np.asarray(given[t.name]), t, "it") for t in tensors), strict=True)]
+        return by_input({name: _array(values) for name, values in given.items()}, tensors, "the mapping")
     if not isinstance(given, Iterable):
         raise CompileError(f"{type(given).__name__} holds no samples", "give a path, an array, or an iterable of arrays")
-    return [list(sample) if isinstance(sample, (tuple, list)) else [np.asarray(sample)] for sample in given]
+    return [list(sample) if isinstance(sample, (tuple, list)) else [_array(sample)] for sample in given]
 
 
-def _values_of(labels: Any) -> Array | None:
-    if labels is None or (isinstance(labels, str) and labels == FOLDERS):
-        return None
+def _array(values: Any) -> Array:
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise CompileError(f"a {type(values).__name__} is no array: {error}", "give NumPy arrays of numbers") from error
+
+
+def _values_of(labels: Any) -> Array:
     if isinstance(labels, (str, Path)):
         path = Path(labels)
         what_to_do = "give a .npy file, or text with a number per line"
         if path.suffix.lower() == ".npy":
             return _checked_labels(read_arrays(path, MAX_ARRAYS, what_to_do)[""])
-        raw = read_file(path, MAX_ARRAYS, what_to_do)
         try:
-            return _checked_labels(np.array([int(line) for line in raw.decode().split()]))
+            return _checked_labels(np.array([int(line) for line in read_file(path, MAX_ARRAYS, what_to_do).decode().split()]))
         except ValueError as error:
             raise CompileError(f"'{path}' holds no labels: {error}", "give a number per line, or a .npy file") from error
-    return _checked_labels(np.asarray(labels))
+    return _checked_labels(_array(labels))
 
 
 def _checked_labels(labels: Array) -> Array:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise CompileError(f"labels are {labels.dtype}{list(labels.shape)}", "give the number of a class per sample")
     return labels
+
+
+def check_labels(labels: Array, count: int) -> None:
+    """Raise CompileError where a label is none of so many classes."""
+    for label in map(int, (labels.min(), labels.max())):
+        if not 0 <= label < count:
+            raise CompileError(
+                f"the label {label} is no class of the network", f"it has {count}: give numbers from 0 to {count - 1}"
+            )

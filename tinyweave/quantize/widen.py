@@ -15,7 +15,7 @@ import numpy as np
 from ..ir import CompileError, Graph, Op, Quant, Tensor, rebuild, verify
 from ..ops import SPECS, check
 from ..passes.rewrite import integers
-from .convert import constant_bias, finite, quantised
+from .convert import constant_bias, finite, integer_constant
 from .rules import RULES, Groups, is_number
 
 HEADROOM = 2.0  # of the greatest magnitude that samples show: a bit of 16 against values outside of the range
@@ -48,12 +48,9 @@ def widened(real: Graph, small: Graph, found: Groups, ops: Collection[str], quan
     read = {t.name for op in chosen for t in real.inputs_of(op) if t is not None and is_number(t) and t.data is None}
     also_int8 = {name for op in real.ops if op.name not in ops for name in op.inputs} | set(real.outputs)
     names = {name: name if name in made and name not in also_int8 else f"{name}.int16" for name in made | read}
-    tensors = dict(small.tensors)
+    tensors, done, there = dict(small.tensors), list[Op](), set(made)
     for name, wide in names.items():
-        quant = quants[found.group(name)]
-        tensors[wide] = replace(small.tensors[name], name=wide, dtype="int16", quant=quant)
-    done: list[Op] = []
-    there = set(made)
+        tensors[wide] = replace(small.tensors[name], name=wide, dtype="int16", quant=quants[found.group(name)])
     floats = {op.name: op for op in real.ops}
     for op in small.ops:
         if op.name not in ops:
@@ -82,9 +79,8 @@ def _with_constants(real: Graph, op: Op, renamed: Op, tensors: dict[str, Tensor]
             own = wide_quant(float(np.abs(finite(tensor)).max(initial=0)) / HEADROOM)
             quant = own if op.kind in BINARY else tensors[renamed.outputs[0]].quant
             assert quant is not None
-            data = quantised(finite(tensor), quant, "int16")
-            inputs[index] = f"{tensor.name}.int16_of_{op.name}"
-            tensors[inputs[index] or ""] = Tensor(inputs[index] or "", tensor.shape, "int16", quant, data, "constant")
+            inputs[index] = name = f"{tensor.name}.int16_of_{op.name}"
+            tensors[name] = replace(integer_constant(tensor, quant, "int16"), name=name)
         return [replace(renamed, inputs=tuple(inputs))]
     if op.kind not in WEIGHTED:
         return [renamed]
@@ -104,13 +100,10 @@ def _depthwise(real: Graph, op: Op, tensors: dict[str, Tensor]) -> list[Op]:
     """Return a depthwise convolution as one with as many groups as the map has channels."""
     weights = tensors[op.inputs[1] or ""]
     assert weights.quant is not None and weights.data is not None
-    data = np.ascontiguousarray(weights.data.transpose(3, 1, 2, 0))
-    turned = replace(
-        weights, name=f"{weights.name}.by_channel", shape=data.shape, data=data, quant=replace(weights.quant, axis=0)
-    )
-    tensors[turned.name] = turned
+    data, name = np.ascontiguousarray(weights.data.transpose(3, 1, 2, 0)), f"{weights.name}.by_channel"
+    tensors[name] = replace(weights, name=name, shape=data.shape, data=data, quant=replace(weights.quant, axis=0))
     attrs = {name: op.attrs[name] for name in ("stride", "dilation", "padding", "activation")}
-    return [replace(op, kind="conv_2d", inputs=(op.inputs[0], turned.name, op.inputs[2]), attrs=attrs)]
+    return [replace(op, kind="conv_2d", inputs=(op.inputs[0], name, op.inputs[2]), attrs=attrs)]
 
 
 def _dense(real: Graph, op: Op, tensors: dict[str, Tensor]) -> list[Op]:

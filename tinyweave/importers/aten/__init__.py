@@ -8,17 +8,19 @@ op, or chain of ops, that computes the same. Source: ATen's native_functions.yam
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from ..channels_last import viewed
 from .attention import dot_product_attention, matmul
 from .axes import (
     channel_shuffle,
     chunk,
     concatenation,
     dropout,
+    extreme,
     flatten,
     linear,
-    log_softmax,
     mean,
     pad,
     permute,
@@ -30,10 +32,12 @@ from .axes import (
     split,
     split_sizes,
     squeeze,
+    stack,
+    to,
     transpose,
+    unbind,
     unflatten,
     unsqueeze,
-    view,
 )
 from .elementwise import (
     batch_norm,
@@ -43,12 +47,9 @@ from .elementwise import (
     elu,
     gelu,
     hard_sigmoid,
-    hardtanh,
     leaky_relu,
     power,
     prelu,
-    reversed_subtraction,
-    silu,
     unary,
 )
 from .norms import layer_norm, rms_norm
@@ -97,18 +98,20 @@ OPS: dict[str, Function] = {
     "feature_dropout": dropout,
     "flatten": flatten,
     "gelu": gelu,
-    "hardsigmoid": hard_sigmoid,
+    "hardsigmoid": lambda b, x: hard_sigmoid(b, x, alpha=1 / 6),
     "hardswish": unary("hard_swish"),
-    "hardtanh": hardtanh,
+    "hardtanh": lambda b, x, low=-1.0, high=1.0: clamp(b, x, low, high),
     "layer_norm": layer_norm,
     "leaky_relu": leaky_relu,
     "linear": linear,
-    "log_softmax": log_softmax,
+    "log_softmax": partial(softmax, kind="log_softmax"),
     "matmul": matmul,
+    "max": extreme("reduce_max", "maximum"),
     "max_pool1d": max_pool,
     "max_pool2d": max_pool,
     "maximum": binary("maximum"),
     "mean": mean,
+    "min": extreme("reduce_min", "minimum"),
     "minimum": binary("minimum"),
     "mul": binary("mul"),
     "neg": lambda b, x: binary("mul")(b, x, -1.0),
@@ -118,32 +121,37 @@ OPS: dict[str, Function] = {
     "prelu": prelu,
     "relu": unary("relu"),
     "relu6": unary("relu6"),
-    "reshape": view,
+    "reshape": viewed,
     "rms_norm": rms_norm,
     "rsqrt": unary("rsqrt"),
-    "rsub": reversed_subtraction,
+    "rsub": lambda b, x, y, alpha=1: binary("sub")(b, y, x, alpha),
     "scaled_dot_product_attention": dot_product_attention,
     "select": select,
     "sigmoid": unary("logistic"),
-    "silu": silu,
+    "silu": lambda b, x: binary("mul")(b, x, b.like("logistic", x)),
     "slice": slice_,
     "softmax": softmax,
     "split": split,
     "split_with_sizes": split_sizes,
     "squeeze": squeeze,
+    "square": lambda b, x: binary("mul")(b, x, x),
+    "stack": stack,
     "sub": binary("sub"),
+    "sum": reduce("sum"),
     "tanh": unary("tanh"),
+    "to": to,
     "transpose": transpose,
+    "unbind": unbind,
     "unflatten": unflatten,
     "unsqueeze": unsqueeze,
     "upsample_bilinear2d": bilinear,
     "upsample_nearest2d": nearest,
-    "view": view,
+    "view": viewed,
     **QUANTISED,
     **RECURRENT,
 }
 # what returns its first argument's elements, which an op in place would change, too
 VIEWS = frozenset(
     "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
-    "split_with_sizes squeeze transpose unflatten unsqueeze view".split()
+    "split_with_sizes squeeze to transpose unbind unflatten unsqueeze view".split()
 )

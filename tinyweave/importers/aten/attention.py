@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..channels_last import Axes, Builder, Map, Unsupported
-from .axes import linear, permute, select, softmax, transpose
+from .axes import as_they_lie, linear, permute, select, softmax, transpose
 from .elementwise import binary, with_steps
 
 
@@ -48,25 +48,20 @@ def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
     count, is_first = x.shape[at], x.order[: len(x.axes[at])] == x.axes[at]
     parts = [_product(b, _head(b, x, at, index), _head(b, y, at, index)) for index in range(count)]
     rows, columns = parts[0].axes[-2:]
-    shape = (1, x.shape[-2], y.shape[-1])
     names = [b.tensor(part, ((), *part.axes[-2:])) for part in parts]
     head = b.fresh(count)
     axes: list[Axes] = [() for _ in x.axes]
     axes[at], axes[-2], axes[-1] = head, rows, columns
-    if is_first:
-        (name,) = b.op("concatenation", names, [(1, shape[1], count * shape[2])], {"axis": 2, "activation": "none"}, "heads")
-        return Map(name, tuple(axes), ((), rows, (*head, *columns)))
-    (name,) = b.op("concatenation", names, [(count, *shape[1:])], {"axis": 0, "activation": "none"}, "heads")
-    return Map(name, tuple(axes), (head, rows, columns))
+    dims = ((), rows, (*head, *columns)) if is_first else (head, rows, columns)
+    return b.map("concatenation", names, axes, dims, {"axis": 2 if is_first else 0, "activation": "none"}, suffix="heads")
 
 
 def _head(b: Builder, x: Map, at: int, index: int) -> Map:
     """Return one head of a map, whichever of its axes lies first in memory."""
-    rank = len(x.axes)
-    first = sorted(range(rank), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1)
+    first = as_they_lie(x)
     one = select(b, permute(b, x, first), first.index(at), index)
     left = [axis for axis in first if axis != at]
-    return permute(b, one, [left.index(axis) for axis in range(rank) if axis != at])
+    return permute(b, one, [left.index(axis) for axis in range(len(first)) if axis != at])
 
 
 def dot_product_attention(

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, Unsupported, arranged, extents, flat, slots, viewed
-from .elementwise import with_steps
+from ..channels_last import Axes, Builder, Map, Unread, Unsupported, arranged, extents, flat, slots, viewed
+from .elementwise import binary, with_steps
+
+MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0) | {"offset": False}
 
 
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
@@ -19,9 +21,8 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     lead, last = x.axes[:-1], x.axes[-1]
     inner = slots(x, (*lead, last))[-1]
     if inner != last:
-        shape = [axis.extent for axis in last]
-        places = np.arange(weight.shape[1]).reshape(shape).transpose([last.index(axis) for axis in inner])
-        weight = weight[:, places.ravel()]
+        places = np.arange(weight.shape[1]).reshape([axis.extent for axis in last])
+        weight = weight[:, places.transpose([last.index(axis) for axis in inner]).ravel()]
     out = b.fresh(len(weight))
     attrs = {"activation": "none", "keep_num_dims": len(lead) > 1}
     operands = (b.tensor(x, (*lead, inner)), b.constant(weight, "weight"), b.constant(bias, "bias"))
@@ -30,56 +31,79 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
     dim %= len(x.axes)
+    attrs = {"beta": 1.0} if kind == "softmax" else {}
     if dim == len(x.axes) - 1 and flat(x.axes) == x.order:  # as it is; with one channel also channels last
-        return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, {"beta": 1.0} if kind == "softmax" else {})
+        return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, attrs)
     order, name, dims = _along(b, x)
     if order[-1] != dim:
         raise Unsupported("TFLite's softmax runs along the channels of a map, or the last axis of a list")
-    return b.map(kind, (name,), x.axes, dims, {"beta": 1.0} if kind == "softmax" else {})
-
-
-def log_softmax(b: Builder, x: Map, dim: int, dtype: Any = None) -> Map:
-    return softmax(b, x, dim, kind="log_softmax")
+    return b.map(kind, (name,), x.axes, dims, attrs)
 
 
 def _along(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
-    """Return the order of the logical axes in memory, and the tensor with an axis for each."""
-    order = _order(x)
+    """Return the order of the logical axes in memory, a usual one if possible, and the tensor with an axis for each."""
+    try:
+        order = arranged(x)
+    except Unsupported:
+        order = as_they_lie(x)
     dims = [x.axes[axis] for axis in order]
     return order, b.tensor(x, dims), dims
 
 
-def _order(x: Map) -> tuple[int, ...]:
-    """Return the logical axes in a usual order, or as they lie, the outermost first."""
-    try:
-        return arranged(x)
-    except Unsupported:
-        return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
+def as_they_lie(x: Map) -> tuple[int, ...]:
+    """Return the logical axes, the outermost in memory first."""
+    return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
 
 
 def _replaced(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
     return (*axes[:at], by, *axes[at + 1 :])
 
 
+def _chosen(x: Map, dim: Any) -> set[int]:
+    """Return the axes of an argument that is one, several, or None for all."""
+    chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    return {axis % len(x.axes) for axis in chosen}
+
+
 def reduce(kind: str) -> Callable[..., Map]:
     """Return the function of an op over some axes."""
 
+    if kind == "sum":
+        return total
+
     def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
         order, name, dims = _along(b, x)
-        chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
-        gone = {axis % len(x.axes) for axis in chosen} or set(range(len(x.axes)))
+        gone = _chosen(x, dim) or set(range(len(x.axes)))
         where = b.integers(sorted(order.index(axis) for axis in gone), "axes")
 
         def kept(axes: Sequence[Axes], numbers: Sequence[int]) -> list[Axes]:
             return [() if n in gone else group for group, n in zip(axes, numbers, strict=True) if keepdim or n not in gone]
 
-        attrs = {"keep_dims": keepdim}
-        return b.map(kind, (name, where), kept(x.axes, range(len(x.axes))), kept(dims, order), attrs)
+        axes = kept(x.axes, range(len(x.axes)))
+        return b.map(kind, (name, where), axes, kept(dims, order), {"keep_dims": keepdim})
 
     return apply
 
 
 mean = reduce("mean")
+
+
+def total(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
+    """A sum as a mean times the count of what is summed; TFLite's own op for it is not among those here."""
+    count = prod(x.shape[axis] for axis in _chosen(x, dim) or range(len(x.axes)))
+    return binary("mul")(b, mean(b, x, dim, keepdim), float(count))
+
+
+def extreme(kind: str, pair: str) -> Callable[..., Any]:
+    """Return the function of max or min: over all axes, over one with the places beside it, or of two maps."""
+
+    def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
+        if other is None or isinstance(other, int):
+            found = reduce(kind)(b, x, other, keepdim)
+            return found if other is None else [found, Unread("the places of its extremes are read")]
+        return binary(pair)(b, x, other)
+
+    return apply
 
 
 def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
@@ -96,8 +120,18 @@ def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
         for x in parts
     ]
     axes = _replaced(maps[0].axes, dim, b.fresh(sum(x.shape[dim] for x in parts)))
-    at = order.index(dim)
-    return b.map("concatenation", names, axes, [axes[a] for a in order], {"axis": at, "activation": "none"})
+    attrs = {"axis": order.index(dim), "activation": "none"}
+    return b.map("concatenation", names, axes, [axes[a] for a in order], attrs)
+
+
+def stack(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
+    """Return maps, and constants between them, one behind the other along an axis of their own."""
+    at = dim % (len(parts[0].shape) + 1)
+    return concatenation(b, [unsqueeze(b, x, at) if isinstance(x, Map) else np.expand_dims(x, at) for x in parts], at)
+
+
+def unbind(b: Builder, x: Map, dim: int = 0) -> list[Map]:
+    return [select(b, x, dim, index) for index in range(x.shape[dim])]
 
 
 def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[Map]:
@@ -116,8 +150,7 @@ def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[
 
 
 def split(b: Builder, x: Map, size: int, dim: int = 0) -> list[Map]:
-    extent = x.shape[dim]
-    return split_sizes(b, x, [min(size, extent - begin) for begin in range(0, extent, size)], dim)
+    return split_sizes(b, x, [min(size, x.shape[dim] - begin) for begin in range(0, x.shape[dim], size)], dim)
 
 
 def chunk(b: Builder, x: Map, chunks: int, dim: int = 0) -> list[Map]:
@@ -133,20 +166,16 @@ def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int 
     if count == x.shape[dim]:
         return x
     order, name, dims = _along(b, x)
-    at, shape = order.index(dim), b.tensors[name].shape
+    at, shape, rank = order.index(dim), b.tensors[name].shape, len(dims)
     axes = _replaced(x.axes, dim, b.fresh(count))
-    first = [begin if a == at else 0 for a in range(len(dims))]
     if step == 1:
-        size = [count if a == at else extent for a, extent in enumerate(shape)]
-        kind, operands, attrs = "slice", (b.integers(first, "begin"), b.integers(size, "size")), {}
+        kind, attrs, operands = "slice", {}, {"begin": (begin, [0] * rank), "size": (count, shape)}
     else:
-        last = [stop if a == at else extent for a, extent in enumerate(shape)]
-        steps = [step if a == at else 1 for a in range(len(dims))]
-        kind = "strided_slice"
-        operands = tuple(b.integers(v, n) for v, n in ((first, "begin"), (last, "end"), (steps, "steps")))
-        masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-        attrs = dict.fromkeys(masks, 0) | {"offset": False}
-    return b.map(kind, (name, *operands), axes, [axes[a] for a in order], attrs)
+        kind, attrs = "strided_slice", MASKS
+        operands = {"begin": (begin, [0] * rank), "end": (stop, shape), "steps": (step, [1] * rank)}
+    wholes = {role: [along if a == at else other for a, other in enumerate(rest)] for role, (along, rest) in operands.items()}
+    names = [b.integers(values, role) for role, values in wholes.items()]
+    return b.map(kind, (name, *names), axes, [axes[a] for a in order], attrs)
 
 
 def select(b: Builder, x: Map, dim: int, index: int) -> Map:
@@ -156,9 +185,8 @@ def select(b: Builder, x: Map, dim: int, index: int) -> Map:
 
 def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
     order, name, _ = _along(b, x)
-    amounts = [(0, 0)] * len(x.axes)
-    for index in range(0, len(pads), 2):
-        amounts[-1 - index // 2] = (pads[index], pads[index + 1])
+    pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # the last axis comes first
+    amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs
     if min(pads) < 0:
         raise Unsupported("it crops by a negative padding; slice instead")
     replicates_one = mode == "replicate" and max(pads) <= 1
@@ -175,14 +203,9 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
 # views
 
 
-def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
-    return viewed(b, x, shape)
-
-
 def flatten(b: Builder, x: Map, start: int = 0, end: int = -1) -> Map:
     start, end = start % max(len(x.axes), 1), end % max(len(x.axes), 1)
-    axes = (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :])
-    return Map(x.tensor, axes, x.dims)
+    return Map(x.tensor, (*x.axes[:start], flat(x.axes[start : end + 1]), *x.axes[end + 1 :]), x.dims)
 
 
 def unflatten(b: Builder, x: Map, dim: int, sizes: Sequence[int]) -> Map:
@@ -210,8 +233,7 @@ def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
 
 
 def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:
-    chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
-    gone = {d % len(x.axes) for d in chosen}
+    gone = _chosen(x, dim)
     return Map(x.tensor, tuple(group for d, group in enumerate(x.axes) if d not in gone or group), x.dims)
 
 
@@ -227,6 +249,17 @@ def channel_shuffle(b: Builder, x: Map, groups: int) -> Map:
 
 
 def same(b: Builder, x: Map, *_: Any, **__: Any) -> Map:
+    return x
+
+
+SAME = """None True False cpu torch.float32 torch.strided torch.contiguous_format torch.preserve_format
+torch.channels_last""".split()
+
+
+def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
+    """All maps are float32: what would be of another type is refused, another place or layout changes nothing."""
+    if not {str(each) for each in (*where, *more.values())} <= {*SAME}:
+        raise Unsupported("it makes a map of another type")
     return x
 
 

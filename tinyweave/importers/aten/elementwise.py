@@ -36,8 +36,7 @@ def binary(kind: str) -> Callable[..., Map]:
         if not isinstance(x, Map) or not isinstance(y, Map):
             known, other = (x, y) if isinstance(x, Map) else (y, x)
             operands = known.tensor, b.constant(_beside(known, other))
-            ordered = operands if isinstance(x, Map) else operands[::-1]
-            return b.map(kind, ordered, known.axes, known.dims, attrs)
+            return b.map(kind, operands if known is x else operands[::-1], known.axes, known.dims, attrs)
         if len(x.axes) == len(y.axes) and alike(x, y):
             return b.map(kind, (x.tensor, y.tensor), x.axes, x.dims, attrs)
         rank = max(len(x.axes), len(y.axes))
@@ -58,10 +57,6 @@ def _beside(x: Map, value: Any) -> Array:
     if np.broadcast_shapes(values.shape, x.shape) != x.shape:
         raise Unsupported(f"a constant of shape {list(values.shape)} enlarges the map {list(x.shape)}")
     return placed(x, values)
-
-
-def reversed_subtraction(b: Builder, x: Map, y: Any, alpha: float = 1) -> Map:
-    return binary("sub")(b, y, x, alpha)
 
 
 def division(b: Builder, x: Any, y: Any) -> Map:
@@ -87,26 +82,23 @@ def prelu(b: Builder, x: Map, weight: Any) -> Map:
     return b.like("prelu", x, b.constant(_beside(x, slopes), "slope"))
 
 
+INFINITE = 3.4e38  # limits beyond it clip nothing
 CLAMPS = {(0, None): "relu", (0, 6): "relu6", (-1, 1): "relu_n1_to_1"}
 
 
 def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = None) -> Map:
+    low = None if low is None or low < -INFINITE else low
+    high = None if high is None or high > INFINITE else high
     if (low, high) in CLAMPS:
         return b.like(CLAMPS[low, high], x)
     x = x if low is None else binary("maximum")(b, x, low)
     return x if high is None else binary("minimum")(b, x, high)
 
 
-def hardtanh(b: Builder, x: Map, low: float = -1.0, high: float = 1.0) -> Map:
-    return clamp(b, x, low, high)
-
-
-def hard_sigmoid(b: Builder, x: Map) -> Map:
-    return binary("mul")(b, b.like("relu6", binary("add")(b, x, 3.0)), np.float32(1 / 6))
-
-
-def silu(b: Builder, x: Map) -> Map:
-    return binary("mul")(b, x, b.like("logistic", x))
+def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
+    """max(0, min(1, alpha * x + beta)), as a sixth of a relu6."""
+    x = x if abs(6 * alpha - 1) < 1e-6 else binary("mul")(b, x, 6 * alpha)
+    return binary("mul")(b, b.like("relu6", binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
 
 
 def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:

@@ -55,5 +55,5 @@ def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
     if set(inner) != set(last):
         raise Unsupported("the axes that it norms over do not lie last in memory: it would need a transpose")
     name = b.tensor(x, (rows, (), inner))
-    attrs = {"adj_x": False, "adj_y": True}
-    return b.map("batch_matmul", (name, name), (*x.axes[:-count], *[()] * count), (rows, (), ()), attrs, suffix="squares")
+    axes = (*x.axes[:-count], *[()] * count)
+    return b.map("batch_matmul", (name, name), axes, (rows, (), ()), {"adj_x": False, "adj_y": True}, suffix="squares")

@@ -11,28 +11,27 @@ from typing import Any
 import numpy as np
 
 from ...ops import lstm as tflite_lstm
-from ..channels_last import Axes, Builder, Map, Unread, Unsupported
+from ..channels_last import Axes, Builder, Map, Unread, Unsupported, extents
 from .axes import linear, split_sizes
 from .elementwise import binary, constant
 
 LSTM_OPERANDS = 24
 
 
-def _checked(
-    x: Map, states: Sequence[Any], batch_first: bool, bidirectional: bool, dropout: float, train: bool
-) -> tuple[Axes, Axes]:
+def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropout: float, train: bool) -> tuple[Axes, Axes]:
     """Return the axes (time, depth) of a sequence."""
     if bidirectional:
         raise Unsupported("it runs in both directions")
     if dropout and train:
         raise Unsupported("it is in training mode; call eval() first")
-    for state in states:
-        if isinstance(state, Map) or np.any(state):
-            raise Unsupported("its first state is not 0")
-    rank = len(x.axes)
-    if rank == 3 and x.axes[0 if batch_first else 1]:
-        raise Unsupported(f"its batch is {x.shape[0 if batch_first else 1]}; export it with a batch of 1")
-    return x.axes[(1 if batch_first else 0) if rank == 3 else 0], x.axes[-1]
+    if any(isinstance(state, Map) or np.any(state) for state in (states if isinstance(states, list) else [states])):
+        raise Unsupported("its first state is not 0")
+    batch, time = (0, 1) if batch_first else (1, 0)
+    if len(x.axes) < 3:
+        return x.axes[0], x.axes[-1]
+    if x.axes[batch]:
+        raise Unsupported(f"its batch is {x.shape[batch]}; export it with a batch of 1")
+    return x.axes[time], x.axes[-1]
 
 
 def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
@@ -49,89 +48,64 @@ def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarr
     return found
 
 
-def _sequence_axes(x: Map, batch_first: bool, time: Axes, depth: Axes) -> tuple[Axes, ...]:
-    return (time, depth) if len(x.axes) == 2 else ((), time, depth) if batch_first else (time, (), depth)
+def _recurrent(what: str, layer: Callable[..., str], *others: Unread) -> Callable[..., list[Any]]:
+    """Return the function of a recurrent op, of one or several layers; `others`: what it gives besides, which is not read."""
+
+    def apply(
+        b: Builder,
+        x: Map,
+        states: Any,
+        parameters: Sequence[np.ndarray],
+        has_biases: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool = False,
+    ) -> list[Any]:
+        time, depth = _checked(x, states, batch_first, bidirectional, dropout, train)
+        (steps,), y = extents((time,)), b.tensor(x, ((), time, depth))
+        for parts in _layers(parameters, layers):
+            y, cells = layer(b, y, steps, *parts), parts[1].shape[1]
+        out, is_flat = b.fresh(cells), len(x.axes) == 2
+
+        def last() -> Map:
+            name = y
+            if steps > 1:
+                begin, size = b.integers((0, steps - 1, 0), "begin"), b.integers((1, 1, cells), "size")
+                (name,) = b.op("slice", (y, begin, size), [(1, 1, cells)], {}, "last")
+            return Map(name, ((), out) if is_flat else ((), (), out), ((), (), out))
+
+        axes = (time, out) if is_flat else ((), time, out) if batch_first else (time, (), out)
+        unread = Unread(f"only the output of {what} of several layers is supported")
+        return [Map(y, axes, ((), time, out)), last if layers == 1 else unread, *others]
+
+    return apply
 
 
-def _last(b: Builder, tensor: str, steps: int, cells: int) -> str:
-    """Return the last step of [1, steps, cells] as [1, 1, cells]."""
-    if steps == 1:
-        return tensor
-    begin, size = b.integers((0, steps - 1, 0), "begin"), b.integers((1, 1, cells), "size")
-    return b.op("slice", (tensor, begin, size), [(1, 1, cells)], {}, "last")[0]
-
-
-def lstm(
-    b: Builder,
-    x: Map,
-    states: Sequence[Any],
-    parameters: Sequence[np.ndarray],
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool = False,
-) -> list[Any]:
-    time, depth = _checked(x, states, batch_first, bidirectional, dropout, train)
-    steps, y = int(np.prod([axis.extent for axis in time], dtype=int)), b.tensor(x, ((), time, depth))
-    for weights, recurrent, one, two in _layers(parameters, layers):
-        cells = recurrent.shape[1]
-        out = b.fresh(cells)
-        operands: list[str | None] = [None] * LSTM_OPERANDS
-        operands[0] = y
-        for first, whole, what in (
-            (tflite_lstm.WEIGHTS, weights, "weight"),
-            (tflite_lstm.RECURRENT, recurrent, "recurrent"),
-            (tflite_lstm.BIAS, one + two, "bias"),
-        ):
-            for gate, part in enumerate(np.split(whole, tflite_lstm.GATES)):
-                operands[first + gate] = b.constant(part, f"{what}_{gate}")
-        kept = [b.state((1, cells), name) for name in ("hidden", "cell")]
-        operands[tflite_lstm.HIDDEN], operands[tflite_lstm.CELL] = kept
-        attrs = {"activation": "tanh", "cell_clip": 0.0, "time_major": False}
-        (y,) = b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=kept)
-    sequence = Map(y, _sequence_axes(x, batch_first, time, out), ((), time, out))
-    if layers > 1:
-        return [sequence, Unread("only the output of an LSTM of several layers is supported"), Unread("its cell state is read")]
-    return [
-        sequence,
-        lambda: Map(_last(b, y, steps, cells), _state_axes(x, out), ((), (), out)),
-        Unread("its cell state is read"),
-    ]
-
-
-def _state_axes(x: Map, out: Axes) -> tuple[Axes, ...]:
-    return ((), out) if len(x.axes) == 2 else ((), (), out)
-
-
-def gru(
-    b: Builder,
-    x: Map,
-    state: Any,
-    parameters: Sequence[np.ndarray],
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool = False,
-) -> list[Any]:
-    """Unrolled: h = n + z * (h - n); the products with the input are one op for all steps."""
-    time, depth = _checked(x, [state], batch_first, bidirectional, dropout, train)
-    steps, y = int(np.prod([axis.extent for axis in time], dtype=int)), b.tensor(x, ((), time, depth))
-    for weights, recurrent, one, two in _layers(parameters, layers):
-        y, cells = _gru_layer(b, y, steps, weights, recurrent, one, two), recurrent.shape[1]
-    out = b.fresh(cells)
-    sequence = Map(y, _sequence_axes(x, batch_first, time, out), ((), time, out))
-    if layers > 1:
-        return [sequence, Unread("only the output of a GRU of several layers is supported")]
-    return [sequence, lambda: Map(_last(b, y, steps, cells), _state_axes(x, out), ((), (), out))]
+def _lstm_layer(
+    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, one: np.ndarray, two: np.ndarray
+) -> str:
+    cells = recurrent.shape[1]
+    operands: list[str | None] = [None] * LSTM_OPERANDS
+    operands[0] = x
+    for first, whole, what in (
+        (tflite_lstm.WEIGHTS, weights, "weight"),
+        (tflite_lstm.RECURRENT, recurrent, "recurrent"),
+        (tflite_lstm.BIAS, one + two, "bias"),
+    ):
+        for gate, part in enumerate(np.split(whole, tflite_lstm.GATES)):
+            operands[first + gate] = b.constant(part, f"{what}_{gate}")
+    kept = [b.state((1, cells), name) for name in ("hidden", "cell")]
+    operands[tflite_lstm.HIDDEN], operands[tflite_lstm.CELL] = kept
+    attrs = {"activation": "tanh", "cell_clip": 0.0, "time_major": False}
+    return b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=kept)[0]
 
 
 def _gru_layer(
     b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, one: np.ndarray, two: np.ndarray
 ) -> str:
+    """Unrolled: h = n + z * (h - n); the products with the input are one op for all steps."""
     cells = recurrent.shape[1]
     plain = {"activation": "none"}
 
@@ -155,13 +129,11 @@ def _gru_layer(
             gates = op("add", gates, gates_h, shape=(1, 2 * cells), **plain)
         else:
             new_h = b.constant(two[None, 2 * cells :], "recurrent_bias")
-        both = op("logistic", gates, shape=(1, 2 * cells))
-        reset, update = b.op("split", (axis, both), [(1, cells)] * 2, {}, "step")
+        gates = op("logistic", gates, shape=(1, 2 * cells))
+        reset, update = b.op("split", (axis, gates), [(1, cells)] * 2, {}, "step")
         new = op("tanh", op("add", new_in, op("mul", reset, new_h, **plain), **plain))
-        if state:
-            state = op("add", new, op("mul", update, op("sub", state, new, **plain), **plain), **plain)
-        else:
-            state = op("sub", new, op("mul", update, new, **plain), **plain)
+        change = op("mul", update, op("sub", state, new, **plain) if state else new, **plain)
+        state = op("add" if state else "sub", new, change, **plain)
         outputs.append(state)
     return b.op("pack", outputs, [(1, steps, cells)], {"axis": 1})[0]
 
@@ -187,4 +159,6 @@ def _cell_gates(b: Builder, x: Any, weights: Any, bias: Any, cells: int) -> list
     return [product[:, : 2 * cells], product[:, 2 * cells :]]
 
 
+lstm = _recurrent("an LSTM", _lstm_layer, Unread("its cell state is read"))
+gru = _recurrent("a GRU", _gru_layer)
 RECURRENT: dict[str, Callable[..., Any]] = {"gru": gru, "gru_cell": gru_cell, "lstm": lstm}

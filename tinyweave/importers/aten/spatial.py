@@ -16,13 +16,14 @@ from .elementwise import with_steps
 Ints = int | Sequence[int]
 Pads = list[tuple[int, int]]
 CONV = {"activation": "none"}
+NO_PADDING = ((0, 0), (0, 0))
 
 
-def _pair(value: Ints, rank: int) -> tuple[int, ...]:
-    """Return a size per spatial axis as (h, w); a map of one spatial axis has height 1."""
-    values = (value,) * (rank - 2) if isinstance(value, int) else tuple(value)
+def _pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
+    """Return a size per spatial axis as (h, w); for h of a map of one spatial axis it is `first`."""
+    values = (value,) if isinstance(value, int) else tuple(value)
     values = values * (rank - 2) if len(values) == 1 else values
-    return values if rank == 4 else (1, *values)
+    return values if rank == 4 else (first, *values)
 
 
 def _image(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
@@ -81,16 +82,18 @@ def _windows(
     return size, pads, same
 
 
-def _padded(b: Builder, x: Map, pads: Pads, *, mirrored: bool = False) -> str:
-    """Return the map as a tensor with explicit padding around rows and columns."""
+def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, mirrored: bool = False) -> tuple[str, tuple[Any, ...]]:
+    """Return the map as a tensor, padded around rows and columns unless the op pads inside, and what the op pads."""
     name = nhwc(b, x)
+    if inside:
+        return name, tuple(pads)
     if not any(map(any, pads)):
-        return name
+        return name, NO_PADDING
     rows = b.integers([(0, 0), *pads, (0, 0)], "pads")
     n, h, w, c = b.tensors[name].shape
     shape = (n, h + sum(pads[0]), w + sum(pads[1]), c)
     kind, attrs = ("mirror_pad", {"mode": "symmetric"}) if mirrored else ("pad", {})
-    return b.op(kind, (name, rows), [shape], attrs, "padded")[0]
+    return b.op(kind, (name, rows), [shape], attrs, "padded")[0], NO_PADDING
 
 
 def convolution(
@@ -110,22 +113,15 @@ def convolution(
     weight = weight if rank == 4 else weight[:, :, None]
     kernel, strides, dilations = weight.shape[2:], _pair(stride, rank), _pair(dilation, rank)
     if padding == "same":
-        totals = [d * (k - 1) for k, d in zip(kernel, dilations, strict=True)]
+        totals = (d * (k - 1) for k, d in zip(kernel, dilations, strict=True))
         paddings: Sequence[Any] = [(total // 2, total - total // 2) for total in totals]
     else:
-        paddings = (0, 0) if padding == "valid" else _pair(padding, rank) if rank == 4 else (0, *_pair(padding, rank)[1:])
+        paddings = (0, 0) if padding == "valid" else _pair(padding, rank, 0)
     size, pads, same = _windows(x, kernel, strides, paddings, dilations)
-    name = nhwc(b, x) if same else _padded(b, x, pads)
+    name, inside = _padded(b, x, pads, same)
     depthwise = groups > 1 and groups == x.shape[1]
-    if depthwise:
-        filters = weight.transpose(1, 2, 3, 0)
-    else:
-        filters = weight.transpose(0, 2, 3, 1)
-    attrs = CONV | {
-        "stride": strides,
-        "dilation": dilations,
-        "padding": tuple(pads) if same else ((0, 0), (0, 0)),
-    }
+    filters = weight.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1))
+    attrs = CONV | {"stride": strides, "dilation": dilations, "padding": inside}
     axes, dims = to_image(b, rank, size, b.fresh(len(weight)))
     operands = (name, b.constant(filters, "weight"), b.constant(bias, "bias"))
     return b.map("depthwise_conv_2d" if depthwise else "conv_2d", operands, axes, dims, attrs)
@@ -156,7 +152,7 @@ def transposed_convolution(
     reach = [(extent - 1) * s + k for extent, s, k in zip(_size(x), strides, kernel, strict=True)]
     whole = size if fits else [max(p + out, most) for p, out, most in zip(crop, size, reach, strict=True)]
     shape = (1, *whole, weight.shape[1])
-    attrs = CONV | {"stride": strides, "padding": same if fits else ((0, 0), (0, 0))}
+    attrs = CONV | {"stride": strides, "padding": same if fits else NO_PADDING}
     source = nhwc(b, x)
     operands = (
         b.integers(shape, "shape"),
@@ -184,9 +180,8 @@ def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: 
 
 def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool) -> tuple[Any, Any, Any]:
     rank = len(x.axes)
-    kernels, paddings = _pair(kernel, rank), _pair(padding, rank)
+    kernels, paddings = _pair(kernel, rank), _pair(padding, rank, 0)
     strides = _pair(stride, rank) if not isinstance(stride, Sequence) or stride else kernels
-    paddings = paddings if rank == 4 else (0, paddings[1])
     if ceil_mode:
         for extent, k, s, p in zip(_size(x), kernels, strides, paddings, strict=True):
             if (extent + (sum(p) if isinstance(p, tuple) else 2 * p) - k) % s:
@@ -209,13 +204,11 @@ def average_pool(
         raise Unsupported("it divides by a number of its own")
     kernels, strides, paddings = _pool_sizes(x, kernel, stride, padding, ceil_mode)
     size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
-    padded = any(map(any, pads))
-    if padded and not count_include_pad and not same:
+    inside = any(map(any, pads)) and not count_include_pad
+    if inside and not same:
         raise Unsupported("it leaves out a padding that is not TFLite's SAME")
-    inside = padded and not count_include_pad
-    name = nhwc(b, x) if inside else _padded(b, x, pads)
-    attrs = {"kernel": kernels, "stride": strides, "padding": tuple(pads) if inside else ((0, 0), (0, 0))}
-    return _pool(b, "average_pool_2d", x, name, size, attrs)
+    name, padding = _padded(b, x, pads, inside)
+    return _pool(b, "average_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
 
 
 def max_pool(
@@ -229,9 +222,8 @@ def max_pool(
     size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
     if not same and any(2 * max(pad) > k for pad, k in zip(pads, kernels, strict=True)):
         raise Unsupported("its padding is more than half of its window")
-    name = nhwc(b, x) if same else _padded(b, x, pads, mirrored=True)
-    attrs = {"kernel": kernels, "stride": strides, "padding": tuple(pads) if same else ((0, 0), (0, 0))}
-    return _pool(b, "max_pool_2d", x, name, size, attrs)
+    name, padding = _padded(b, x, pads, same, mirrored=True)
+    return _pool(b, "max_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
 
 
 def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:

@@ -48,10 +48,6 @@ def _sliced(x: Array, starts: Array, ends: Array, along: Array | None = None, st
     return x[tuple(where)]
 
 
-def _unsqueezed(x: Array, given: Array) -> Array:
-    return np.expand_dims(x, tuple(int(axis) for axis in given))
-
-
 def _divided(x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return x / y
@@ -134,6 +130,6 @@ FOLDED: Mapping[str, Function] = {
     "Sub": _broadcast(np.subtract),
     "Tile": _repeated,
     "Transpose": lambda x, *, perm=None: np.transpose(x, perm),
-    "Unsqueeze": _unsqueezed,
+    "Unsqueeze": lambda x, given: np.expand_dims(x, tuple(map(int, given))),
     "Where": _broadcast(np.where),
 }

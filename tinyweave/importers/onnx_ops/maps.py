@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from functools import reduce as accumulated
 from math import ceil, prod
 from typing import Any
@@ -18,7 +19,6 @@ from ..steps import SHIFT, real
 Array = NDArray[Any]
 Function = Callable[..., Any]
 FLOAT = 1  # in TensorProto.DataType
-INFINITE = 3.4e38  # limits beyond it clip nothing
 
 
 def integers(value: Any, what: str) -> list[int]:
@@ -34,24 +34,28 @@ def plain(function: Function) -> Function:
 # windows
 
 
-def _padding(
-    x: Map, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], auto_pad: str, pads: Sequence[int] | None
-) -> list[tuple[int, int]]:
-    """Return (before, after) per spatial axis."""
+def _windows(
+    x: Map,
+    kernel: Sequence[int],
+    strides: Sequence[int] | None,
+    dilations: Sequence[int] | None,
+    auto_pad: str,
+    pads: Sequence[int] | None,
+) -> tuple[Sequence[int], list[tuple[int, int]], Sequence[int]]:
+    """Return per spatial axis the strides, the padding (before, after), and the dilations."""
     rank = len(kernel)
+    strides, dilations = strides or [1] * rank, dilations or [1] * rank
     if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
         raise Unsupported(f"its padding '{auto_pad}' is unknown")
-    if auto_pad == "NOTSET":
-        pads = pads or [0] * (2 * rank)
-        return list(zip(pads[:rank], pads[rank:], strict=True))
-    if auto_pad == "VALID":
-        return [(0, 0)] * rank
+    if not auto_pad.startswith("SAME"):
+        pads = pads if pads and auto_pad == "NOTSET" else [0] * (2 * rank)
+        return strides, list(zip(pads[:rank], pads[rank:], strict=True)), dilations
     found = []
     for extent, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
         total = max((ceil(extent / s) - 1) * s + d * (k - 1) + 1 - extent, 0)
         less, more = total // 2, total - total // 2
         found.append((less, more) if auto_pad == "SAME_UPPER" else (more, less))
-    return found
+    return strides, found, dilations
 
 
 def convolution(
@@ -68,9 +72,8 @@ def convolution(
     strides: Sequence[int] | None = None,
 ) -> Map:
     kernel = elementwise.with_steps(weight, "weight").shape[2:]
-    strides, dilations = strides or [1] * len(kernel), dilations or [1] * len(kernel)
-    padding = _padding(x, kernel, strides, dilations, auto_pad, pads)
-    return spatial.convolution(b, x, weight, bias, strides, padding, dilations, group)
+    windows = _windows(x, kernel, strides, dilations, auto_pad, pads)
+    return spatial.convolution(b, x, weight, bias, *windows, group)
 
 
 def transposed_convolution(
@@ -116,9 +119,8 @@ def pool(function: Function) -> Function:
     ) -> Any:
         if len(x.axes) != len(kernel_shape) + 2:
             raise Unsupported(f"its window has {len(kernel_shape)} axes, the map {len(x.axes)}")
-        strides, dilations = strides or [1] * len(kernel_shape), dilations or [1] * len(kernel_shape)
-        padding = _padding(x, kernel_shape, strides, dilations, auto_pad, pads)
-        return function(b, x, kernel_shape, strides, padding, dilations, bool(ceil_mode), **more)
+        windows = _windows(x, kernel_shape, strides, dilations, auto_pad, pads)
+        return function(b, x, kernel_shape, *windows, bool(ceil_mode), **more)
 
     return apply
 
@@ -176,9 +178,7 @@ def _times(values: Array, factor: float) -> Array:
 
 def variadic(kind: str) -> Function:
     def apply(b: Builder, *inputs: Any) -> Map:
-        maps = [each for each in inputs if isinstance(each, Map)]
-        constants = [each for each in inputs if not isinstance(each, Map)]
-        return accumulated(lambda x, y: elementwise.binary(kind)(b, x, y), [*maps, *constants])
+        return accumulated(partial(elementwise.binary(kind), b), sorted(inputs, key=lambda each: not isinstance(each, Map)))
 
     return apply
 
@@ -188,16 +188,8 @@ def average(b: Builder, *inputs: Any) -> Map:
 
 
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    low, high = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
-    return elementwise.clamp(
-        b, x, None if low is None or low < -INFINITE else low, None if high is None or high > INFINITE else high
-    )
-
-
-def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
-    """max(0, min(1, alpha * x + beta)), as a sixth of a relu6."""
-    x = x if abs(6 * alpha - 1) < 1e-6 else elementwise.binary("mul")(b, x, 6 * alpha)
-    return elementwise.binary("mul")(b, b.like("relu6", elementwise.binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
+    limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
+    return elementwise.clamp(b, x, *limits)
 
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
@@ -274,9 +266,7 @@ def over_axes(kind: str) -> Function:
         chosen = axes_ if given is None else integers(given, "axes")
         if not chosen and noop_with_empty_axes:
             return x
-        y = axes.reduce("mean" if kind == "sum" else kind)(b, x, chosen or None, bool(keepdims))
-        count = prod(x.shape[axis] for axis in (chosen or range(len(x.axes))))
-        return y if kind != "sum" else elementwise.binary("mul")(b, y, float(count))
+        return axes.reduce(kind)(b, x, chosen or None, bool(keepdims))
 
     return lambda b, *inputs, axes=None, **attributes: apply(b, *inputs, axes_=axes, **attributes)
 
@@ -284,9 +274,7 @@ def over_axes(kind: str) -> Function:
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
     if sizes is not None:
         return axes.split_sizes(b, x, integers(sizes, "sizes"), axis)
-    extent = x.shape[axis]
-    each = -(-extent // num_outputs)
-    return axes.split_sizes(b, x, [min(each, extent - begin) for begin in range(0, extent, each)], axis)
+    return axes.chunk(b, x, num_outputs, axis)
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
@@ -315,10 +303,9 @@ def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
     amounts, rank = integers(pads, "pads"), len(x.axes)
     chosen = range(rank) if along is None else [axis % rank for axis in integers(along, "axes")]
-    by_axis = [(0, 0)] * rank
-    for index, axis in enumerate(chosen):
-        by_axis[axis] = (amounts[index], amounts[index + len(amounts) // 2])
-    backwards = [amount for pair in by_axis[::-1] for amount in pair]
+    half = len(amounts) // 2
+    by_axis = dict(zip(chosen, zip(amounts[:half], amounts[half:], strict=True), strict=True))
+    backwards = [amount for axis in reversed(range(rank)) for amount in by_axis.get(axis, (0, 0))]
     filled = 0.0 if value is None else _filling(b, x, elementwise.constant(value, "value").ravel()[0])
     return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
 
@@ -339,12 +326,12 @@ def _filling(b: Builder, x: Map, value: Any) -> float:
 
 def reshape(b: Builder, x: Map, shape: Any, *, allowzero: int = 0) -> Map:
     wanted = integers(shape, "shape")
-    return axes.view(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
+    return viewed(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
 
 
 def flatten(b: Builder, x: Map, *, axis: int = 1) -> Map:
     axis %= len(x.axes) + 1 if axis >= 0 else len(x.axes)
-    return axes.view(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    return viewed(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
 def transpose(b: Builder, x: Map, *, perm: Sequence[int] | None = None) -> Map:
@@ -356,8 +343,8 @@ def squeeze(b: Builder, x: Map, given: Any = None) -> Map:
 
 
 def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
-    rank = len(x.axes) + len(integers(given, "axes"))
-    for axis in sorted(axis % rank for axis in integers(given, "axes")):
+    places = integers(given, "axes")
+    for axis in sorted(axis % (len(x.axes) + len(places)) for axis in places):
         x = axes.unsqueeze(b, x, axis)
     return x
 
@@ -433,13 +420,12 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
             raise Unsupported("it resets before the product; set linear_before_reset, as PyTorch does")
         if any(state is not None and np.any(elementwise.constant(state, "first state")) for state in states):
             raise Unsupported("its first state is not 0")
-        parts = [elementwise.constant(weights, "weight")[0], elementwise.constant(recurrences, "weight")[0]]
-        cells = parts[1].shape[1]
-        both = np.zeros(2 * len(gates) * cells, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
-        parts += [both[: len(gates) * cells], both[len(gates) * cells :]]
+        parts = [elementwise.constant(each, "weight")[0] for each in (weights, recurrences)]
+        rows = len(gates) * parts[1].shape[1]
+        both = np.zeros(2 * rows, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
+        parts += [both[:rows], both[rows:]]
         ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
-        given = [np.zeros(1)] * 2 if kind == "lstm" else np.zeros(1)
-        sequence, *last = aten.RECURRENT[kind](b, x, given, ordered, True, 1, 0.0, False, False, False)
+        sequence, *last = aten.RECURRENT[kind](b, x, np.zeros(1), ordered, True, 1, 0.0, False, False, False)
         return [axes.unsqueeze(b, sequence, 1), *last]
 
     return apply

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...quantize.convert import along
 from ..aten import axes, elementwise
 from ..aten.attention import matmul
+from ..aten.quantised import known, scaled
 from ..channels_last import Builder, Map
-from ..scales import known, scaled
 from ..steps import Unsupported, real, steps
 from .maps import average_pool, convolution, gemm, over_axes, pool, softmax, whole
 
@@ -34,7 +35,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
         return scaled(b, x, scale, zero, unsigned=not signed)
     dtype = np.int8 if signed else np.uint8
     numbers = [elementwise.constant(number, what) for number, what in ((scale, "scale"), (zero, "zero point"))]
-    each = [n if n.size == 1 else n.reshape([-1 if a == axis % x.ndim else 1 for a in range(x.ndim)]) for n in numbers]
+    each = [n if n.size == 1 else along(n, axis % x.ndim, x.ndim) for n in numbers]
     limits = np.iinfo(dtype)
     return np.asarray(np.clip(np.rint(real(x) / each[0].astype(np.float32)) + each[1], limits.min, limits.max), dtype)
 

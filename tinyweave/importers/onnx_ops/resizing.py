@@ -74,15 +74,26 @@ ROUNDED: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def _half_pixel(at: Array, extent: int, out: int, factor: float) -> Array:
+    return (at + 0.5) / factor - 0.5
+
+
+# where rows of an output of so many lie in the input of this extent
+PLACES: dict[str, Callable[[Array, int, int, float], Array]] = {
+    "align_corners": lambda at, extent, out, factor: at * (extent - 1) / max(out - 1, 1),
+    "asymmetric": lambda at, extent, out, factor: at / factor,
+    "half_pixel": _half_pixel,
+    # where the factor makes no whole number of rows, the rest is left out at both ends
+    "half_pixel_symmetric": lambda at, extent, out, factor: (
+        _half_pixel(at, extent, out, factor) + extent / 2 * (1 - out / (extent * factor))
+    ),
+    "pytorch_half_pixel": lambda at, extent, out, factor: _half_pixel(at, extent, out, factor) if out > 1 else 0 * at,
+}
+
+
 def _nearest(extent: int, out: int, factor: float, how: str, rounding: str) -> Array:
     """Return which rows of the input an output's rows are."""
-    at = np.arange(out, dtype=np.float64)
-    if how == "asymmetric":
-        at = at / factor
-    elif how == "align_corners":
-        at = at * (extent - 1) / max(out - 1, 1)
-    elif how in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
-        at = (at + 0.5) / factor - 0.5
-    else:
+    if how not in PLACES:
         raise Unsupported(f"its places '{how}' are not TFLite's")
+    at = PLACES[how](np.arange(out, dtype=np.float64), extent, out, factor)
     return np.clip(ROUNDED[rounding](at), 0, extent - 1).astype(np.int64)
