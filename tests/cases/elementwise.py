@@ -39,6 +39,9 @@ def _add(rng: Rng) -> Iterator[Drawn]:
             out = rescaled(out, max(a.scale, b.scale) * rng.uniform(0.5, 3))
         if number % 3 == 1:  # the results fall in the middle between two values
             a, b, out = rescaled(a, 0.25), rescaled(b, 0.125), rescaled(out, 0.5)
+        if number % 6 == 2:  # a multiplier of few bits: what is rescaled falls in the middle between two values
+            a, b = rescaled(a, 0.03125), rescaled(b, float(np.float32(rng.uniform(0.002, 0.03))))
+            out = rescaled(out, 0.03125 * 2.0 ** rng.integers(0, 3))
         if number % 5 == 1:
             assert b.quant is not None
             b = constant("b", rng.integers(-128, 128, second).astype(np.int8), b.quant)

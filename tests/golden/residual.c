@@ -70,7 +70,7 @@ static const tw_add add_1 = {
     .a_zero = 3, .b_zero = -4, .out_zero = 1, .out_min = 1, .out_max = 127,
     .left_shift = 20,
     .a_multiplier = 1789569773, .a_shift = -1,
-    .b_multiplier = 1073741824, .b_shift = 0,
+    .b_multiplier = 1073741824, .b_shift = 0, .b_sign = 1,
     .out_multiplier = 1610612736, .out_shift = -19,
 };
 

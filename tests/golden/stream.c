@@ -75,7 +75,7 @@ static const tw_add add_6 = {
     .a_zero = 0, .b_zero = 0, .out_zero = 0, .out_min = -128, .out_max = 127,
     .left_shift = 20,
     .a_multiplier = 1073741824, .a_shift = 0,
-    .b_multiplier = 1073741824, .b_shift = 0,
+    .b_multiplier = 1073741824, .b_shift = 0, .b_sign = 1,
     .out_multiplier = 1073741824, .out_shift = -18,
 };
 

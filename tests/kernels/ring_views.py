@@ -232,9 +232,7 @@ def binary(rng: Rng, name: str) -> Trial:
     zeros = {f"{side}_zero": int(rng.integers(-128, 128)) for side in ("a", "b", "out")}
     common = {"a": sides[0], "b": sides[1], "out": out, "out_min": -128, "out_max": 100} | zeros
     if name == "tw_add_s8":
-        scales = {
-            f"{s}_multiplier": int(rng.integers(1 << 30, 1 << 31)) * sign for s, sign in (("a", 1), ("b", -1), ("out", 1))
-        }
+        scales = {f"{side}_multiplier": int(rng.integers(1 << 30, 1 << 31)) for side in ("a", "b", "out")} | {"b_sign": -1}
         shifts = {
             "a_shift": int(rng.integers(-3, 1)),
             "b_shift": int(rng.integers(-3, 1)),
@@ -244,7 +242,7 @@ def binary(rng: Rng, name: str) -> Trial:
     elif name == "tw_squared_difference_s8":
         scales = {f"{side}_multiplier": int(rng.integers(1 << 30, 1 << 31)) for side in ("a", "b", "out")}
         shifts = {f"{side}_shift": int(rng.integers(-3, 0)) for side in ("a", "b")} | {"out_shift": int(rng.integers(-28, 1))}
-        params = build("tw_add", **common, **scales, **shifts, left_shift=7)
+        params = build("tw_add", **common, **scales, **shifts, b_sign=1, left_shift=7)
     elif name == "tw_extremum_s8":
         params = build("tw_extremum", a=sides[0], b=sides[1], out=out, larger=int(rng.integers(2)))
     elif name == "tw_prelu_s8":

@@ -280,7 +280,7 @@ def add(rng: Rng, kernel: str) -> Twins:
     sides = (other, half) if swapped else (half, other)
     terms = {f"{side}_{key}": value for side, rescale in zip("ab", sides, strict=True) for key, value in rescale.items()}
     extents = dict.fromkeys(("a", "b", "out"), (1, *shape))
-    portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, left_shift=20, out_shift=int(shift))
+    portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, b_sign=1, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
     if kernel.endswith("_mve"):

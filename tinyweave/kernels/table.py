@@ -209,12 +209,14 @@ def _eight_fours(graph: Graph, op: Op) -> bool:
 
 
 def _adds_alike(graph: Graph, op: Op) -> bool:
-    """One shape, one operand that is halved, and shifts that the kernel can do."""
+    """One shape, one operand that is halved, shifts that the kernel can do, and a difference that is the sum with a negative
+    multiplier."""
     a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
     if not a.shape == b.shape == out.shape or a.data is not None or b.data is not None:
         return False
     *_, output = elementwise.add_rescales(graph, op)
-    return elementwise.halved(graph, op) is not None and -output.shift in dense.EXPONENTS
+    fits = elementwise.halved(graph, op) is not None and -output.shift in dense.EXPONENTS
+    return fits and elementwise.negates_exactly(graph, op)
 
 
 def _multiplies_small(graph: Graph, op: Op) -> bool:

@@ -59,14 +59,12 @@ class Rescale(NamedTuple):
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
     """Return the rescales of both inputs and of the output of an add, a sub or a squared_difference.
 
-    Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum, or the
-    square of the difference, is rescaled to the output. A sub negates the second multiplier.
+    Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum, the
+    difference, or its square, is rescaled to the output.
     """
     a, b = graph.input(op), graph.input(op, 1)
     common = 2 * max(a.scale, b.scale)
     first, second = Rescale(*quantize_multiplier(a.scale / common)), Rescale(*quantize_multiplier(b.scale / common))
-    if op.kind == "sub":
-        second = Rescale(-second.multiplier, second.shift)
     return first, second, Rescale(*quantize_multiplier(computed_ratio(graph, op)))
 
 
@@ -77,9 +75,17 @@ def computed_ratio(graph: Graph, op: Op) -> float:
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Return which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub negates it."""
-    *operands, _ = add_rescales(graph, op)
+    """Return which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub subtracts it."""
+    operands = add_rescales(graph, op)[: 1 if op.kind == "sub" else 2]
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
+
+
+def negates_exactly(graph: Graph, op: Op) -> bool:
+    """Return whether a sub may rescale its second int8 operand by the negative multiplier and add: halves are rounded up, so
+    that this is not what is subtracted where some value falls in the middle between two."""
+    (multiplier, shift), x = add_rescales(graph, op)[1], (np.arange(-128, 128) - graph.input(op, 1).zero_point)
+    shifted = x << add_left_shift(graph, op)
+    return op.kind != "sub" or bool((requantize(shifted, -multiplier, shift) == -requantize(shifted, multiplier, shift)).all())
 
 
 def add_left_shift(graph: Graph, op: Op) -> int:
@@ -142,7 +148,8 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         requantize(centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
         for i, rescale in enumerate((first, second))
     )
-    return finish(graph, op, requantize((a - b) ** 2 if op.kind == "squared_difference" else a + b, *output))
+    joined = {"add": a + b, "sub": a - b}.get(op.kind, (a - b) ** 2)
+    return finish(graph, op, requantize(joined, *output))
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

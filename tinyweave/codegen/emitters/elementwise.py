@@ -56,12 +56,13 @@ def binary_members(layer: Layer) -> tuple[Members, Members]:
 def emit_add(layer: Layer) -> Code:
     """add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
+    sign = {"add": {"b_sign": 1}, "sub": {"b_sign": -1}}.get(layer.op.kind, {})
     return plain_code(
         layer,
         *binary_members(layer),
         {"left_shift": elementwise.add_left_shift(layer.graph, layer.op)},
         {"a_multiplier": first.multiplier, "a_shift": first.shift},
-        {"b_multiplier": second.multiplier, "b_shift": second.shift},
+        {"b_multiplier": second.multiplier, "b_shift": second.shift, **sign},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
         inputs=(0, 1),
         note=activation_note(layer.op.attrs.get("activation", "none")).strip(),
@@ -74,6 +75,7 @@ def emit_add_halved(layer: Layer) -> Code:
     assert plain is not None
     *operands, output = elementwise.add_rescales(layer.graph, layer.op)
     scaled, activation = operands[1 - plain], layer.op.attrs["activation"]
+    multiplier = -scaled.multiplier if layer.op.kind == "sub" else scaled.multiplier
     n, h, w, c = geometry.extents(layer.output.shape)
     zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
     own: tuple[Members, ...] = ({"shift": scaled.shift}, {"out_shift": output.shift})
@@ -84,7 +86,7 @@ def emit_add_halved(layer: Layer) -> Code:
         layer,
         {"shape": (n * h, w, c)},
         {**zeros, "out_zero": layer.output.zero_point, **clamp(layer, activation)},
-        {"multiplier": scaled.multiplier, **own[0]},
+        {"multiplier": multiplier, **own[0]},
         {"out_multiplier": output.multiplier, **own[1]},
         *own[2:],
         inputs=(plain, 1 - plain),

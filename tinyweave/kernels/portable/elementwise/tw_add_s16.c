@@ -21,7 +21,7 @@ void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out)
                     const int32_t x_b = tw_shift_left(element((const int16_t *)b, p->b, at) - p->b_zero, p->left_shift);
                     const int32_t scaled_a = tw_requantize(x_a, p->a_multiplier, p->a_shift);
                     const int32_t scaled_b = tw_requantize(x_b, p->b_multiplier, p->b_shift);
-                    const int32_t sum = tw_requantize(scaled_a + scaled_b, p->out_multiplier, p->out_shift);
+                    const int32_t sum = tw_requantize(scaled_a + p->b_sign * scaled_b, p->out_multiplier, p->out_shift);
                     *to++ = (int16_t)tw_clamp(sum + p->out_zero, p->out_min, p->out_max);
                 }
             }

@@ -12,7 +12,8 @@ typedef struct {
     int32_t out_min, out_max;          /* the clamp of the fused activation, within the type of the output */
     int32_t left_shift;                /* of both operands before they are rescaled */
     int32_t a_multiplier, a_shift;     /* Q31; a positive shift goes left */
-    int32_t b_multiplier, b_shift;     /* a negative multiplier computes a - b */
+    int32_t b_multiplier, b_shift;
+    int32_t b_sign;                    /* 1: a + b, -1: a - b */
     int32_t out_multiplier, out_shift;
 } tw_add;
 
@@ -40,7 +41,7 @@ static inline int32_t tw_add_element(const tw_add *p, int32_t a, int32_t b)
 {
     const int32_t scaled_a = tw_requantize(tw_shift_left(a - p->a_zero, p->left_shift), p->a_multiplier, p->a_shift);
     const int32_t scaled_b = tw_requantize(tw_shift_left(b - p->b_zero, p->left_shift), p->b_multiplier, p->b_shift);
-    const int32_t scaled = tw_requantize(scaled_a + scaled_b, p->out_multiplier, p->out_shift);
+    const int32_t scaled = tw_requantize(scaled_a + p->b_sign * scaled_b, p->out_multiplier, p->out_shift);
     return tw_clamp(scaled, p->out_min - p->out_zero, p->out_max - p->out_zero) + p->out_zero;
 }
 
@@ -147,7 +148,7 @@ void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range
  * may lie over an operand of its extents. */
 void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out);
 
-/* The square of an int8 difference with broadcasting: left_shift is 7, and no multiplier is negative. Needs no scratch; out may
+/* The square of an int8 difference with broadcasting: left_shift is 7, and b_sign does not matter. Needs no scratch; out may
  * lie over an operand of the same extents. */
 void tw_squared_difference_s8(const tw_add *p, const void *a, const void *b, void *out);
 void tw_squared_difference_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
