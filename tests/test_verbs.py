@@ -78,7 +78,7 @@ def test_the_lesson_says_what_happens() -> None:
 def test_the_page_about_searching_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[search]'")
     monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # a search as short as can be
-    monkeypatch.setattr(searching, "_measured", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
+    monkeypatch.setattr(searching, "measure", lambda *_, **__: Seconds(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "POOL", 1)
     monkeypatch.chdir(tmp_path)
     assert run_page("SEARCH.md") == 1
