@@ -127,7 +127,8 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x - low, lambda x: -x, lambda x: x / 3, lambda x: 2 * x + low, lambda x: x * x,
         lambda x: x**2, lambda x: x.clone().relu_(), lambda x: (x + 1).mul_(0.5), lambda x: torch.maximum(x, low * x),
         lambda x: torch.minimum(x, x * x), lambda x: torch.sub(x, x * x, alpha=0.5), lambda x: x.detach().contiguous(),
-        lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x),
+        lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
+        lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x),
     ])  # fmt: skip
 
 
@@ -188,6 +189,8 @@ def reduced(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return rng.choice([
         lambda x: x.select(axis, at).unsqueeze(axis) * x, lambda x: x * x.mean(axis, keepdim=True), lambda x: x * x.mean(),
         lambda x: x - x.amax(axis, keepdim=True), lambda x: x + x.amin(axis, keepdim=True),
+        lambda x: x - x.max(axis, keepdim=True)[0], lambda x: x - x.min(axis, keepdim=True).values,
+        lambda x: x * x.sum(axis, keepdim=True) / shape[axis], lambda x: torch.stack(x.unbind(1)[::-1], 1),
     ])  # fmt: skip
 
 
