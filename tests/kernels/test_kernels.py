@@ -125,8 +125,8 @@ def twins_equal(library: Path, environment: dict[str, str], trials: tuple[int, i
     """Run so many trials from a seed of each fast kernel, and of each whose plain C is that of others."""
     seed, *counts = map(str, trials)
     tests = Path(ring_views.__file__).parents[1]
-    own = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa != "m7"]
-    of_m7 = [name for name in variant_pairs.DRAWN if BY_NAME[name].isa == "m7"]
+    drawn = (*variant_pairs.DRAWN, *variant_pairs.COPYING)
+    own, of_m7 = ([name for name in drawn if (BY_NAME[name].isa == "m7") == is_m7] for is_m7 in (False, True))
     for count, names in zip(counts, (own, of_m7), strict=True):
         command = [sys.executable, "-m", "kernels.variant_pairs", library, seed, count, *names]
         run(command, env=os.environ | environment, cwd=tests)
@@ -237,6 +237,7 @@ def test_ring_views_and_variant_pairs_cover_every_kernel_with_views() -> None:
     declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", HEADERS, re.MULTILINE)
     assert {*ring_views.TRIALS, *variant_pairs.DRAWN} == set(declared)
     assert set(variant_pairs.DRAWN) == {row.name for row in VARIANTS if row.cores and row.has_part}
+    assert set(variant_pairs.COPYING) == {row.name for row in VARIANTS if row.copying}
     forms = {form: set(re.findall(rf"^void (\w+)_{form}\(", HEADERS, re.MULTILINE)) for form in ("part", "rows")}
     assert forms["part"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_part}
     assert forms["rows"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_rows}
