@@ -12,7 +12,9 @@ from cases.ops import GENERATORS, NOT_IN_LITERT, cases
 from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
-from tinyweave.ir import CompileError
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
+from tinyweave.kernels.table import variant_for
+from tinyweave.ops import elementwise
 from tinyweave.simulate import compare
 
 # what can't be imported or computed as it is: other op kinds, uint8 networks, float ones with int8 weights, several subgraphs
@@ -116,3 +118,23 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
                     break
     assert not different, different
     assert compared > 50
+
+
+# scales of the second operand, beside one of 2^-5: whether a sub may add it with the negative multiplier
+NEGATED = [(0.015625, True), (0.0123, True), (0.0046875, False), (0.01, False)]
+
+
+@pytest.mark.litert
+@pytest.mark.parametrize(("scale", "is_exact"), NEGATED)
+def test_differences_of_all_values_equal_litert(scale: float, is_exact: bool, litert: ModuleType) -> None:
+    """What is subtracted may fall in the middle between two values; adding it negated rounds that the other way."""
+    values = np.arange(-128, 128, dtype=np.int8)
+    a, b = np.repeat(values, 256)[None], np.tile(values, 256)[None]
+    scales = {"a": (0.03125, -17), "b": (float(np.float32(scale)), 13), "out": (0.125, -9)}
+    tensors = {name: Tensor(name, a.shape, "int8", Quant((each,), (zero,))) for name, (each, zero) in scales.items()}
+    op = Op("sub_0", "sub", ("a", "b"), ("out",), {"activation": "none"})
+    graph = Graph("differences", tensors, (op,), ("a", "b"), ("out",))
+    assert elementwise.negates_exactly(graph, op) == is_exact
+    assert (variant_for(graph, op, "cortex-m4").name == "tw_add_s8_dsp") == is_exact
+    (expected,) = litert.run(to_tflite(graph), [[a, b]])[0].outputs
+    assert np.array_equal(ops.run(graph, {"a": a, "b": b})["out"], expected)
