@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from tinyweave.ir import CompileError, Graph, Op, verify
-from tinyweave.kernels.table import VARIANTS, Variant, variant_for
+from tinyweave.kernels.table import ASKED_FOR, VARIANTS, Variant, variant_for
 
 from .ops import GENERATORS, INT4, INT4_KINDS, UINT8, UINT8_KINDS, Case, all_cases
 
@@ -40,7 +40,7 @@ def cases_of(row: Variant, draw: Callable[[str], Iterable[Case]] = known) -> Ite
     for kind in row.kinds:
         also = [INT4 + kind] * (kind in INT4_KINDS) + [UINT8 + kind] * (kind in UINT8_KINDS)
         for case in (case for name in [kind] * (kind in GENERATORS) + also for case in draw(name)):
-            wanted = {"flash_heavy": row.flash_heavy, "lean": row.lean, "copying": row.copying}
+            wanted = {which: getattr(row, which) for which in ASKED_FOR}
             if variant_for(case.graph, case.graph.ops[0], core_of(row), **wanted) is row:
                 yield case
 

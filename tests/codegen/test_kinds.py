@@ -17,7 +17,7 @@ from kernels.traces import apart
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
-from tinyweave.kernels.table import VARIANTS, Variant, variant_for
+from tinyweave.kernels.table import ASKED_FOR, VARIANTS, Variant, variant_for
 from tinyweave.planning import Plan, plan
 from tinyweave.simulate import compare, emulated, host
 
@@ -132,5 +132,5 @@ def test_every_kernel_is_run_by_a_case() -> None:
         case = next(cases_of(row, compilable), None)
         assert case is not None, f"no case is run by {row.name}"
         kind, _, _ = case.id.partition("-")
-        which = next((which for which in ("flash_heavy", "lean", "copying") if getattr(row, which)), "")
+        which = next((which for which in ASKED_FOR if getattr(row, which)), "")
         assert (kind, core_of(row), which) in KINDS, f"nothing runs {case.id} with {row.name}"

@@ -127,7 +127,7 @@ NEGATED = [(0.015625, True), (0.0123, True), (0.0046875, False), (0.01, False)]
 @pytest.mark.litert
 @pytest.mark.parametrize(("scale", "is_exact"), NEGATED)
 def test_differences_of_all_values_equal_litert(scale: float, is_exact: bool, litert: ModuleType) -> None:
-    """What is subtracted may fall in the middle between two values; adding it negated rounds that the other way."""
+    """Subtract with scales whose products are halves: a negative multiplier rounds those the other way."""
     values = np.arange(-128, 128, dtype=np.int8)
     a, b = np.repeat(values, 256)[None], np.tile(values, 256)[None]
     scales = {"a": (0.03125, -17), "b": (float(np.float32(scale)), 13), "out": (0.125, -9)}

@@ -48,6 +48,7 @@ SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
 M7 = ("cortex-m7",)
+ASKED_FOR = ("flash_heavy", "lean", "copying")  # kinds of kernels that are taken only where that is asked for
 DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel that has both, the one that is looked at first
 CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..ir import Graph
-from ..kernels.table import BY_NAME
+from ..kernels.table import ASKED_FOR, BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, views
 from .alias.subtensors import Aliases
@@ -85,7 +85,5 @@ def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
         return FOR_ALL
     core = next(core for core in cores[0] if all(core in others for others in cores))
     portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
-    flash_heavy, lean, copying = (
-        frozenset(name for name, row in rows.items() if getattr(row, which)) for which in ("flash_heavy", "lean", "copying")
-    )
+    flash_heavy, lean, copying = (frozenset(name for name, row in rows.items() if getattr(row, which)) for which in ASKED_FOR)
     return Kernels(core, portable_ops, flash_heavy, lean, copying)

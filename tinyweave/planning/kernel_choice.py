@@ -35,8 +35,8 @@ class Kernels(NamedTuple):
     def name(self, graph: Graph, op: Op) -> str:
         """Return the kernel of an op."""
         core = "" if op.name in self.portable_ops else self.core
-        allowed = {name: op.name in getattr(self, name) for name in ("flash_heavy", "lean", "copying")}
-        return variant_for(graph, op, core, **allowed).name
+        flash_heavy, lean, copying = op.name in self.flash_heavy, op.name in self.lean, op.name in self.copying
+        return variant_for(graph, op, core, flash_heavy=flash_heavy, lean=lean, copying=copying).name
 
 
 FOR_ALL = Kernels()

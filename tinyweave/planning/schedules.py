@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir import CompileError, Graph
-from ..kernels.table import BY_NAME
+from ..kernels.table import ASKED_FOR, BY_NAME
 from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, shared_in
 from .assemble import NO_OVERLAP, PlacedLayout, draft, lay_out, one_by_one
@@ -111,21 +111,18 @@ def _with_names(graph: Graph, kernels: Sequence[Kernels], names: Mapping[int, st
     """Return the kernels with which each op has the one of this name."""
     if len(kernels) == 1:
         return kernels[0]
-    portable_ops, flash_heavy, lean, copying = set[str](), set[str](), set[str](), set[str]()
-    fast = kernels[1]
+    fast, portable_ops, asked_for = kernels[1], set[str](), {which: set[str]() for which in ASKED_FOR}
     for index, name in names.items():
         op = graph.ops[index]
         if not name or name == fast.name(graph, op):
             portable_ops |= {op.name} & fast.portable_ops
         elif name == FOR_ALL.name(graph, op):
             portable_ops.add(op.name)
-        elif BY_NAME[name].lean:
-            lean.add(op.name)
-        elif BY_NAME[name].copying:
-            copying.add(op.name)
         else:
-            flash_heavy.add(op.name)
-    return Kernels(fast.core, frozenset(portable_ops), frozenset(flash_heavy), frozenset(lean), frozenset(copying), fast.reads)
+            asked_for[next(which for which in ASKED_FOR if getattr(BY_NAME[name], which))].add(op.name)
+    return Kernels(
+        fast.core, frozenset(portable_ops), reads=fast.reads, **{which: frozenset(ops) for which, ops in asked_for.items()}
+    )
 
 
 def _recomputed(graph: Graph, schedule: str, overhead: float | None) -> int:

@@ -45,7 +45,7 @@ def plain_code(layer: Layer, *members: Members, inputs: Sequence[int] = (0,), no
 
 
 def image_code(layer: Layer, *members: Members, note: str = "") -> Code:
-    """The same of a kernel that takes one image."""
+    """Return a parameter struct with these members, and the calls of a kernel that takes one image."""
     return Code(layer.struct(*members), image_calls(layer), note)
 
 

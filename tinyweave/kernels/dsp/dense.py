@@ -154,7 +154,7 @@ def of_filters(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Word
 
 
 def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
-    """The same of a convolution that takes its filters row by row."""
+    """Make the stream of a convolution whose filters are read row by row of its kernel."""
     return lambda graph, op: stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
 
 
