@@ -3,15 +3,12 @@
 In: models (--models, names), and the four networks of the thesis' appendix. Out: per model and step, each with all that the
 steps before it have, measured on an emulated Cortex-M4: instructions of an inference, per MAC of the file, how many times fewer
 than in the first step, bytes of the arena, of all RAM (with static data and stack), of code and of Flash (code, tables,
-weights); then the code bytes of each network beside those of others. Exit code 1 when a step gives other bytes than the
-reference, or touches another arena than it claims.
+weights); then the code bytes of each network beside those of others. Exit code 1: a step's bytes or its arena are wrong.
 
-Each table starts from TFLite Micro: as measured with CMSIS-NN for the real models; else, with `--tflite-micro PYTHON`, its
-arena as PyPI's `tflite-micro` in that Python says it, whose activations are those of a microcontroller, while structures have
-pointers of 64 bits and there is no scratch of CMSIS-NN; what exceeds the 320 kB of the thesis' board is marked.
+Each table starts from TFLite Micro: as measured with CMSIS-NN for the real models; else, with `--tflite-micro PYTHON`, PyPI's
+`tflite-micro` in that Python (64-bit pointers, no scratch of CMSIS-NN). What exceeds the thesis' 320 kB is marked.
 
-A step is C that is built and run, not a sum: what tinyweave has no switch for is swapped in, from bench/ablation. CHANGES says
-what each one does, and is printed before the tables.
+A step is C that is built and run. What tinyweave has no switch for is swapped in from bench/ablation; CHANGES describes each.
 """
 
 from __future__ import annotations
@@ -29,13 +26,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import one_line  # noqa: F401
+
+# isort: split
 import numpy as np
 from bars import OF_BOTH, OURS, THEIRS, Block, svg
 from code_size import LEVELS, sizes
 from models import ROOT, TFLITE_MICRO, lcg_samples, number, tflite_micro_arena
 from nets import appendix
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, rebuild
 from tinyweave.kernels.dsp import dense
@@ -45,7 +46,7 @@ from tinyweave.passes import PASSES, crop_windows, fuse_pad, merge_rescales, shr
 from tinyweave.passes.rewrite import each_op, integers
 from tinyweave.planning import Plan, constant_bytes
 from tinyweave.planning.kernel_choice import Kernels
-from tinyweave.planning.kernels.flash_budget import one_by_one
+from tinyweave.planning.kernels.flash_budget import unfused_kernels
 from tinyweave.report.figure import check_figure, encoded
 from tinyweave.simulate import compare, emulated, litert
 
@@ -188,9 +189,9 @@ class Row(NamedTuple):
 
 def _plan(model: results.Model, step: Step) -> Plan:
     """Kernels that keep many more constants find no Flash for that unless the step has it."""
-    usual = constant_bytes(model.graph, one_by_one(model.graph, Kernels(CORE)))
+    usual = constant_bytes(model.graph, unfused_kernels(model.graph, Kernels(CORE)))
     limits = results.Limits(None, None if step.flash_heavy else usual)
-    return api.plan(model, step.schedule, limits, optimize=step.optimize)
+    return api.make_plan(model, api.Request(step.schedule, objective=step.optimize, limits=limits, core=api.DEFAULT_CORE))
 
 
 def apart(graph: Graph) -> Graph:
@@ -247,7 +248,7 @@ def prepared(model: results.Model, step: Step) -> results.Model:
 def write(model: results.Model, plan: Plan, step: Step, folder: Path) -> None:
     """The C of a step."""
     assert step.swapped != RESCALED or rescales_exactly(plan.graph), "some layer needs the portable rescaling"
-    api.write(api.source(model, plan), folder)
+    api.write(api.emit_c(model, plan), folder)
     for file in step.swapped:
         if (folder / file).is_file():
             shutil.copy(SWAPPED / file, folder / file)
@@ -263,7 +264,7 @@ def write(model: results.Model, plan: Plan, step: Step, folder: Path) -> None:
 
 def rescales_exactly(graph: Graph) -> bool:
     """Whether SMMULR and SMMLAR give the outputs of all convolutions."""
-    return all(dense.rescales_exactly(dense.filters(graph, op)) for op in graph.ops if op.kind in CONVOLUTIONS)
+    return all(check(graph, op).met for op in graph.ops if op.kind in CONVOLUTIONS for check in dense.RESCALED)
 
 
 def im2col_words(plan: Plan) -> int:

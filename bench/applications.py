@@ -61,7 +61,7 @@ def arenas(model: tw.Model) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name, options in asked.items():
         try:
-            found[name] = sum(api.plan(model, core=tw.devices.find(BOARD).core, **options).arena.values())
+            found[name] = sum(api.plan(model, tw.devices.find(BOARD).core, **options).arena.values())
         except tw.CompileError:
             found[name] = None
     return found
@@ -70,8 +70,8 @@ def arenas(model: tw.Model) -> dict[str, int | None]:
 def row(name: str, model: tw.Model, accuracy: str) -> Row:
     """Return the figures of a network; Flash and time of its plan for the board, built and run on the emulated core."""
     board = tw.devices.find(BOARD)
-    plan = api.plan(model, limits=api.device_limits(board), core=board.core)
-    profile = api.profile(model, plan, api.emulated_core(board), device=board)
+    plan = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core))
+    profile = api.profile_plan(model, plan, api.emulated_core(board), device=board)
     constants = [tensor for tensor in model.graph.tensors.values() if tensor.role == "constant" and tensor.dtype == "int8"]
     parameters = sum(tensor.elements for tensor in constants)
     return Row(

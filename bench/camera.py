@@ -15,6 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import one_line  # noqa: F401
+
+# isort: split
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image

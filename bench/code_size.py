@@ -16,10 +16,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import one_line  # noqa: F401
+
+# isort: split
 from elftools.elf.elffile import ELFFile
 from models import ROOT, TFLITE_MICRO
 
-from tinyweave import api, results, toolchain
+from tinyweave import api, toolchain
+from tinyweave.api import results
 from tinyweave.kernels.table import CODE_BYTES, FILES
 from tinyweave.simulate import emulated
 
@@ -29,12 +33,12 @@ LEVELS = ("size", "balanced", "speed")
 LEAST, LIMIT = "mlcommons__tiny__vww_96_int8", 25_000  # bytes of code at size
 
 
-def sizes(model: results.Model, optimize: str) -> tuple[Mapping[str, int], results.FlashNeed]:
+def sizes(model: results.Model, optimize: str) -> tuple[Mapping[str, int], results.FlashEstimate]:
     """Return the bytes by part of the ELF, and what `plan` says of them before the build."""
     plan = api.plan(model, optimize=optimize)
     with tempfile.TemporaryDirectory() as folder:
-        api.write(api.source(model, plan), Path(folder))
-        return emulated.build(Path(folder), model.name, api.DEFAULT_CORE).sizes, api.flash_need(plan)
+        api.write(api.emit_c(model, plan), Path(folder))
+        return emulated.build(Path(folder), model.name, api.DEFAULT_CORE).sizes, api.estimate_flash(plan)
 
 
 def flash(parts: Mapping[str, int]) -> int:

@@ -66,8 +66,8 @@ def main() -> int:
     for row in MEASURED:
         board = find(row.board)
         model = api.load(options.models / f"{row.model}.tflite")
-        plan = api.plan(model, optimize="speed", core=board.core)
-        profile = api.profile(model, plan, board.core, lcg_samples(model.graph, 1)[0], device=board)
+        plan = api.plan(model, board.core, optimize="speed")
+        profile = api.profile_plan(model, plan, board.core, lcg_samples(model.graph, 1)[0], device=board)
         assert board.clock_hz is not None and profile.cycles is not None
         theirs = row.ms / 1000 * board.clock_hz / row.instructions
         fewest, likely, most = (count / profile.instructions for count in profile.cycles)

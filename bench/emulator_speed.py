@@ -83,10 +83,10 @@ def rate_of(
 def emitted(core: str) -> tuple[int, float]:
     """The C of the example network."""
     model = api.load(EXAMPLE)
-    plan = api.plan(model, core=core)
+    plan = api.plan(model, core)
     sample = compare.pack(model.graph, api.samples(model, 1, 0)[0])
     with tempfile.TemporaryDirectory() as folder:
-        api.write(api.source(model, plan), Path(folder))
+        api.write(api.emit_c(model, plan), Path(folder))
         firmware = emulated.build(Path(folder), model.name, core)
     return rate_of(firmware, dict(plan.arena), sample, compare.output_bytes(model.graph))
 

@@ -1,10 +1,10 @@
 """Constants of the kernels in tinyweave/kernels/layer_cycles.json, and how far off the cycles are that follow from them.
 
-In: a folder of .tflite files (--models), and `shapes`, depthwise layers that these lack. Each runs layer by layer on emulated
-cores; its cycles are the estimates of simulate/instruction_timing.py, or its instructions on a core for which there are none:
-they serve to compare plans. Out: the constants (--write), and per core how far off the sum over a network is, when the
-constants are fitted without that network and others much like it: exit code 1 when that is more than 15 % for more than one in
-ten.
+In: a folder of .tflite files (--models), and what these lack: `shapes`, depthwise layers; `edges`, ops that quantise; `rare`,
+ops of few networks. Each runs layer by layer on emulated cores; its cycles are the estimates of simulate/instruction_timing.py,
+or its instructions on a core for which there are none: they serve to compare plans. Out: the constants (--write), and per core
+how far off the sum over a network is, when the constants are fitted without that network and others much like it: exit code 1
+when that is more than 15 % for more than one in ten.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from tinyweave.kernels.layer_cycles import CONSTANTS, counts, cut
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.ops import SPECS, macs
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.assemble import draft, finish, lay_out, one_by_one
-from tinyweave.planning.fuse.access import RESAMPLERS
-from tinyweave.planning.kernel_choice import FOR_ALL, Kernels
+from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
+from tinyweave.planning.kernel_choice import PORTABLE, Kernels
 from tinyweave.planning.order.search import file_order
 from tinyweave.simulate import compare, emulated
 
@@ -39,15 +38,18 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDS = 6
 KERNELS = ((1, 3), (2, 3), (5, 3), (1, 9), (3, 12), (3, 1), (5, 1))  # of `shapes`
 MAPS = ((1, 24), (1, 61), (6, 32))
+TYPES = ("float32", "int8", "uint8", "int16")  # of `edges`
+EDGES = ((1, 10), (1, 250), (1, 12, 12, 1), (1, 24, 24, 3), (1, 7, 7, 32))
+RARE = ((6, 9, 16), (12, 10, 24), (24, 24, 3), (5, 4, 64))  # maps of `rare`
 GOAL = 0.15
 Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts, cycles, on which kernels or of what
 
 
-def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[Row]:
+def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str = "int8") -> list[Row]:
     """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
     Flash, those without scratch, those that copy their weights, and those for all cores; whole maps and, as fused stages call
     kernels, single rows of them. only: names of kernels, if not all are of interest."""
-    model = api.load(path, io="int8")
+    model = api.load(path, io=io)
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
     for part in (replace(model, graph=graph) for graph in graphs if graph.ops):
@@ -55,15 +57,18 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset()) -> list[
         before: set[tuple[str, str]] = set()
         everywhere = frozenset(op.name for op in part.graph.ops)
         choices = {"": Kernels(core), "flash_heavy": Kernels(core, flash_heavy=everywhere)}
-        choices |= {"lean": Kernels(core, lean=everywhere), "copying": Kernels(core, copying=everywhere), "size": FOR_ALL}
+        choices |= {"lean": Kernels(core, lean=everywhere), "copying": Kernels(core, copying=everywhere), "size": PORTABLE}
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)
-            plan = finish(draft(lay_out(part.graph, one_by_one(order), shared, "sram", kernels=kernels), moves=False, tries=0))
-            if only and only.isdisjoint(plan.variants):
+            plan = plan_of_layout(
+                place_layout(lay_out(part.graph, unfused_stages(order), shared, "sram", kernels=kernels), moves=False, tries=0)
+            )
+            of_interest = {(op.name, variant) for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
+            if not {each for each in of_interest if not only or each[1] in only} - before:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                api.write(api.source(part, plan), Path(folder))
+                api.write(api.emit_c(part, plan), Path(folder))
                 firmware = emulated.build(Path(folder), part.name, core, trace=True)
                 run = emulated.invoke(firmware, plan.arena, sample, compare.output_bytes(part.graph))
             cycles = emulated.by_step(emulated.cycles(core, run))
@@ -107,9 +112,67 @@ def shapes() -> Graph:
     return Graph("shapes", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
 
 
+def edges() -> Graph:
+    """Return ops side by side that quantise, dequantise and rescale, which int8 models have at their edges."""
+    tensors, ops = dict[str, Tensor](), list[Op]()
+    pairs = [(a, b) for a, b in product(TYPES, TYPES) if "float32" in (a, b) or "int16" not in (a, b)]
+    for number, ((before, after), shape) in enumerate(product(pairs, EDGES)):
+        if before == after == "float32":
+            continue
+        kind = "dequantize" if after == "float32" else "quantize"
+        for name, dtype, scale in ((f"x{number}", before, 2.0**-5), (f"y{number}", after, 2.0**-4)):
+            zero_point = {"int8": 3, "uint8": 130}.get(dtype, 0)
+            tensors[name] = Tensor(name, shape, dtype, None if dtype == "float32" else Quant((scale,), (zero_point,)))
+        ops.append(Op(f"op{number}", kind, (f"x{number}",), (f"y{number}",), {}))
+    return Graph("edges", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
+
+
+def rare() -> Graph:
+    """Return ops side by side that few public models have, or only large ones."""
+    tensors, ops, quant = dict[str, Tensor](), list[Op](), Quant((2.0**-5,), (3,))
+    for h, w, c in RARE:
+        shape, twice, other = (1, h, w, c), (1, 2 * h, 2 * w, c), (1, h + 3, w + 5, c)
+        corners, centers = ({"align_corners": at, "half_pixel_centers": not at} for at in (True, False))
+        sizes = [np.array(out[1:3], np.int32) for out in (twice, other)]
+        margins, last, inner = (
+            np.array([[0, 0], [1, 2], [2, 1], [0, 0]], np.int32),
+            np.array(3, np.int32),
+            np.array([1, 2], np.int32),
+        )
+        slopes = np.random.default_rng(c).integers(-128, 128, (1, 1, c)).astype(np.int8)
+        for kind, constant, out, attrs in (
+            ("prelu", slopes, shape, {}),
+            ("resize_bilinear", sizes[0], twice, centers),
+            ("resize_bilinear", sizes[1], other, corners),
+            ("resize_nearest_neighbor", sizes[0], twice, centers),
+            ("resize_nearest_neighbor", sizes[1], other, corners),
+            ("arg_max", last, (1, h, w), {"dtype": "int32"}),
+            ("arg_max", last, (1, h, w), {"dtype": "int64"}),
+            ("reduce_max", inner, (1, 1, 1, c), {"keep_dims": True}),
+            ("pad", margins, (1, h + 3, w + 3, c), {}),
+            ("minimum", None, shape, {}),
+        ):
+            number, dtype = len(ops), attrs.get("dtype", "int8")
+            of_constant = quant if kind == "prelu" else None
+            tensors[f"x{number}"] = Tensor(f"x{number}", shape, "int8", quant)
+            tensors[f"k{number}"] = (
+                Tensor(f"k{number}", shape, "int8", quant)
+                if constant is None
+                else Tensor(f"k{number}", constant.shape, str(constant.dtype), of_constant, constant, "constant")
+            )
+            tensors[f"y{number}"] = Tensor(f"y{number}", out, dtype, quant if dtype == "int8" else None)
+            kept = {name: value for name, value in attrs.items() if name != "dtype"}
+            ops.append(Op(f"op{number}", kind, (f"x{number}", f"k{number}"), (f"y{number}",), kept))
+    inputs = [name for op in ops for name in op.inputs if tensors[name].data is None]
+    return Graph("rare", tensors, tuple(ops), tuple(inputs), tuple(op.outputs[0] for op in ops))
+
+
 def drawn(tensor: Tensor) -> np.ndarray:
-    """Random values; the kernels' loops are the same for all."""
-    return np.random.default_rng(0).integers(-100, 100, tensor.shape).astype(tensor.dtype)
+    """Random values; the kernels' loops are the same for all, but software's floats take the longer the more bits they have."""
+    rng = np.random.default_rng(0)
+    if tensor.dtype == "float32":
+        return rng.uniform(-4, 4, tensor.shape).astype(np.float32)
+    return rng.integers(-100, 100, tensor.shape).astype(tensor.dtype)
 
 
 def single_rows(graph: Graph) -> Graph:
@@ -118,7 +181,7 @@ def single_rows(graph: Graph) -> Graph:
     ops, inputs, outputs = list[Op](), list[str](), list[str]()
     for op in graph.ops:
         out = graph.output(op)
-        if op.kind in RESAMPLERS:
+        if SPECS[op.kind].resamples or SPECS[op.kind].family == "pad":
             continue  # a constant says how large their output is
         if len(op.outputs) > 1 or len(out.shape) != 4 or out.shape[1] == 1 or SPECS[op.kind].windows(graph, op) is None:
             continue
@@ -173,7 +236,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only models whose name contains one of these")
     parser.add_argument("--models", type=Path, default=ROOT.parent / "shared" / "models")
-    parser.add_argument("--cores", default=",".join((*api.FORESEEN, "cortex-m55")), help="comma-separated")
+    parser.add_argument("--cores", default=",".join((*api.COST_MODEL_CORES, "cortex-m55")), help="comma-separated")
     parser.add_argument("--only", nargs="+", default=[], metavar="KERNEL", choices=BY_NAME, help="constants of these kernels")
     parser.add_argument("--largest", type=int, default=25_000_000, help="leave out networks of more multiply-accumulates")
     parser.add_argument("--write", action="store_true", help="write these cores' to tinyweave/kernels/layer_cycles.json")
@@ -181,16 +244,17 @@ def main() -> int:
     constants: dict[str, dict[str, list[float]]] = {}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "shapes.tflite"
-        made.write_bytes(to_tflite(shapes()))
+        made = {Path(folder) / f"{graph.name}.tflite": graph for graph in (shapes(), edges(), rare())}
+        for path, graph in made.items():
+            path.write_bytes(to_tflite(graph))
         for core in options.cores.split(","):
             rows: list[Row] = []
-            for path in (*sorted(options.models.glob("*.tflite")), made):
+            for path in (*sorted(options.models.glob("*.tflite")), *made):
                 if options.names and not any(part in path.stem for part in options.names):
                     continue
                 try:
                     if macs(api.load(path).graph) <= options.largest:
-                        rows += measured(path, core, frozenset(options.only))
+                        rows += measured(path, core, frozenset(options.only), "model" if path.stem == "edges" else "int8")
                 except CompileError:
                     continue
             constants[core] = fitted(rows)

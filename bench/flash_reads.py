@@ -42,8 +42,8 @@ def main() -> int:
         for board in map(find, options.boards):
             limits = replace(api.limits_of(board), ram=None, maps=())
             for schedule, optimize in PLANS:
-                plan = api.plan(model, schedule, limits, optimize=optimize, core=board.core)
-                cycles = api.profile(model, plan, board.core, sample[0], device=board).cycles
+                plan = api.make_plan(model, api.Request(schedule, objective=optimize, limits=limits, core=board.core))
+                cycles = api.profile_plan(model, plan, board.core, sample[0], device=board).cycles
                 foreseen = [plan_cycles(plan, board.core, reads).cycles for reads in (None, limits.reads)]
                 if cycles is None or None in foreseen or board.clock_hz is None:
                     continue

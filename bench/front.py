@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from tinyweave import api
+from tinyweave.api.results import Limits, Model
 from tinyweave.ir import CompileError
 from tinyweave.ops import macs
 from tinyweave.planning import Plan
-from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.report.figure import encoded
 from tinyweave.report.front import front_record
 from tinyweave.report.front_figure import front_svg
-from tinyweave.results import Limits, Model
 
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
 CORE = "cortex-m4"
@@ -76,7 +76,7 @@ Row = dict[str, Any]
 
 def loaded(name: str) -> Model:
     """The model with channels last, as it is streamed."""
-    return api.load(MODELS / f"{name}.tflite", "int8", layout="nhwc")
+    return api.load(MODELS / f"{name}.tflite", io="int8", layout="nhwc")
 
 
 def size(plan: Plan) -> int:
@@ -85,7 +85,7 @@ def size(plan: Plan) -> int:
 
 def is_exact(model: Model, plan: Plan) -> bool:
     """Whether the C of a plan gives the bytes of the reference and touches its arena and nothing else."""
-    return api.verify(model, plan, count=1, core=CORE).ok
+    return api.verify_plan(model, plan, api.ProofOptions(count=1), core=CORE).ok
 
 
 def busiest(plan: Plan) -> str:
@@ -104,7 +104,7 @@ def front(name: str, *, streamed: bool, builds: bool, pictures: Path | None) -> 
     model, begun = loaded(name), time.process_time()
     row: Row = {"input": sum(model.graph.tensors[name].bytes for name in model.graph.inputs)}
     try:
-        plans = api.front(model, stream_inputs=streamed, max_mac_overhead=OVERHEAD, core=CORE)
+        plans = api.pareto(model, CORE, stream_inputs=streamed, max_mac_overhead=OVERHEAD)
     except CompileError as error:
         return row | {"refused": str(error).splitlines()[0]}
     row |= {"seconds": time.process_time() - begun, "busiest": busiest(plans[-1])}
@@ -130,9 +130,9 @@ def goal(name: str, *, builds: bool) -> Row:
     """The fastest plan within the goal of RAM, input by rows, and its cycles beside those of the fastest unfused one."""
     model, begun = loaded(name), time.process_time()
     limits = Limits(GOALS[name], None)
-    fits = api.plan(model, stream_inputs=True, max_mac_overhead=OVERHEAD, core=CORE, limits=limits)
+    fits = api.make_plan(model, api.Request(limits=limits, stream_inputs=True, max_mac_overhead=OVERHEAD, core=CORE))
     spent = time.process_time() - begun
-    fastest = cycles_to_compare(api.plan(model, "unfused", core=CORE, optimize="speed"), CORE)
+    fastest = cycles_to_compare(api.plan(model, CORE, schedule="unfused", optimize="speed"), CORE)
     times = cycles_to_compare(fits, CORE) / fastest
     return {"bytes": size(fits), "times": times, "seconds": spent, "exact": is_exact(model, fits) if builds else None}
 

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 from models import ROOT, TFLITE_MICRO, lcg_samples
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.ir import CompileError
 from tinyweave.ops import macs
-from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.planning.kernel_choice import Kernels
-from tinyweave.planning.kernels.flash_budget import OtherFlash, constant_bytes, one_by_one
+from tinyweave.planning.kernels.flash_budget import OtherFlash, constant_bytes, unfused_kernels
 
 KIB = 1024
 IN_RAM = 1.15  # times what the prototype needs with the input in RAM, without computing anything twice
@@ -119,19 +120,21 @@ def row(model: results.Model, name: str, case: Case, beside: Beside, options: ar
     """Print one; whether the goals are reached and the bytes are right."""
     chosen = {"stream_inputs": case.streamed_inputs, "max_mac_overhead": case.overhead, "optimize": options.optimize}
     try:
-        plan = api.plan(model, case.schedule, **chosen)
+        plan = api.plan(model, schedule=case.schedule, **chosen)
     except CompileError as error:
         print(f"| {name} | {case.schedule} | {'rows' if case.streamed_inputs else 'RAM'} | | {error} | | | | | |", flush=True)
         return True
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
     given = lcg_samples(model.graph, options.samples)
-    result = api.verify(model, plan, inputs=given, count=options.samples, core=options.core or None)
+    result = api.verify_plan(model, plan, api.ProofOptions(given, count=options.samples), core=options.core or None)
     reached = case.goal is None or arena <= case.goal
     asked = "any" if case.overhead is None else f"{case.overhead:.3g}"
     goal = "-" if case.goal is None else f"{case.goal:,.0f}{'' if reached else ' MISSED'}"
     said = "yes" if result.ok else "NO"
     cells = (name, case.schedule, "rows" if case.streamed_inputs else "RAM", asked, f"{arena:,}", f"{factor:.3f}", goal)
-    more = api.profile(model, plan, options.core, given[0]).instructions / (factor * beside.unfused) if options.core else 0.0
+    more = (
+        api.profile_plan(model, plan, options.core, given[0]).instructions / (factor * beside.unfused) if options.core else 0.0
+    )
     is_fast = case.schedule != "best" or more <= MOST_MORE
     cost = f"{more:.3f}{'' if is_fast else ' MISSED'}" if more else "-"
     print("| " + " | ".join((*cells, f"{arena / beside.others:.1%}", said, cost)) + " |", flush=True)
@@ -143,17 +146,20 @@ def within(model: results.Model, name: str, limit: Limit, options: argparse.Name
     core, given = options.core, lcg_samples(model.graph, options.samples)
     flash = None
     if limit.without_winograd:
-        kernels = one_by_one(model.graph, Kernels(core))
+        kernels = unfused_kernels(model.graph, Kernels(core))
         flash = constant_bytes(model.graph, kernels)
-    alone = api.plan(model, "unfused", results.Limits(None, flash), core=core, optimize="speed", other_flash=OtherFlash(0))
+    alone = api.make_plan(
+        model,
+        api.Request("unfused", objective="speed", limits=results.Limits(None, flash), core=core, other_flash=OtherFlash(0)),
+    )
     chosen = {"stream_inputs": True, "max_mac_overhead": 1.1, "core": core}
-    plan = api.plan(model, "best", results.Limits(limit.ram, None), **chosen)
+    plan = api.make_plan(model, api.Request(limits=results.Limits(limit.ram, None), core=api.DEFAULT_CORE, **chosen))
     arena, factor = sum(plan.arena.values()), sum(plan_macs(plan)) / macs(model.graph)
-    runs = [api.profile(model, each, core, given[0]) for each in (alone, plan)]
+    runs = [api.profile_plan(model, each, core, given[0]) for each in (alone, plan)]
     instructions = runs[1].instructions / (factor * runs[0].instructions)
     cycles = [run.cycles.likely for run in runs if run.cycles]
     relative = f"{cycles[1] / (factor * cycles[0]):.3f}" if len(cycles) == len(runs) else "-"
-    result = api.verify(model, plan, inputs=given, count=options.samples, core=core)
+    result = api.verify_plan(model, plan, api.ProofOptions(given, count=options.samples), core=core)
     reached = instructions <= limit.goal and arena <= limit.ram
     cells = (
         name,
@@ -177,7 +183,7 @@ def print_within(files: Mapping[str, Path], options: argparse.Namespace) -> int:
     print("|---|---:|---:|---:|---:|---:|---:|---:|---|")
     missed = 0
     for name, path in files.items():
-        model = api.load(path, "int8", layout="nhwc")
+        model = api.load(path, io="int8", layout="nhwc")
         missed += sum(not within(model, name, limit, options) for limit in LIMITS.get(name, ()))
     return missed
 
@@ -205,10 +211,10 @@ def main() -> int:
     print("|---|---|---|---|---:|---:|---:|---:|---|---:|")
     missed = 0
     for name in wanted:
-        model = api.load(files[name], "int8", layout="nhwc")
-        others = float(TFLITE_MICRO[name][0] if name in TFLITE_MICRO else sum(api.plan(model, "layer").arena.values()))
-        alone, given = api.plan(model, "unfused", optimize=options.optimize), lcg_samples(model.graph, 1)
-        unfused = api.profile(model, alone, options.core, given[0]).instructions if options.core else 0
+        model = api.load(files[name], io="int8", layout="nhwc")
+        others = float(TFLITE_MICRO[name][0] if name in TFLITE_MICRO else sum(api.plan(model, schedule="layer").arena.values()))
+        alone, given = api.plan(model, schedule="unfused", optimize=options.optimize), lcg_samples(model.graph, 1)
+        unfused = api.profile_plan(model, alone, options.core, given[0]).instructions if options.core else 0
         for case in cases(name, others, everything=options.all):
             missed += not row(model, name, case, Beside(others, unfused), options)
     print(f"\n{missed} goals missed or plans that give other bytes")

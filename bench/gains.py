@@ -32,15 +32,15 @@ from fuzz.generate import BY_ROW, GROWERS, random_network
 
 from tinyweave import api
 from tinyweave.ir import CompileError, Graph
-from tinyweave.planning import assemble, planner, schedules
+from tinyweave.planning import Request, assemble, layouts, strategies
 from tinyweave.planning.alias import overlap, subtensors
 from tinyweave.planning.alias.overlap import ANY_DISTANCE
-from tinyweave.planning.fuse import possible, rematerialise, schedule, stages
+from tinyweave.planning.fuse import rematerialise, row_schedule
 from tinyweave.planning.kernels import flash_budget
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.order import op_sets, search
 from tinyweave.planning.place import branch_and_bound, relocate, relocation_ops
-from tinyweave.planning.trade import channels_once, choose, space, spaces
+from tinyweave.planning.search import channels_once, orders, pareto, path_search, stage_growth, stage_overlap, tiles
 
 MODELS = Path(__file__).resolve().parents[2] / "shared" / "models"
 CORE, OVERHEAD = "cortex-m4", 1.1
@@ -69,19 +69,19 @@ def _clamped(most: int) -> Swaps:
         found = _stage_distances(*arguments)
         return {name: distance if distance <= most else ANY_DISTANCE for name, distance in found.items()}
 
-    by_ops = [(module, "distances", of_ops) for module in (spaces, assemble)]
-    return [*by_ops, *((module, "distances", of_stage) for module in (schedule, stages))]
+    by_ops = [(module, "distances", of_ops) for module in (orders, assemble)]
+    return [*by_ops, *((module, "distances", of_stage) for module in (row_schedule, stage_overlap))]
 
 
-_stage_distances = schedule.distances
+_stage_distances = row_schedule.distances
 
 
-def _untiled(row_graph, order, budget, *, blocks=False):
+def _untiled(row_graph, order, budget, *, any_length=False):
     return [[] for _ in range(len(order) + 1)]
 
 
-def _no_work_again(row_graph, order, budget, *, blocks=False):
-    return _tile_candidates(row_graph, order, 0, blocks=blocks)
+def _no_work_again(row_graph, order, budget, *, any_length=False):
+    return _tile_candidates(row_graph, order, 0, any_length=any_length)
 
 
 def _greedy(buffers, rules=(), tries=0, enough=0, known=None):
@@ -92,58 +92,61 @@ def _only_overlapping(spaces, schedule, overhead):
     return [each for each in _spaces_of(spaces, schedule, overhead) if each.overlap]
 
 
-_tile_candidates, _place, _spaces_of, _draft = stages.tile_candidates, assemble.place, schedules.Spaces.of, assemble.draft
-_space_of, _orders_of, _ladder, _shared_in = spaces.space_of, spaces.orders_of, flash_budget.kernel_ladder, overlap.shared_in
+_tile_candidates, _place, _draft = tiles.tile_candidates, assemble.place, assemble.place_layout
+_spaces_of, _path_search_of, _orders_of = strategies.PlanSpaces.of, orders.path_search_of, orders.orders_of
+_kernel_sets, _shared_in = flash_budget.kernel_sets, overlap.shared_in
 
 
 def _unfused(*arguments, **options):
-    return _space_of(*arguments, **options | {"fuses": False})
+    return _path_search_of(*arguments, **options | {"fuses": False})
 
 
 TECHNIQUES = {
     "all orders but the file's": Technique(
-        [(schedules, "orders_of", lambda graph, shared, sets, streams: (search.file_order(graph),))],
+        [(strategies, "orders_of", lambda graph, shared, sets, streams: (search.file_order(graph),))],
         [op_sets, search.best_order, *[f for n, f in vars(search).items() if n.startswith("_") and inspect.isfunction(f)]],
     ),
     "the file's order besides": Technique(
-        [(schedules, "orders_of", lambda *arguments: _orders_of(*arguments)[:1])],
+        [(strategies, "orders_of", lambda *arguments: _orders_of(*arguments)[:1])],
         [],
     ),
-    "outputs over operands": Technique(_clamped(-ANY_DISTANCE), [overlap.rules, overlap.saved_bytes, schedule._distance]),
+    "outputs over operands": Technique(_clamped(-ANY_DISTANCE), [overlap.rules, overlap.saved_bytes, row_schedule._distance]),
     "... further than in place": Technique(_clamped(0), []),
     "tensors inside others": Technique(
-        [(schedules, "shared_in", lambda graph, order, *, parts: _shared_in(graph, order, parts=False))], [subtensors]
+        [(strategies, "shared_in", lambda graph, order, *, parts: _shared_in(graph, order, parts=False))], [subtensors]
     ),
-    "spaces without overlap": Technique([(schedules.Spaces, "of", _only_overlapping)], []),
+    "spaces without overlap": Technique([(strategies.PlanSpaces, "of", _only_overlapping)], []),
     "moves between steps": Technique(
-        [(schedules, "draft", lambda layout, *, moves=True, tries=0: _draft(layout, moves=False, tries=tries))],
-        [relocate, relocation_ops, assemble._carry_out, assemble._relocate],
+        [(strategies, "place_layout", lambda layout, *, moves=True, tries=0: _draft(layout, moves=False, tries=tries))],
+        [relocate, relocation_ops, assemble._with_relocations, assemble._relocate],
     ),
     "exact placement": Technique([(assemble, "place", _greedy)], [branch_and_bound]),
-    "the next path where one is placed badly": Technique([(planner, "MOST_LAYOUTS", 1)], []),
+    "the next path where one is placed badly": Technique([(layouts, "MOST_LAYOUTS", 1)], []),
     "fused stages": Technique(
-        [(schedules, "space_of", _unfused)],
-        [schedule, stages, possible, space.Space._possible],
+        [(strategies, "path_search_of", _unfused)],
+        [row_schedule, stage_growth, stage_overlap, path_search.PathSearch._grown],
     ),
     "tiles": Technique(
-        [(space, "tile_candidates", _untiled)],
-        [stages.tile_candidates, stages.grow_choices, stages._most_saving, stages.saved_by],
+        [(path_search, "tile_candidates", _untiled)],
+        [tiles, stage_growth.extend_tilings, stage_growth.keep_best_tilings, stage_growth.bytes_saved_by_tile],
     ),
-    "tiles that do work again": Technique([(space, "tile_candidates", _no_work_again)], []),
-    "tiles of several rows": Technique([(stages, "TILE_ROWS", (1,))], []),
-    "tiles wider than a column": Technique([(space.Space, "_widths", lambda self, tile: [tile])], [space.Space._widths]),
-    "more than one choice of tiles": Technique([(possible, "MOST_CHOICES", 1)], []),
-    "stages of more than six ops": Technique([(possible, "MOST_GROWN", 1)], []),
+    "tiles that do work again": Technique([(path_search, "tile_candidates", _no_work_again)], []),
+    "tiles of several rows": Technique([(tiles, "TILE_ROWS", (1,))], []),
+    "tiles wider than a column": Technique(
+        [(path_search.PathSearch, "_widths", lambda self, tile: [tile])], [path_search.PathSearch._widths]
+    ),
+    "more than one choice of tiles": Technique([(stage_growth, "MOST_TILINGS", 1)], []),
+    "stages of more than six ops": Technique([(stage_growth, "MOST_GROWN", 1)], []),
     "maps computed twice": Technique(
-        [(schedules.Spaces, "_rematerialised", lambda *arguments, **options: ())],
-        [rematerialise, channels_once, schedules.Spaces._rematerialised],
+        [(strategies.PlanSpaces, "_rematerialised", lambda *arguments, **options: ())],
+        [rematerialise, channels_once, strategies.PlanSpaces._rematerialised],
     ),
     "a choice of kernels per op": Technique(
-        [(flash_budget, "kernel_ladder", lambda *arguments: [rung[-1:] for rung in _ladder(*arguments)])],
-        [space.Space._work_out, choose],
+        [(flash_budget, "kernel_sets", lambda *arguments: [each[-1:] for each in _kernel_sets(*arguments)])],
+        [path_search.PathSearch._compute_exactly, pareto],
     ),
     "kernels that keep more constants": Technique(
-        [(flash_budget, "kernel_ladder", lambda *arguments: [rung[:2] for rung in _ladder(*arguments)])],
+        [(flash_budget, "kernel_sets", lambda *arguments: [each[:2] for each in _kernel_sets(*arguments)])],
         [flash_budget._heavy, flash_budget._by_rate, flash_budget.trades_flash],
     ),
 }
@@ -174,18 +177,18 @@ def lines(costs: Sequence[Any]) -> int:
 
 def measured(graph: Graph, halfway: int | None) -> dict[str, float]:
     """The points of a graph's front; halfway: the RAM at which cycles are wanted, worked out of the others where it is None."""
-    kernels = flash_budget.kernel_ladder(graph, CORE)[-1]
-    in_ram = schedules.Spaces(graph, "sram", spaces.WHOLE, kernels, fast=False).of("best", OVERHEAD)
-    least, balanced, fastest = (planner._chosen(in_ram, aim) for aim in ("size", "balanced", "speed"))
+    kernels = flash_budget.kernel_sets(graph, CORE)[-1]
+    in_ram = strategies.PlanSpaces(graph, "sram", orders.WHOLE, kernels, fast=False).of("best", OVERHEAD)
+    least, balanced, fastest = (layouts.LayoutSearch(in_ram).plan(aim) for aim in ("size", "balanced", "speed"))
     row = {"least RAM": least.arena["sram"], "fewest cycles": cycles_to_compare(fastest, CORE)}
     row["RAM x cycles"] = balanced.arena["sram"] * cycles_to_compare(balanced, CORE)
     row["halfway"] = halfway or isqrt(least.arena["sram"] * fastest.arena["sram"])
-    within = planner._chosen(in_ram, "speed", byte_limit=int(row["halfway"]))
+    within = layouts.LayoutSearch(in_ram).plan("speed", int(row["halfway"]))
     row["cycles halfway"] = cycles_to_compare(within, CORE) if within.arena["sram"] <= row["halfway"] else inf
     try:
-        streams = schedules.streamed_io(graph, "best", stream_inputs=True, stream_outputs=False)
-        by_rows = schedules.Spaces(graph, "sram", streams, kernels, fast=False)
-        row["least RAM, by rows"] = planner._chosen(by_rows.of("best", OVERHEAD), "size").arena["sram"]
+        streams = strategies.streamed_io(graph, Request(stream_inputs=True))
+        by_rows = strategies.PlanSpaces(graph, "sram", streams, kernels, fast=False)
+        row["least RAM, by rows"] = layouts.LayoutSearch(by_rows.of("best", OVERHEAD)).plan("size").arena["sram"]
     except CompileError:
         pass
     return row
@@ -197,7 +200,7 @@ def networks(first: int, count: int) -> Iterator[tuple[str, Callable[[], Graph]]
         grown = ({"growers": BY_ROW, "live": 3}, {"growers": GROWERS, "live": 6})[seed % 2]
         yield f"random {seed}", partial(random_network, seed, 10 + seed % 16, **grown)
     for path in sorted(MODELS.glob("*.tflite"), key=lambda path: path.stat().st_size):
-        yield path.stem, lambda path=path: api.load(path, "int8", layout="nhwc").graph
+        yield path.stem, lambda path=path: api.load(path, io="int8", layout="nhwc").graph
 
 
 def rows(name: str, make: Callable[[], Graph], limit_s: float, known: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -208,7 +211,7 @@ def rows(name: str, make: Callable[[], Graph], limit_s: float, known: dict[str, 
         return
     try:
         graph = make()
-        flash_budget.kernel_ladder(graph, CORE)[-1]
+        flash_budget.kernel_sets(graph, CORE)[-1]
     except CompileError as error:
         known[""] = f"refused: {error}"
         yield "", known[""]

@@ -23,10 +23,9 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Tensor, verify
 from tinyweave.nas.arch import blocks, mobilenet_v2
 from tinyweave.nas.network import to_graph
-from tinyweave.ops import check
-from tinyweave.ops.constraints import TAKE_INT4_WEIGHTS
+from tinyweave.ops import check, spec_of
 from tinyweave.passes import run_passes
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare, emulated
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +37,7 @@ MAPS_COLUMNS = ("maps", "core", "equal", "arena", "Flash: weights", "instruction
 def rounded(graph: Graph, dtype: str) -> Graph:
     """With weights in steps 16 times as large, of type `dtype`; biases follow."""
     tensors = dict(graph.tensors)
-    for op in (op for op in graph.ops if op.kind in TAKE_INT4_WEIGHTS):
+    for op in (op for op in graph.ops if spec_of(op).takes_int4_weights):
         weights, bias = graph.input(op, 1), graph.optional_input(op, 2)
         if weights.dtype == "int8":
             tensors[weights.name] = replace(_coarser(weights), dtype=dtype)
@@ -61,7 +60,7 @@ def int4_twin(graph: Graph) -> Graph:
 
 
 def maps_row(graph: Graph, core: str) -> tuple[object, ...]:
-    made, dtype = plan(graph, core=core), graph.tensors[graph.inputs[0]].dtype
+    made, dtype = plan(graph, Request(core=core)), graph.tensors[graph.inputs[0]].dtype
     with tempfile.TemporaryDirectory() as folder:
         for file, text in emit(made, graph.name, Origin("maps", "0" * 64)).files.items():
             (Path(folder) / file).write_text(text)
@@ -87,9 +86,9 @@ def main() -> int:
                 with tempfile.TemporaryDirectory() as folder:
                     (Path(folder) / "model.tflite").write_bytes(to_tflite(rounded(original, dtype)))
                     model = api.load(Path(folder) / "model.tflite")
-                    made, sample = api.plan(model, optimize="speed", core=core), lcg_samples(model.graph, 1)
-                    equal = api.verify(model, made, inputs=sample, count=1, core=core).ok
-                    profile = api.profile(model, made, core, sample[0])
+                    made, sample = api.plan(model, core, optimize="speed"), lcg_samples(model.graph, 1)
+                    equal = api.verify_plan(model, made, api.ProofOptions(sample, count=1), core=core).ok
+                    profile = api.profile_plan(model, made, core, sample[0])
                 flash = [number(size) for size in (profile.weights, profile.flash, profile.instructions)]
                 cycles = number(profile.cycles.likely) if profile.cycles else "-"
                 print(f"| {' | '.join([name, core, dtype, str(equal), *flash, cycles])} |", flush=True)

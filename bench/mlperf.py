@@ -59,7 +59,7 @@ def evaluate(shared: Path, task: str) -> tuple[int, float]:
     """(samples, accuracy or area under the curve) of the C of one task."""
     model = api.load(shared / "models" / f"{TASKS[task]}.tflite")
     plan = api.plan(model)
-    source = api.source(model, plan)
+    source = api.emit_c(model, plan)
     graph = model.graph
     entry, output = graph.tensors[graph.inputs[0]], graph.tensors[graph.outputs[0]]
     scores, labels = [], []

@@ -111,19 +111,19 @@ def measure(path: Path, cores: list[str], samples: int) -> dict:
         portable = api.plan(model, optimize="size")
         plans: dict[str, tuple[Plan, list[str]]] = {str(portable.stages): (portable, [])}
         for core in cores:  # the default plan, which those with the same kernels share
-            made = api.plan(model, core=core)
+            made = api.plan(model, core)
             plans.setdefault(str((made.stages, made.variants)), (made, []))[1].append(core)
         row |= {"macs": macs_original(model.original), "executed": macs(model.graph), "verdict": "equal"}
         cases = lcg_samples(model.graph, 1 if row["macs"] > BIG_MACS else samples)
         for plan, same in plans.values():
-            result = api.verify(model, plan, inputs=cases, count=len(cases), core=same)
+            result = api.verify_plan(model, plan, api.ProofOptions(cases, count=len(cases)), core=same)
             row["reference"] = result.reference
             if not result.ok:
                 row |= {"verdict": "DIFFERS", "why": result.first_difference or f"touched {dict(result.touched)}"}
         plan = next((plan for plan, same in plans.values() if cores[:1] == same[:1]), portable)
         row |= {"arena": sum(plan.arena.values()), "bound": plan.lower_bound}
         if cores:
-            profile = api.profile(model, plan, cores[0], cases[0])
+            profile = api.profile_plan(model, plan, cores[0], cases[0])
             row |= {"instructions": profile.instructions, "flash": profile.flash, "weights": profile.weights}
             row |= {"code": profile.code, "stack": profile.stack, "compiler": profile.compiler}
     except CompileError as error:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tinyweave.ir import Graph, verify
 from tinyweave.nas.arch import blocks, mobilenet_v2, rounded
-from tinyweave.nas.network import Growth, to_graph
+from tinyweave.nas.network import GraphBuilder, to_graph
 from tinyweave.nas.published.mobile import LAST, mnasnet_b1, proxyless_mobile
 from tinyweave.papers.chain import square
 
@@ -22,14 +22,14 @@ CIFAR_CHANNELS, CIFAR_KERNEL, CIFAR_CLASSES = (32, 32, 64), 5, 10
 def small_cifar() -> Graph:
     """Three convolutions, each followed by a maximum of 2x2, and a classifier of all that is left."""
     side, c_in = 32, 3
-    g, x = Growth((1, side, side, c_in), seed=0), "image"
+    g, x = GraphBuilder((1, side, side, c_in), seed=0), "image"
     for channels in CIFAR_CHANNELS:
         x = g.layer(x, square(side, c_in, channels, CIFAR_KERNEL), "relu6")
         side, c_in = side // 2, channels
         attrs = {"kernel": (2, 2), "stride": (2, 2), "padding": ((0, 0), (0, 0)), "activation": "none"}
         x = g.op("max_pool_2d", (x,), (1, side, side, channels), g.tensors[x].quant, **attrs)
     attrs = {"activation": "none", "keep_num_dims": False}
-    x = g.filtered("fully_connected", x, (CIFAR_CLASSES, side * side * c_in), (1, CIFAR_CLASSES), g.quant(), **attrs)
+    x = g.weighted("fully_connected", x, (CIFAR_CLASSES, side * side * c_in), (1, CIFAR_CLASSES), g.quant(), **attrs)
     return verify(Graph("SmallCifar", g.tensors, tuple(g.ops), ("image",), (x,)))
 
 

@@ -20,11 +20,12 @@ from mlperf import STRIDE, WINDOW, area_under_curve, examples
 
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph
-from tinyweave.quantize.calibrate import decibel, signals
+from tinyweave.quantize.calibration_samples import open_samples
+from tinyweave.quantize.convert import as_real
 from tinyweave.quantize.evaluate import outputs
-from tinyweave.quantize.prepare import prepare
-from tinyweave.quantize.ptq import as_int8, as_real, quantise
-from tinyweave.quantize.samples import open_samples
+from tinyweave.quantize.fidelity import as_int8, decibel, signal_tensors
+from tinyweave.quantize.ptq import QuantiseOptions, quantise
+from tinyweave.quantize.simplify_float import simplify_float
 
 ROOT = Path(__file__).resolve().parents[1]
 CALIBRATION = 200
@@ -189,13 +190,13 @@ def evaluate_task(shared: Path, task: str, most: int) -> Iterator[str]:
     real, published = graph_of(shared, chosen.real), graph_of(shared, chosen.published)
     calibrating, sets = chosen.items(shared)
     given = open_samples(calibrating, real)
-    made = {name: quantise(real, given, **options) for name, options in OPTIONS.items()}
+    made = {name: quantise(real, given, QuantiseOptions(**options)) for name, options in OPTIONS.items()}
     graphs = {"published": published, **{name: done.graph for name, done in made.items()}}
-    prepared = prepare(real)
+    prepared = simplify_float(real)
     for items in sets:
         if most and items.groups is None:
             items = Items(items.name, items.values[:most], None if items.labels is None else items.labels[:most])
-        logits, scores = run(prepared, items.values, names=(signals(prepared)[0], prepared.outputs[0]))
+        logits, scores = run(prepared, items.values, names=(signal_tensors(prepared)[0], prepared.outputs[0]))
         expected, accuracy, threshold = answers(items, scores)
         yield f"| {task} | {items.name} | float | {len(expected)} | | | {shown(items, accuracy)} | |"
         theirs = np.zeros(0)

@@ -46,10 +46,10 @@ MOST, MEAN = 0.65, 0.50  # of TFLite Micro's arena, for each model and in the me
 def measure(path: Path, io: str) -> dict | None:
     """One model's row, None when it cannot be compiled."""
     try:
-        model = api.load(path, io)
-        layer = api.plan(model, "layer", optimize="size")
+        model = api.load(path, io=io)
+        layer = api.plan(model, schedule="layer", optimize="size")
         start = time.perf_counter()
-        best = api.plan(model, "best", optimize="size")
+        best = api.plan(model, optimize="size")
     except CompileError:
         return None
     seconds = time.perf_counter() - start
@@ -59,7 +59,7 @@ def measure(path: Path, io: str) -> dict | None:
         "model": path.stem,
         "arena": arena,
         "layer by layer": sum(layer.arena.values()),
-        "ablation": api.ablation(model, best, "best"),
+        "ablation": api.ablation(model.graph, best, "best"),
         "lower bound": best.lower_bound,
         "prototype": PROTOTYPE.get(path.stem),
         "TFLite Micro": micro,

@@ -58,14 +58,14 @@ def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, An
 
     try:
         model = api.load(path)
-        plan = api.plan(model, optimize=optimize, core=core)
+        plan = api.plan(model, core, optimize=optimize)
     except CompileError as error:
         return {"refused": str(error)}
     stages = [(stage.ops, stage.tiles and [(t.ops, t.cols, t.rows, t.cached) for t in stage.tiles]) for stage in plan.stages]
     steps = repr((fingerprint(plan.graph), stages, plan.variants, sorted(plan.offsets.items())))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        for name, text in api.source(model, plan).files.items():
+        for name, text in api.emit_c(model, plan).files.items():
             (folder / name).write_text(text)
         compiler = emulated.COMPILERS[emulated.CORES[core].isa]()
         headers = ["-idirafter", str(FOLDER / "include")]
@@ -73,7 +73,7 @@ def replay(path: Path, core: str, optimize: str, *, count: bool) -> dict[str, An
         objects = toolchain.objects(compiler, emulated.flags_for(core, compiler), files, headers)
         result = {"plan": digest(steps), "arena": dict(plan.arena), "code": code_digests(objects)}
         if count:
-            result["instructions"] = api.profile(model, plan, core).instructions
+            result["instructions"] = api.profile_plan(model, plan, core).instructions
     return result | {"compiler": compiler.version}
 
 

@@ -22,7 +22,7 @@ from models import TFLITE_MICRO, lcg_samples, number, per_mac
 from tinyweave import api, planning
 from tinyweave.devices import find
 from tinyweave.ops import macs_original
-from tinyweave.results import Limits
+from tinyweave.planning import Limits, Request
 from tinyweave.simulate import emulated
 from tinyweave.simulate.instruction_timing import milliseconds
 
@@ -75,9 +75,9 @@ def rows(path: Path, optimize: str, cores: Sequence[str], *, third: bool = False
         board = find(BOARDS[core]) if core in BOARDS else None
         ram = TFLITE_MICRO[path.stem][0] // 3 if third and path.stem in TFLITE_MICRO else None
         limits = Limits(ram, None, reads=api.flash_reads(board) if board else None)
-        plan = api.plan(model, limits=limits, optimize=optimize, core=core)
-        equal = api.verify(model, plan, inputs=sample, count=1, core=core).ok
-        profile = api.profile(model, plan, core, sample[0], device=board)
+        plan = api.make_plan(model, api.Request(objective=optimize, limits=limits, core=core))
+        equal = api.verify_plan(model, plan, api.ProofOptions(sample, count=1), core=core).ok
+        profile = api.profile_plan(model, plan, core, sample[0], device=board)
         measured, cycles = profile.instructions, profile.cycles
         ms = None
         if board and cycles:
@@ -96,9 +96,9 @@ def kinds(path: Path) -> bool:
     model = api.load(path)
     (sample,), counts = lcg_samples(model.graph, 1), dict[str, Counter[str]]()
     for core in VECTORS:
-        plan = planning.plan(model.graph, "unfused", core=core, flash=0)
+        plan = planning.plan(model.graph, Request("unfused", limits=Limits(flash=0), core=core))
         counts[core] = Counter()
-        for stage, count in zip(plan.stages, api.profile(model, plan, core, sample).per_step, strict=True):
+        for stage, count in zip(plan.stages, api.profile_plan(model, plan, core, sample).per_step, strict=True):
             counts[core][plan.graph.ops[stage.ops[0]].kind] += count
     plain, vectors = (counts[core] for core in VECTORS)
     for kind, count in plain.items():

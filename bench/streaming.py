@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 
@@ -39,8 +40,8 @@ NETWORKS = (
 def measured(model: results.Model, device: str) -> tuple[int, int]:
     """Return bytes of the arena and cycles of a call."""
     board = find(device)
-    plan = api.plan(model, limits=api.device_limits(board), core=board.core)
-    profile = api.profile(model, plan, api.emulated_core(board), device=board)
+    plan = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core))
+    profile = api.profile_plan(model, plan, api.emulated_core(board), device=board)
     assert profile.cycles is not None
     return sum(plan.arena.values()), profile.cycles.likely
 

@@ -27,7 +27,7 @@ def shared() -> Path:
 def litert() -> ModuleType:
     """The oracle, which runs a .tflite file by LiteRT's reference kernels."""
     if find_spec("ai_edge_litert") is None:
-        pytest.skip("needs ai-edge-litert: pip install 'tinyweave[verify]'")
+        pytest.skip("needs ai-edge-litert: pip install '.[verify]'")
     from tinyweave.simulate import litert as oracle
 
     return oracle
@@ -35,7 +35,7 @@ def litert() -> ModuleType:
 
 @pytest.fixture
 def emulator() -> None:
-    pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+    pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify]')")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cases import maps
 
-from tinyweave import api, results
+from tinyweave import api, planning
 from tinyweave.api import advice
 from tinyweave.cli import main
 from tinyweave.devices import all_devices
@@ -60,7 +60,7 @@ def check_commands(capsys, proposals: list[dict]) -> None:
         assert code == (1 if proposal["fits"] is False else 0), proposal["command"]
         assert (found["ram"]["arena"], found["fits"]) == (proposal["ram"], proposal["fits"]), proposal["command"]
         assert found["plan"]["latency_ms_at_least"] == proposal["latency_ms"]
-        assert found["flash"]["constants"] == proposal["flash"] and (found["excess"]["ram"] == 0) == proposal["fits_ram"]
+        assert found["flash"]["constants"] == proposal["flash"] and (not found["excess"]["ram"]) == proposal["fits_ram"]
         assert set(proposal["changes"]) - {"--schedule", "best"} <= set(words)
 
 
@@ -92,14 +92,17 @@ def test_the_closest_is_named_where_nothing_fits(capsys, mobile):
     assert not any(proposal["fits"] for proposal in proposals)
     check_commands(capsys, proposals)
     assert run("plan", mobile, "--ram", "100") == 1
-    assert f"nothing that was tried fits: the least is {proposals[0]['ram']:,} B" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    over = f"{proposals[0]['ram']:,} B of RAM, {proposals[0]['ram'] - 100:,} B too many"
+    assert f"nothing that was tried fits: the least is {over}" in " ".join(printed.split())
+    assert not any(proposal["command"] in printed for proposal in proposals), "it changes no verdict"
 
 
 def test_what_needs_no_less_than_the_plan_is_no_advice(capsys):
     answer = advised(capsys, DIGITS, "--ram", "3k")
     assert answer["advice"] == []
     assert run("plan", DIGITS, "--ram", "3k") == 1
-    assert capsys.readouterr().out.endswith("\nnothing that was tried needs less\n")
+    assert "\nno other options fit; what can be done\n  fewer channels: about " in capsys.readouterr().out
 
 
 def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsys, mobile):
@@ -119,24 +122,75 @@ def test_boards_are_advised_for_a_board_but_not_where_its_limits_are_named(capsy
 def test_constants_that_no_option_makes_small_are_said_to_be_the_trouble(capsys, mobile):
     assert run("plan", mobile, "--optimize", "size", "--json") == 0
     constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
-    proposals = advised(capsys, mobile, "--ram", "2k", "--flash", constants - 1)["advice"]
-    assert all(each["fits"] is False and each["fits_ram"] for each in proposals)
+    record = advised(capsys, mobile, "--flash", constants - 1)
+    assert record["excess"]["flash"] == 1 and record["fits"] is False
+    proposals = record["advice"]
+    assert [each["changes"] for each in proposals] == [["--flash", "32k"]] and proposals[0]["fits"]
     check_commands(capsys, proposals)
-    assert run("plan", mobile, "--ram", "2k", "--flash", constants - 1) == 1
-    assert "nothing that was tried fits the Flash" in capsys.readouterr().out
+    assert [each["way"] for each in record["remedies"]] == ["quantize", "prune", "search"]
+    assert run("plan", mobile, "--flash", constants - 1) == 1
+    printed = capsys.readouterr().out
+    assert "no option saves 1 B of constants; what can be done" in printed and "would be enough" not in printed
+
+
+def test_ram_and_flash_that_are_both_too_small_are_solved_together(capsys, mobile):
+    assert run("plan", mobile, "--optimize", "size", "--json") == 0
+    constants = json.loads(capsys.readouterr().out)["flash"]["constants"]
+    record = advised(capsys, mobile, "--ram", "2k", "--flash", constants - 1)
+    assert record["excess"]["ram"] > 0 and record["excess"]["flash"] > 0
+    assert [each["changes"] for each in record["advice"]] == [["--stream-inputs", "--flash", "32k"]]
+    check_commands(capsys, record["advice"])
+    small, pruned, _ = record["remedies"]
+    assert (small["way"], small["changes"]) == ("quantize", ["--stream-inputs"]) == ("quantize", pruned["changes"])
+    assert pruned["command"].endswith(f"--flash {constants - 1}"), "the RAM is no reason to prune then"
+
+
+def test_four_bit_weights_are_planned_with_half_their_bytes(capsys):
+    """The first convolution has no kernel for them."""
+    record = advised(capsys, DIGITS, "--device", "stm32f412", "--flash", "31k", "--optimize", "size")
+    remedy = next(each for each in record["remedies"] if each["way"] == "quantize")
+    graph = api.load(DIGITS).graph
+    weighted = [op for op in graph.ops if op.kind in ("conv_2d", "depthwise_conv_2d", "fully_connected")]
+    halved = sum(graph.tensors[op.inputs[1]].bytes // 2 for op in weighted[1:])
+    assert halved > 12_000 and remedy["flash"] == record["flash"]["constants"] - halved
+    assert remedy["fits"] is not False and remedy["latency_ms"] != record["plan"]["latency_ms_at_least"]
+
+
+def test_each_remedy_is_a_command_that_exists(capsys, mobile):
+    """The words in capitals are the user's; the others are options of the verb."""
+    for arguments in (("--flash", "1k"), ("--ram", "2k", "--flash", "1k"), ("--device", "ch32v003", "--flash", "1k")):
+        for remedy in advised(capsys, mobile, *arguments)["remedies"]:
+            verb, *words = shlex.split(remedy["command"] or "tinyweave inspect")[1:]
+            assert run(verb, "--help") == 0
+            shown = capsys.readouterr().out
+            assert all(word.split("=")[0] in shown for word in words if word.startswith("-"))
+
+
+def test_a_smaller_input_is_advised_where_maps_are_the_trouble_and_not_where_constants_are(capsys):
+    for limits, wanted in ((("--ram", "3k"), True), (("--flash", "20k"), False)):
+        remedies = advised(capsys, DIGITS, *limits)["remedies"]
+        assert any(each["way"] == "input" for each in remedies) == wanted
+        shares = {each["way"]: each["share"] for each in remedies if each["share"] is not None}
+        assert all(0 < share < 1 for share in shares.values()) and "prune" in shares
+    (smaller,) = (each for each in advised(capsys, DIGITS, "--ram", "3k")["remedies"] if each["way"] == "input")
+    assert smaller["share"] ** 2 * 6528 == pytest.approx(3072), "maps shrink with the area"
+
+
+def test_no_remedy_is_needed_where_options_fit(capsys, mobile):
+    assert advised(capsys, mobile, "--ram", "2k")["remedies"] == []
+    assert run("plan", mobile, "--ram", "16k", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["remedies"] is None
 
 
 def test_smaller_kernels_are_advised_where_the_constants_of_others_are_too_many(capsys, mobile):
     model, found = api.load(mobile), {}
     for optimize in ("size", "speed"):
-        found[optimize] = api.flash_need(api.plan(model, optimize=optimize)).constants
+        found[optimize] = api.estimate_flash(api.plan(model, optimize=optimize)).constants
     assert found["size"] < found["speed"]
-    limits = results.Limits(None, found["size"])
+    request = api.Request(objective="speed", limits=api.Limits(flash=found["size"]), core=api.DEFAULT_CORE)
     plan = api.plan(model, optimize="speed")
-    options = {"schedule": "best", "optimize": "speed", "stream_inputs": False, "stream_outputs": False}
-    options |= {"max_mac_overhead": None, "io": "model", "layout": "model"}
-    best, *_ = advice.advise(model, plan, board=None, limits=limits, options=options)
-    assert best.changes == {"optimize": "size"} and best.fits is None
+    proposals, remedies = advice.advise(model, plan, request, board=None)
+    assert proposals[0].changes == {"optimize": "size"} and proposals[0].fits is None and not remedies
 
 
 def test_a_schedule_that_needs_more_gives_way_to_the_best(capsys, mobile):
@@ -158,9 +212,9 @@ def test_what_takes_too_long_is_told_a_faster_board_or_the_time_that_is_reached(
 
 def test_what_is_only_judged_is_not_checked_and_few_are_laid_out(capsys, mobile, monkeypatch):
     """Of what cannot fit the closest are laid out, to be shown."""
-    made, chosen = [], api.plans.chosen
+    made, plan = [], planning.PlanSearch.plan
     monkeypatch.setattr(
-        "tinyweave.api.plans.chosen", lambda *arguments, **options: made.append(options) or chosen(*arguments, **options)
+        planning.PlanSearch, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
     )
     advised(capsys, mobile, "--ram", "100")
     assert len(made) == 1 + advice.MOST_CLOSEST and [each.get("checked", True) for each in made] == [True, False, False]
@@ -172,7 +226,7 @@ def test_what_fits_gets_no_advice(capsys, mobile):
 
 
 def test_deploy_says_at_once_that_it_cannot_fit_and_writes_nothing(capsys, mobile, tmp_path, monkeypatch):
-    monkeypatch.setattr(api, "deploy", lambda *arguments, **options: pytest.fail("built what cannot fit"))
+    monkeypatch.setattr(api, "deploy_model", lambda *arguments, **options: pytest.fail("built what cannot fit"))
     np_file = tmp_path / "x.bin"
     np_file.write_bytes(bytes(32 * 32 * 3))
     arguments = ("deploy", mobile, "--ram", "2k", "--inputs", np_file, "--samples", 1, "-o", tmp_path / "c")
@@ -196,12 +250,15 @@ def test_deploy_says_at_once_that_it_cannot_fit_and_writes_nothing(capsys, mobil
 @pytest.mark.shared
 @pytest.mark.sweep
 def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monkeypatch):
-    made, chosen = [], api.plans.chosen
+    made, plan = [], planning.PlanSearch.plan
     monkeypatch.setattr(
-        "tinyweave.api.plans.chosen", lambda *arguments, **options: made.append(options) or chosen(*arguments, **options)
+        planning.PlanSearch, "plan", lambda *arguments, **options: made.append(options) or plan(*arguments, **options)
     )
     model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
     record = advised(capsys, model, "--device", "stm32f412")
     assert record["excess"]["ram"] == 339_968 and len(made) <= 7
-    assert any(each["changes"] == ["--stream-inputs"] and each["fits_ram"] for each in record["advice"])
-    assert any(each["fits"] for each in record["advice"]), "a board with more Flash"
+    assert all(each["fits"] for each in record["advice"])
+    assert ["--io", "int8", "--flash", "4m"] in [each["changes"] for each in record["advice"]]
+    fast = next(each for each in record["advice"] if "--flash" in each["changes"])
+    assert fast["latency_ms"] < 4000, "that of the kernels which have room"
+    assert {"quantize", "prune", "search"} == {each["way"] for each in record["remedies"]}

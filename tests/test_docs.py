@@ -1,13 +1,21 @@
-"""The pages of docs/: they build without a warning, and the commands on them exist and do what they say."""
+"""The pages of docs/ and the README: they build without a warning, and every block on them is run and says what happens.
+
+The blocks of `sh` and `python` of a page run one after the other, in a folder with small networks under the names that it uses;
+the `text` block behind one is what it prints. Blocks of `c` compile. `pages.py` says how others are marked.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import shlex
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,77 +25,365 @@ from cases import tiny
 from cases.as_float import float_case
 from cases.frames import wake_word
 from cases.ops import Case
+from cases.strict import c99
+from pages import ABOVE, FENCE, FIGURES, OF_PAGE, PAGES, ROOT, Block, blocks, commands, measured_alike, same, words_of
+from test_verbs import shown
 
+import tinyweave as tw
+from tinyweave import toolchain
 from tinyweave.cli import main
 from tinyweave.cli.commands import app
 from tinyweave.explorer.networks import five_layers
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.network import to_graph
+from tinyweave.report.schema import SCHEMA
+from tinyweave.tasks.features import log_mel
+from tinyweave.tasks.listening import c_files
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
-BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
-# the commands of other pages are run by tests of their own
-RUN = ("DEPLOY.md", "LOOK.md", "RAM.md", "STREAMING.md", "FIRMWARE.md", "PAPERS.md")
-ENDLESS = ("explore",)
+CHECKED = {"sh", "python", "c"}  # other languages have tests of their own: tests/devices, tests/test_guarding, tests/nas
+# what is installed is not installed again: tests/test_installing.py looks at these commands
+INSTALLS = re.compile(r"(python3 -m venv \S+( && )?)?(\S*pip install .+)?")
+# the outputs of these verbs hold figures of a C compiler
+BUILDS = {"verify", "profile", "deploy", "compare", "guard"}
+NEEDS = {"README.md": ("onnx", "PIL"), "ONNX.md": ("torch", "onnx", "onnxscript"), "PYTORCH.md": ("torch",)}
+NOT_RUN = 3  # blocks; a page that marks another one says why
+
+# functions of the reader's, and what the listening of FIRMWARE.md is called from
+OURS = """#include <stdint.h>
+int32_t sd_card_read(void *, uint8_t *, int32_t);
+int camera_rows(int32_t, int32_t, void *);
+int display_rows(int32_t, int32_t, const void *);
+void read_features(int8_t *, int32_t);
+"""
 
 
-def commands(page: Path) -> list[list[str]]:
-    """The tinyweave commands of a page's blocks, as a shell splits them, up to where their output goes."""
-    lines = [line for block in BLOCK.findall(page.read_text()) for line in block.splitlines()]
-    split = [shlex.split(line, comments=True) for line in lines if line.startswith("tinyweave ")]
-    return [words[1:] for words in split]
-
-
-@pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs mkdocs: pip install 'tinyweave[docs]'")
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs mkdocs: pip install '.[docs]'")
 def test_the_pages_build_without_a_warning(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site" / "files" / "schema.json").is_file()
+    assert "&lt;!--" not in "".join(page.read_text() for page in (tmp_path / "site").rglob("index.html")), "marks are not shown"
 
 
 def test_every_page_is_in_the_navigation() -> None:
     text = re.sub(r"!!python/\S+", "", (ROOT / "mkdocs.yml").read_text())
     listed = re.findall(r"[\w]+\.md", yaml.dump(yaml.safe_load(text)["nav"]))
-    assert sorted(listed) == sorted(page.name for page in PAGES)
+    assert sorted(listed) == sorted(page.name for page in PAGES if page.parent.name == "docs")
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_block_is_checked_or_says_why_not() -> None:
+    """Print what is not run. No mark is misspelt, and a test that is named reads the page."""
+    every = [block for page in PAGES for block in blocks(page)]
+    assert len([block for block in every if block.language in CHECKED]) > 80
+    not_run = [block for block in every if block.mark[0] == "not run:"]
+    print(*(f"{block.place}: {block.mark[1]}" for block in not_run), sep="\n")
+    of_shell = [(block.place, command) for block in every if block.language == "sh" for command in commands(block)]
+    print(*(f"{place}: it installs: {command}" for place, command in of_shell if INSTALLS.fullmatch(command)), sep="\n")
+    assert len(not_run) == NOT_RUN
+    for page in PAGES:
+        comments = re.findall(r"<!--.*?-->", page.read_text(), re.DOTALL)
+        tables = FIGURES.findall(page.read_text())
+        comments = [comment for comment in comments if not comment.startswith("<!-- figures of ")]
+        assert len(tables) == page.read_text().count("<!-- figures of "), f"figures of {page.name} stand in no table"
+        used = [block.mark for block in blocks(page) if block.mark[0] != "run"]
+        assert all(OF_PAGE.fullmatch(comment) or ABOVE.fullmatch(f"{comment}\n") for comment in comments), page.name
+        assert len(used) >= len(comments), f"a mark of {page.name} stands above no block"
+    for block in every:
+        how, where = block.mark
+        assert block.language != "text" or how != "run", f"{block.place}: text that nothing prints"
+        if how == "run by":
+            for test in where.split(", "):
+                assert block.page.name in (ROOT / test).read_text(), f"{block.place}: {test} does not read the page"
+        if how == "excerpt of":
+            _check_excerpt(block, ROOT / where)
+
+
+def _check_excerpt(block: Block, file: Path) -> None:
+    """Each line of an excerpt is one of the file; `...` stands for what is left out."""
+    there = {_plain(line) for line in file.read_text().splitlines()}
+    lines = [_plain(part) for line in block.text.splitlines() for part in line.split("...")]
+    wrong = [line for line in lines if line and line not in there]
+    assert not wrong, f"{block.place}: not in {file.name}: {wrong}"
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"\s+#.*", "", line).strip().rstrip(",")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
+    """Those of its blocks as a whole; of those in its words the verb and the options."""
     verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for words in commands(page):
+    for block in blocks(page):
+        for command in commands(block) if block.language == "sh" else ():
+            if command.startswith("tinyweave "):
+                words = words_of(command.partition(" > ")[0])[1:]
+                assert verbs[words[0]].make_context(words[0], words[1:]), command
+    for text in re.findall(r"`tinyweave ([a-z][^`]+)`", FENCE.sub("", page.read_text())):
+        verb, *words = text.split()
+        known = {name for option in verbs[verb].params for name in (*option.opts, *option.secondary_opts)}
+        assert {word for word in words if word[0] == "-" and word[1:]} <= known | {"--help"}, text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_options_of_scripts_on_a_page_exist(page: Path) -> None:
+    for script, options in re.findall(r"`((?:bench|examples)/[\w/]+\.py)((?: [^`]+)?)`", page.read_text()):
+        text = "".join(path.read_text() for path in (ROOT / script).parent.glob("*.py"))
+        for option in re.findall(r"--[a-z][a-z-]+", options):
+            assert f'"{option}"' in text, f"{page.name}: {script} has no {option}"
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the example of the project, and small networks and records for the other names on pages."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for name in ("digits.tflite", "inputs.npy"):
+        shutil.copy(ROOT / "examples" / "keywords" / name, tmp_path)
+    chain = tiny.chain()
+    Path("kws.tflite").write_bytes(to_tflite(chain))
+    Path("vww.tflite").write_bytes(to_tflite(to_graph("vww", *five_layers(32, 0.5))))
+    Path("wake.tflite").write_bytes(to_tflite(wake_word()))
+    Path("kws_float.tflite").write_bytes(to_tflite(float_case(Case("chain", chain, [])).graph))
+    Path("speech").mkdir()
+    np.save("speech/0.npy", np.random.default_rng(0).uniform(0, 5, (8, 8, 1)).astype(np.float32))
+    np.save("samples.npy", np.random.default_rng(0).standard_normal((16, 3, 32, 32), np.float32))
+    return tmp_path
+
+
+def photographs() -> None:
+    """Write a float network for images as ONNX, and a folder of them."""
+    from onnx import TensorProto, helper, numpy_helper, save
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    shapes = {"w": (4, 3, 3, 3), "b": (4,)}
+    weights = [numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["image", "w", "b"], ["map"], kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["map"], ["positive"]),
+        helper.make_node("GlobalAveragePool", ["positive"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["scores"]),
+    ]
+    ends = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)]
+        for name, shape in {"image": (1, 3, 16, 16), "scores": (1, 4)}.items()
+    ]
+    made = helper.make_model(helper.make_graph(nodes, "net", *ends, weights), opset_imports=[helper.make_opsetid("", 13)])
+    save(made, "net.onnx")
+    Path("photos").mkdir()
+    for number in range(8):
+        Image.fromarray(rng.integers(0, 256, (20, 24, 3), np.uint8)).save(f"photos/{number}.png")
+
+
+def in_shell(command: str) -> str:
+    """Run a command by bash; `tinyweave` and `python` are those of the tests."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ran = ["bash", "-e", "-o", "pipefail", "-c", command]
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(ran, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+def run_commands(block: Block, capsys: pytest.CaptureFixture[str]) -> tuple[str, bool]:
+    """Run the commands of a block; return what they print, and whether a compiler has a part in it."""
+    printed, built = "", False
+    for command in commands(block):
+        words = words_of(command)
+        if INSTALLS.fullmatch(command):
+            continue
+        if words[0] != "tinyweave":
+            if shutil.which(words[0]) is None:
+                pytest.skip(f"{block.place} needs {words[0]}")
+            printed += in_shell(command)
+            continue
         until = words.index(">") if ">" in words else len(words)
-        assert verbs[words[0]].make_context(words[0], list(words[1:until]), resilient_parsing=False), words
+        capsys.readouterr()
+        code = main(words[1:until])
+        out, err = capsys.readouterr()
+        fails = block.prints is not None and "\ndoes not fit" in block.prints
+        assert code == int(fails), (block.place, command, err)
+        built |= words[1] in BUILDS
+        if ">" in words:
+            Path(words[until + 1]).write_text(out)
+        else:
+            printed += out
+    return printed, built
+
+
+def rewrite(block: Block, printed: str) -> None:
+    """Put what is printed now into the page."""
+    assert block.prints is not None
+    text = block.page.read_text()
+    place = text.index(block.text)
+    at = text.index(block.prints, place)
+    block.page.write_text(text[:at] + printed + text[at + len(block.prints) :])
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("name", RUN)
-def test_the_commands_of_a_page_do_what_they_say(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], emulator: None
+@pytest.mark.filterwarnings("ignore")  # of torch's exporter
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_blocks_of_a_page_print_what_stands_behind_them(
+    page: Path, scratch: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest, emulator: None
 ) -> None:
-    """Small networks stand in for those of the page."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("webbrowser.open", lambda address: True)
-    chain, other = tiny.chain(), to_graph("vww", *five_layers(32, 0.5))
-    Path("kws.tflite").write_bytes(to_tflite(chain))
-    Path("vww.tflite").write_bytes(to_tflite(other))
-    Path("wake.tflite").write_bytes(to_tflite(wake_word()))
-    Path("kws_float.tflite").write_bytes(to_tflite(float_case(Case("chain", chain, [])).graph))
-    np.save("speech.npy", np.random.default_rng(0).uniform(0, 5, (8, 8, 8, 1)).astype(np.float32))
-    for folder in ("before", "after"):
-        assert main(["plan", "kws.tflite", "--device", "stm32f746", "--json"]) == 0
-        Path(folder).mkdir(parents=True)
-        (Path(folder) / "report.json").write_text(capsys.readouterr().out)
-    ran = 0
-    for words in commands(ROOT / "docs" / name):
-        if words[0] in ENDLESS:
+    for needed in NEEDS.get(page.name, ()):
+        pytest.importorskip(needed, reason=f"needs {needed}: pip install {needed}")
+    if page.name == "README.md":
+        photographs()
+    names: dict[str, Any] = {}
+    update = request.config.getoption("--update-golden")
+    for block in blocks(page):
+        if block.mark[0] != "run" or block.language not in {"sh", "python", "toml"}:
             continue
-        until = words.index(">") if ">" in words else len(words)
-        typed = ["speech.npy" if word == "speech" else word for word in words[:until]]
-        assert main(typed) == 0, (words, capsys.readouterr().err)
-        shown = capsys.readouterr().out
-        if ">" in words:
-            Path(words[until + 1]).write_text(shown)
-        ran += 1
-    assert ran
+        if block.language == "toml":
+            if named := re.match(r"# (\S+\.toml)\n", block.text):
+                Path(named[1]).write_text(block.text)
+            continue
+        printed, built = (shown(block.text, names), False) if block.language == "python" else run_commands(block, capsys)
+        if block.prints is None:
+            assert block.language == "sh" or not printed, f"{block.place} prints {printed}"
+        elif not same(block.prints, printed, not built or measured_alike()):
+            if update and "\n...\n" not in block.prints:
+                rewrite(block, printed)
+            else:
+                assert block.prints == printed, block.place
+
+
+def headers(folder: Path) -> list[Path]:
+    """Write the headers that the C of pages includes: of models, with one memory and with two, and of what brings sound."""
+    Path("seg.tflite").write_bytes(to_tflite(to_graph("seg", *five_layers(32, 0.25))))
+    shutil.copy("kws.tflite", "network.tflite")
+    streams: dict[str, Any] = {"vww": {"stream_inputs": True}, "wake": {"stream_time": 1}, "seg": {"stream_outputs": True}}
+    names = ("kws", "network", *streams)
+    for name in names:
+        tw.compile(f"{name}.tflite", "nrf52840", folder=folder / name, **streams.get(name, {}))
+    tw.compile("kws.tflite", "stm32f746", folder=folder / "memories")
+    for name, text in {**log_mel(16000).c_files(), **c_files()}.items():
+        (folder / name).write_text(text)
+    return [folder, *(folder / name for name in (*names, "memories"))]
+
+
+def test_the_c_of_the_pages_compiles(scratch: Path) -> None:
+    found = [block for page in PAGES for block in blocks(page) if block.language == "c" and block.mark[0] == "run"]
+    assert len(found) > 6
+    (scratch / "c").mkdir()
+    include = [f"-I{folder}" for folder in headers(scratch / "c")]
+    compiler = toolchain.host()
+    own = ["-Wno-missing-prototypes", "-Wno-missing-declarations", "-Wno-unused-function", "-Wno-unused-const-variable"]
+    own += ["-Wno-unused-variable", "-Wno-unused-parameter", "-Wno-sign-conversion"]
+    flags = [*c99(compiler.name), *own, *include]
+    for number, block in enumerate(found):
+        file = scratch / "c" / f"block_{number}.c"
+        file.write_text(f'{OURS}#line {block.at + 1} "{block.page.name}"\n{block.text}')
+        toolchain.compile_c(compiler, [*flags, "-c", file, "-o", file.with_suffix(".o")])
+
+
+TABLES = {
+    f"{page.name}-{script}": (script, words, table)
+    for page in PAGES
+    for script, words, table in FIGURES.findall(page.read_text())
+}
+FIGURE = re.compile(r"(?<![\w.])(\d[\d,]*)(?:\.(\d+))?(?!\w)")
+
+
+def figures(text: str) -> dict[str, tuple[float, float]]:
+    """Return each number of a text with its value and half of its last digit."""
+    found = {match[0]: match for match in FIGURE.finditer(text)}
+    return {each: (float(each.replace(",", "")), 0.5 * 10 ** -len(match[2] or "")) for each, match in found.items()}
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", TABLES)
+def test_the_figures_of_a_table_are_those_of_its_script(name: str, shared: Path, emulator: None) -> None:
+    """Each figure of the table is one that the script prints, or that in millions, at the digits that the table gives."""
+    script, words, table = TABLES[name]
+    if not measured_alike():
+        pytest.skip("needs the compilers of the figures")
+    models = ["--models", str(shared / "models")] if '"--models"' in (ROOT / script).read_text() else []
+    command = [sys.executable, str(ROOT / script), *words.split(), *models]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert missing(table, done.stdout) == [], done.stderr
+
+
+@pytest.mark.sweep
+def test_the_bytes_of_a_network_whose_map_goes_by_rows(shared: Path) -> None:
+    """RAM.md says what DeepLab needs without its last op."""
+    model = tw.load(shared / "models" / "google-coral__test_data__deeplabv3_mnv2_dm05_pascal_quant.tflite")
+    *ops, last = model.graph.ops
+    named = {name for op in ops for name in (*op.inputs, *op.outputs)}
+    tensors = {name: tensor for name, tensor in model.graph.tensors.items() if name in named}
+    cut = replace(model, graph=replace(model.graph, ops=tuple(ops), outputs=last.inputs[:1], tensors=tensors))
+    (said,) = re.findall(
+        r"needs\n([\d,]+) B instead of ([\d,]+) .*?, and ([\d,]+) with", (ROOT / "docs" / "RAM.md").read_text()
+    )
+    needed = [
+        sum(tw.plan(cut, optimize="size", stream_outputs=outputs, stream_inputs=inputs).arena.values())
+        for outputs, inputs in ((True, False), (False, False), (True, True))
+    ]
+    assert [f"{count:,}" for count in needed] == list(said) and last.kind == "arg_max"
+
+
+def missing(table: str, printed: str) -> list[str]:
+    """Return the figures of a table's cells, but those of one digit and of the first column, that are not printed."""
+    known = [value / unit for value, _ in figures(printed).values() for unit in (1, 1e6)]
+    cells = [cell for row in table.splitlines()[2:] for cell in row.strip("|").split("|")[1:]]
+    shown_there = figures(re.sub(r"`[^`]*`", "", " ".join(cells)))
+    return [
+        each
+        for each, (x, half) in shown_there.items()
+        if len(each) > 1 and all(abs(value - x) > half + 1e-9 for value in known)
+    ]
+
+
+def test_what_is_compared_is_compared() -> None:
+    assert same("a 1\n...\nb 2\n", "a 1\nx\ny\nb 2\n", True) and same("a 1\n...\nb 2\n", "a 1\nb 2\n", True)
+    assert not same("a 1\n...\nb 2\n", "a 1\nx\nb 3\n", True) and not same("a 1\n", "a 2\n", True)
+    table = "| a | b |\n|---|---|\n| 9 | 34.3 M, 1,070 B of `x 77` |\n"
+    assert missing(table, "34,273,600 and 1,070") == [] and missing(table, "34,273,600 and 1,071") == ["1,070"]
+    assert same("RAM  1,000  limit 2\n  host: gcc 1\n      more\n", "RAM  900  limit 2\n  host: zig\n", False)
+    assert not same("RAM  1,000\nFlash  1\n", "RAM  1,000\n", False) and not same("fits x\n", "does not fit x\n", False)
+
+
+def test_what_is_a_command_alone_is_said() -> None:
+    """PYTHON.md and the help of the package name the commands that have no function."""
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    alone = sorted(set(verbs) - set(tw.__all__))
+    page, package = (ROOT / "docs" / "PYTHON.md").read_text(), str(tw.__doc__)
+    said = re.findall(r"with these exceptions: (.*?) are commands only", page, re.DOTALL)
+    assert sorted(re.findall(r"`(\w+)`", said[0])) == alone
+    said = re.findall(r"of the same name, except (.*?)\. Functions", package, re.DOTALL)
+    assert sorted(re.findall(r"`(\w+)`", said[0])) == alone
+
+
+def test_contributing_and_the_changes_name_what_exists() -> None:
+    """Links, paths, make targets and options of CONTRIBUTING.md, CHANGELOG.md and the forms for issues exist."""
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    options = {name for verb in verbs.values() for each in verb.params for name in each.opts}
+    forms = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"))
+    assert len(forms) == 2
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *forms):
+        text = page.read_text()
+        links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+        paths = re.findall(r"`((?:tinyweave|tests|bench)/[\w/.]*)`", text)
+        assert [path for path in (*links, *paths) if not (ROOT / path).exists() and "NAME" not in path] == [], page.name
+        targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert set(re.findall(r"\bmake (setup|check|sweep|test)\b", text)) <= set(targets)
+        said = set(re.findall(r"`(--[a-z][a-z-]+)", text)) - {"--json"}
+        assert said <= options | {"--version"}, said - options
+    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_key_of_the_schema_is_on_the_page_about_json() -> None:
+    def keys(schema: Any) -> set[str]:
+        inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+        own = schema.get("properties", {}) if isinstance(schema, dict) else {}
+        return set(own).union(*map(keys, inner))
+
+    known = keys(json.loads(SCHEMA.read_text()))
+    assert len(known) > 200
+    assert known - set(re.findall(r"\w+", (ROOT / "docs" / "JSON.md").read_text())) == set()

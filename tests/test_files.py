@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -16,11 +17,16 @@ from pathlib import Path
 import pytest
 from cases import tiny
 
+import tinyweave
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.files import finished_folder, write_file, write_files
 from tinyweave.ir import CompileError
 
 DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)]}
+
+
+PACKAGE = Path(tinyweave.__file__).parent
+LINES = {signal.SIGTERM: "tinyweave: ended by SIGTERM\n", signal.SIGINT: "tinyweave: interrupted\n"}
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
@@ -191,14 +197,14 @@ def test_a_signal_while_writing_leaves_nothing(tmp_path: Path, number: int, code
         process.send_signal(number)
         said = process.communicate(timeout=60)
     assert any(name.startswith(".tinyweave-") for name in during)
-    assert (process.returncode, *said) == (code, "", "")
+    assert (process.returncode, *said) == (code, "", LINES[number])
     reached.unlink()
     assert sorted(contents(tmp_path)) == sorted(["chain.tflite", *(["out", "out/mine"] if exists else [])])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_during_imports_prints_nothing(tmp_path: Path, number: int, code: int) -> None:
+def test_a_signal_ends_an_import_that_does_not_end(tmp_path: Path, number: int, code: int) -> None:
     """A module that is imported early never ends being imported."""
     reached = tmp_path / "reached"
     (tmp_path / "typer.py").write_text(f"import time\nopen({str(reached)!r}, 'w').close()\ntime.sleep(600)\n")
@@ -206,7 +212,174 @@ def test_a_signal_during_imports_prints_nothing(tmp_path: Path, number: int, cod
         wait_until(reached.exists, process)
         process.send_signal(number)
         said = process.communicate(timeout=60)
-    assert (process.returncode, *said) == (code, "", "")
+    assert (process.returncode, *said) == (code, "", LINES[number])
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+
+at, model = sys.argv[1:]
+seen = []
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            seen.append(name)
+            if len(seen) == int(at):
+                os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder)
+sys.argv[1:] = ["plan", model]
+from tinyweave.__main__ import main
+code = main()
+print(len(seen))
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize("at", [1, 15, 60, 110, 160, 200, 230])
+def test_a_signal_in_the_middle_of_an_import_is_one_line_and_130(tmp_path: Path, at: int) -> None:
+    """An interrupted import leaves half a module: what uses that module then fails for another reason."""
+    (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
+    words = [sys.executable, "-c", INTERRUPTED_AT, str(at), str(tmp_path / "chain.tflite")]
+    for _ in range(3):  # a command that ends within 10 ms of the import has done its work
+        done = subprocess.run(words, capture_output=True, text=True, check=False, **DEFAULT)  # type: ignore[call-overload]
+        if (done.returncode, done.stderr) != (0, ""):
+            break
+    assert (done.returncode, done.stderr) == (130, "tinyweave: interrupted\n"), f"of {done.stdout.splitlines()[-1]} imports"
+
+
+def ended(code: str, *words: str) -> tuple[int, str, str]:
+    """Return the exit code and what Python code printed that ran with the usual handlers of signals."""
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **DEFAULT)  # type: ignore[call-overload]
+    return done.returncode, done.stdout, done.stderr
+
+
+SWALLOWED = """
+import os, signal, sys, time
+from tinyweave import __main__, cli
+
+class Noisy:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+def work():
+    Noisy()
+    time.sleep(600)
+
+cli.main = work
+sys.exit(__main__.main())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_a_signal_that_a_destructor_swallows_ends_the_process_nevertheless() -> None:
+    assert ended(SWALLOWED) == (130, "", "tinyweave: interrupted\n")
+
+
+CLEANED = """
+import os, signal, sys, time
+from tinyweave import __main__, cli
+
+def work():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(600)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)
+        print("cleaned up", flush=True)
+
+cli.main = work
+sys.exit(__main__.main())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_what_a_signal_starts_to_clean_up_no_further_signal_stops() -> None:
+    assert ended(CLEANED) == (130, "cleaned up\n", "tinyweave: interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.emulator
+@pytest.mark.parametrize("verb", ["plan", "verify", "deploy"])
+def test_ctrl_c_at_any_time_is_one_line_and_130(tmp_path: Path, verb: str) -> None:
+    """A terminal sends it to all processes of a command: to compilers and to those that run the C, too."""
+    (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
+    before = contents(tmp_path)
+    words = [verb, str(tmp_path / "chain.tflite"), *(["-o", str(tmp_path / "out")] if verb == "deploy" else [])]
+    delays = random.Random(verb)
+    for _ in range(8):
+        delay, begin = delays.uniform(0.1, 1.2), time.monotonic()
+        with started(words, start_new_session=True) as process:
+            time.sleep(delay)
+            os.killpg(process.pid, signal.SIGINT)
+            out, said = process.communicate(timeout=60)
+        if process.returncode == 0:  # it had done its work
+            assert "interrupted" not in said and time.monotonic() - begin > 0.4, delay
+        elif "tinyweave: " in said or str(PACKAGE) in said:  # else Python's own start was interrupted, before our first line
+            assert (process.returncode, said) == (130, LINES[signal.SIGINT]), delay
+            assert verb != "deploy" or (out == "" and contents(tmp_path) == before), delay
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs limits of a process")
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("compile", "-o", "out"), "out/chain.h"),
+        (("export", "--format", "cmake", "-o", "out"), "out/CMakeLists.txt"),
+        (("report", "-o", "page.html"), "page.html"),
+        (("plan", "-o", "plan.json"), "plan.json"),
+        (("reorder", "-o", "new.tflite"), "new.tflite"),
+    ],
+)
+def test_a_disk_that_is_full_is_told_with_the_file_and_leaves_nothing(
+    tmp_path: Path, words: tuple[str, ...], file: str
+) -> None:
+    """No file may be larger than 1,000 bytes: Python's error names none."""
+    (tmp_path / "chain.tflite").write_bytes(to_tflite(tiny.chain()))
+    verb, *others = words
+    with subprocess.Popen(
+        [sys.executable, "-m", "tinyweave", verb, "chain.tflite", *others],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        preexec_fn=small_files,  # noqa: PLW1509 - no thread of this process runs
+    ) as process:
+        out, said = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert said == f"tinyweave: cannot write '{file}': File too large; give another path\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["chain.tflite"]
+
+
+def small_files() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["devices"], ["plan", "{model}"], ["plan", "{model}", "--json"]])
+def test_output_that_cannot_be_written_is_told_and_a_message_that_cannot_be_changes_no_code(
+    tmp_path: Path, words: list[str]
+) -> None:
+    model = tmp_path / "chain.tflite"
+    model.write_bytes(to_tflite(tiny.chain()))
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    run = [sys.executable, "-m", "tinyweave"]
+    with Path("/dev/full").open("w") as full:
+        arguments = [word.format(model=model) for word in words]
+        done = subprocess.run([*run, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, check=False)
+        assert (done.returncode, done.stderr) == (2, "tinyweave: standard output: No space left on device\n")
+        wrong = [*run, "plan", str(tmp_path / "none.tflite")]
+        assert subprocess.run(wrong, stderr=full, check=False).returncode == 2
 
 
 def test_the_command_and_the_module_are_the_same_program() -> None:

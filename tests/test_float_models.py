@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from cases.architectures import BUILDERS, network  # noqa: E402
 from cases.from_torch import trained  # noqa: E402
@@ -44,7 +44,7 @@ def test_an_architecture_from_torch_runs_on_the_core(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter
 @pytest.mark.parametrize("name", BY_ONNX)
 def test_an_architecture_runs_on_the_core_through_onnx(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+    pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
     module, example = network(name)
     path: Any = tmp_path / f"{name}.onnx"
     file = io.BytesIO()

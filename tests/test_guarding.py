@@ -15,9 +15,9 @@ from cases.ops import Case
 
 import tinyweave as tw
 from tinyweave import api
+from tinyweave.api.guarding import LOCK, MEASURED, Accuracy, GuardResult, guard_models, read_config, read_lock, write_lock
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
-from tinyweave.guarding import LOCK, MEASURED, Accuracy, Guarded, guard, read_config, read_lock, write_lock
 from tinyweave.report.guard import guard_markdown, guard_record, guard_rows
 from tinyweave.report.schema import faults
 from tinyweave.simulate import compare
@@ -66,8 +66,8 @@ def test_a_limit_holds_up_to_its_value_and_what_is_not_known_does_not_hold(proje
     config = written(project, LIMITED + "max_ram = 100\nmax_latency_ms = 2.0\n")
     (watched,) = read_config(config)
 
-    def stands(verified: bool = True, **now: float | None) -> Guarded:
-        return Guarded(watched, "0" * 64, "gcc", verified, dict.fromkeys(MEASURED) | now, None)
+    def stands(verified: bool = True, **now: float | None) -> GuardResult:
+        return GuardResult(watched, "0" * 64, "gcc", verified, dict.fromkeys(MEASURED) | now, None)
 
     assert stands(ram=100, latency_ms=2.0).ok
     assert stands(ram=101, latency_ms=2.0).exceeded == ["ram"]
@@ -80,7 +80,7 @@ def test_a_limit_holds_up_to_its_value_and_what_is_not_known_does_not_hold(proje
 def test_what_stays_the_same_is_no_change_however_small_it_is(project: Path) -> None:
     (watched,) = read_config(written(project, LIMITED + "max_ram = 100\n"))
     now = dict.fromkeys(MEASURED, 0.0) | {"ram": 96, "latency_ms": 0.0368167, "accuracy_drop": 1 / 3, "instructions": 10**9 + 1}
-    one = Guarded(watched, "0" * 64, "gcc", True, now, None)
+    one = GuardResult(watched, "0" * 64, "gcc", True, now, None)
     write_lock(project / LOCK, [one])
     again = replace(one, before=read_lock(project / LOCK)["chain"])
     assert {row[5] for row in guard_rows(guard_record([again]))[1:]} == {""}
@@ -90,16 +90,16 @@ def test_what_stays_the_same_is_no_change_however_small_it_is(project: Path) -> 
 
 def test_no_name_breaks_the_table_of_a_pull_request(project: Path) -> None:
     (watched,) = read_config(written(project, LIMITED + 'max_ram = 9\nname = "a|b\\n| c"\n'))
-    table = guard_markdown(guard_record([Guarded(watched, "0" * 64, "gcc", True, dict.fromkeys(MEASURED), None)]))
+    table = guard_markdown(guard_record([GuardResult(watched, "0" * 64, "gcc", True, dict.fromkeys(MEASURED), None)]))
     rows = [line for line in table.splitlines() if line.startswith("|")]
     assert len(rows) == 3 and {row.count("|") for row in rows} == {8}, table
 
 
 @pytest.mark.emulator
 def test_accuracy_is_guarded_as_points_that_are_lost(project: Path, monkeypatch: pytest.MonkeyPatch, emulator: None) -> None:
-    monkeypatch.setattr(api, "accuracies", lambda before, after, **samples: (0.9, 0.875))
+    monkeypatch.setattr(api, "accuracies", lambda before, after, samples, read_as: (0.9, 0.875))
     accuracy = 'accuracy = { float = "chain.tflite", samples = "data" }\nmax_accuracy_drop = 2.4\n'
-    (one,) = guard(written(project, LIMITED + accuracy))
+    (one,) = guard_models(written(project, LIMITED + accuracy))
     assert one.now["accuracy"] == 0.875 and one.now["accuracy_drop"] == pytest.approx(2.5)
     assert one.exceeded == ["accuracy_drop"]
 
@@ -115,11 +115,11 @@ def test_the_accuracy_of_a_model_and_of_its_float_form_is_counted(tmp_path: Path
     truth = compare.truth(small, [[each.reshape(tensor.shape)] for each in values], None).outputs
     classes = np.array([int(np.argmax(outputs[0])) for outputs in truth])
     assert len(set(classes)) == len(classes) == 10
-    assert api.accuracies(before, after, real, labels=classes) == (1.0, 1.0)
+    assert api.accuracies(before, after, real, api.SampleOptions(labels=classes)) == (1.0, 1.0)
     wrong = np.where(np.arange(10) < 3, (classes + 1) % 10, classes)
-    assert api.accuracies(before, after, real, labels=wrong) == (0.7, 0.7)
+    assert api.accuracies(before, after, real, api.SampleOptions(labels=wrong)) == (0.7, 0.7)
     with pytest.raises(tw.CompileError, match="no labels"):
-        api.accuracies(before, after, real, labels=None)
+        api.accuracies(before, after, real, api.SampleOptions())
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_a_damaged_record_is_one_line(project: Path, value: str) -> None:
     assert read_lock(project / LOCK) == {"chain": RECORDED}
     assert right.count('"ram": 1,') == 1
     (project / LOCK).write_text(right.replace('"ram": 1,', f'"ram": {value},'))
-    with pytest.raises(tw.CompileError, match="write it anew with --update"):
+    with pytest.raises(tw.CompileError, match="write it again with --update"):
         read_lock(project / LOCK)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"models": []}', '{"models": {"chain": {"ram": 1}}}'])
 def test_a_record_of_another_shape_is_one_line(project: Path, text: str) -> None:
     (project / LOCK).write_text(text)
-    with pytest.raises(tw.CompileError, match="write it anew with --update"):
+    with pytest.raises(tw.CompileError, match="write it again with --update"):
         read_lock(project / LOCK)
 
 
@@ -186,12 +186,13 @@ def test_the_file_says_what_is_planned_and_where_samples_lie(project: Path) -> N
     (watched,) = read_config(written(project, text))
     assert watched.device == str(project / "board.toml") and watched.io == "int8" and watched.name == "a"
     assert watched.limits == {"flash": 1 << 20, "accuracy_drop": 0.5}
-    assert watched.options == tw.PlanOptions(stream_inputs=True, max_mac_overhead=1.1, optimize="size")
+    assert watched.options == tw.PlanOptions(stream_inputs=True, max_mac_overhead=1.1, optimize="size", flash=1 << 20)
     assert watched.accuracy == Accuracy(project / "f.tflite", project / "data", "folders", (0.5, 1.0), (-1.0,))
 
 
 def test_the_page_shows_a_file_that_is_read_as_it_says(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", (DIGITS.parents[1] / "docs" / "GUARD.md").read_text(), re.DOTALL)
-    first, second = read_config(written(tmp_path, text))
-    assert set(first.limits) == {"ram", "flash", "latency_ms", "accuracy_drop"} and first.accuracy is not None
+    texts = re.findall(r"```toml\n(.*?)```", (DIGITS.parents[1] / "docs" / "GUARD.md").read_text(), re.DOTALL)
+    small, first, second = read_config(written(tmp_path, "\n".join(texts)))
+    assert set(small.limits) == {"ram", "flash", "latency_ms"}
+    assert set(first.limits) == {"accuracy_drop"} and first.accuracy is not None
     assert second.options.stream_inputs and second.limits == {"ram": 40 << 10}

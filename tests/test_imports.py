@@ -1,8 +1,9 @@
-"""Who may import whom, as the design says it, read from the source."""
+"""Each package imports only the packages that docs/ARCHITECTURE.md allows it."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,30 +13,33 @@ import pytest
 import tinyweave
 
 ROOT = Path(tinyweave.__file__).parent
-# room -> the rooms that it may import from, besides itself
+# package -> the other packages that it may import
 MAY_IMPORT = {
     "__main__": {"cli"},
     "ir": set(),
     "files": {"ir"},
     "lazy": set(),
+    "installing": set(),
+    "parent": set(),
     "progress": set(),
-    "media": {"files", "ir"},
+    "media": {"files", "installing", "ir"},
     "notebook": set(),
     "ops": {"ir"},
     "tflite_schema": {"ir", "ops"},
-    "importers": {"ir", "ops", "passes", "quantize", "tflite_schema"},
+    "importers": {"installing", "ir", "ops", "passes", "quantize", "tflite_schema"},
     "exporters": {"ir", "ops", "tflite_schema"},
     "passes": {"ir", "ops"},
     "quantize": {"files", "ir", "media", "ops", "passes", "progress"},
     "devices": {"files", "ir"},
     "kernels": {"ir", "ops"},
-    "toolchain": {"ir"},
+    "toolchain": {"installing", "ir"},
     "planning": {"ir", "notebook", "ops", "kernels", "devices", "progress", "toolchain"},
     "papers": {"ir", "ops", "planning"},
     "codegen": {"ir", "ops", "kernels", "planning", "version"},
     "tasks": {"files", "ir", "media", "progress"},
     "camera": {"ir"},
     "nas": {
+        "installing",
         "ir",
         "files",
         "ops",
@@ -44,38 +48,42 @@ MAY_IMPORT = {
         "quantize",
         "devices",
         "kernels",
+        "parent",
         "planning",
         "progress",
         "papers",
-        "results",
         "manifest",
         "api",
         "tasks",
         "toolchain",
     },
-    "packages": {"codegen", "devices", "ir", "planning", "simulate", "version"},
-    "simulate": {"ir", "ops", "kernels", "planning", "codegen", "toolchain"},
+    "packages": {"codegen", "command_words", "devices", "ir", "planning", "simulate", "version"},
+    "simulate": {"installing", "ir", "ops", "kernels", "planning", "codegen", "toolchain"},
     "report": {
+        "installing",
         "files",
-        "guarding",
         "ir",
         "ops",
         "kernels",
         "planning",
+        "quantize",
         "papers",
         "codegen",
         "simulate",
         "devices",
         "api",
-        "results",
         "nas",
         "version",
     },
-    "results": {"ir", "notebook", "kernels", "devices", "passes", "planning", "quantize", "simulate"},
     "api": {
+        "installing",
         "camera",
+        "command_words",
         "lazy",
-        "results",
+        "manifest",
+        "nas",
+        "notebook",
+        "tasks",
         "files",
         "ir",
         "ops",
@@ -93,22 +101,20 @@ MAY_IMPORT = {
         "simulate",
         "version",
     },
-    "options": set(),
-    "explorer": {"api", "devices", "files", "ir", "nas", "papers", "report", "results"},
-    "guarding": {"api", "devices", "files", "ir", "options", "planning", "progress", "results", "version"},
-    "verbs": {
+    "command_words": set(),
+    "explorer": {
         "api",
         "devices",
+        "exporters",
         "files",
-        "guarding",
+        "installing",
         "ir",
-        "manifest",
         "nas",
-        "options",
+        "ops",
+        "papers",
+        "parent",
         "planning",
-        "results",
-        "simulate",
-        "tasks",
+        "report",
     },
     "manifest": {"files", "ir", "version"},
     "cli": {
@@ -116,16 +122,14 @@ MAY_IMPORT = {
         "lazy",
         "api",
         "codegen",
-        "results",
+        "command_words",
         "toolchain",
         "report",
         "devices",
         "explorer",
         "files",
-        "guarding",
         "ir",
         "manifest",
-        "options",
         "planning",
         "nas",
         "version",
@@ -138,7 +142,7 @@ def modules() -> list[Path]:
     return sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
-def room(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
@@ -158,16 +162,16 @@ def imports(path: Path) -> set[tuple[str, bool]]:
     return found
 
 
-def room_of(name: str) -> str:
+def imported_package(name: str) -> str:
     part = name.split(".")[1]
     return "version" if part == "__version__" else part
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_follow_the_design(path: Path) -> None:
-    here = room(path)
-    assert here in MAY_IMPORT, f"{here} is a new room: say here what it may import"
-    used = {room_of(name) for name, _ in imports(path) if name.startswith("tinyweave.")} - {here}
+    here = package_of(path)
+    assert here in MAY_IMPORT, f"{here} is a new package: add what it may import to MAY_IMPORT"
+    used = {imported_package(name) for name, _ in imports(path) if name.startswith("tinyweave.")} - {here}
     assert used <= MAY_IMPORT[here], f"{path.name} imports {used - MAY_IMPORT[here]}"
 
 
@@ -191,7 +195,7 @@ WORKERS: set[str] = {"unicorn_process.py", "disassembly.py", "litert_process.py"
 ASKED_FOR: set[str] = {"qat.py"}
 
 
-# the rooms of the planner, from those that know nothing of others up: each may import from the rooms of the lines above its own
+# the packages and modules of the planner: each may import from the lines above its own
 PLANNER = (
     ("plan",),
     ("liveness", "check", "picture"),
@@ -200,23 +204,25 @@ PLANNER = (
     ("kernel_choice", "order"),
     ("fuse",),
     ("assemble", "kernels", "memories", "serialize", "explain"),
-    ("trade",),
-    ("schedules",),
+    ("search",),
+    ("request",),
+    ("strategies",),
+    ("layouts",),
     ("planner",),
     ("ablation", "__init__"),
 )
 
 
-def room_of_the_planner(name: str) -> str:
+def planner_package(name: str) -> str:
     return name.split(".")[2]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "planning").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_room_of_the_planner_imports_upward(path: Path) -> None:
+def test_no_package_of_the_planner_imports_from_a_later_line(path: Path) -> None:
     here = path.relative_to(ROOT / "planning").parts[0].removesuffix(".py")
-    level = next(number for number, rooms in enumerate(PLANNER) if here in rooms)
-    below = {room for rooms in PLANNER[:level] for room in rooms} | {here}
-    used = {room_of_the_planner(name) for name, _ in imports(path) if name.startswith("tinyweave.planning.")}
+    level = next(number for number, names in enumerate(PLANNER) if here in names)
+    below = {name for names in PLANNER[:level] for name in names} | {here}
+    used = {planner_package(name) for name, _ in imports(path) if name.startswith("tinyweave.planning.")}
     assert used <= below, f"{path.name} imports {used - below}"
 
 
@@ -237,3 +243,42 @@ def test_what_starts_quickly_loads_nothing_heavy(code: str) -> None:
     asked = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert {"numpy", "tflite", "rich.progress", "importlib.metadata"}.isdisjoint(done.stderr.split())
+
+
+def c_files(package: str) -> list[Path]:
+    return sorted(path for path in (ROOT / package).rglob("*") if path.suffix in (".c", ".h"))
+
+
+def c_includes(path: Path) -> list[Path]:
+    """Return the files that a C file includes by a path relative to it."""
+    names = re.findall(r'^\s*#\s*include\s*"([^"]+)"', path.read_text(), re.MULTILINE)
+    return [(path.parent / name).resolve() for name in names]
+
+
+# package -> the packages whose C headers its C may include
+MAY_INCLUDE = {"planning": {"planning"}, "nas": {"planning", "nas"}}
+
+
+@pytest.mark.parametrize("path", [*c_files("planning"), *c_files("nas")], ids=lambda p: str(p.relative_to(ROOT)))
+def test_c_includes_headers_of_allowed_packages_alone(path: Path) -> None:
+    allowed = MAY_INCLUDE[package_of(path)]
+    for included in c_includes(path):
+        assert included.is_file(), f"{path.name} includes {included}, which is missing"
+        assert included.suffix == ".h", f"{path.name} includes {included.name}: move what it shares to a header"
+        assert package_of(included) in allowed, f"{path.name} includes a header of {package_of(included)}"
+
+
+def test_c_of_kernels_includes_nothing_of_the_planner_or_the_search() -> None:
+    headers = {path.name for package in MAY_INCLUDE for path in c_files(package) if path.suffix == ".h"}
+    for path in c_files("kernels"):
+        assert headers.isdisjoint(re.findall(r'#\s*include\s*[<"](?:.*/)?([^">/]+)', path.read_text())), path.name
+
+
+def test_no_c_header_includes_itself_through_others() -> None:
+    def walk(path: Path, above: tuple[Path, ...]) -> None:
+        assert path not in above, " -> ".join(each.name for each in (*above, path))
+        for included in c_includes(path):
+            walk(included, (*above, path))
+
+    for path in (*c_files("planning"), *c_files("nas")):
+        walk(path.resolve(), ())

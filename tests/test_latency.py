@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tinyweave import api
+from tinyweave.api.results import Limits, Model
 from tinyweave.cli import main
 from tinyweave.devices import Device, find
 from tinyweave.ir import CompileError
 from tinyweave.planning import Plan
-from tinyweave.results import Limits, Model
 from tinyweave.simulate import emulated
 
 DIGITS = Path(__file__).parents[1] / "examples" / "keywords" / "digits.tflite"
@@ -39,7 +39,7 @@ def size(plan: Plan) -> int:
 
 
 def ms(plan: Plan, board: Device = BOARD) -> float:
-    cycles = api.cycles_needed(plan, board)
+    cycles = api.estimate_cycles(plan, board)
     assert cycles is not None and cycles.cycles is not None and board.clock_hz is not None
     return cycles.cycles / board.clock_hz * 1e3
 
@@ -58,14 +58,24 @@ def falls(model: Model, board: Device, parts: Sequence[float], **more: object) -
     """
     by = {"size": size, "speed": lambda plan: ms(plan, board), "balanced": lambda plan: size(plan) * ms(plan, board)}
     for optimize, quantity in by.items():
-        how = {"optimize": optimize, "core": board.core}
-        fastest = api.plan(model, limits=api.limits_of(board, latency_ms=1e-3, **more), **how)
-        least = api.plan(model, limits=api.limits_of(board, latency_ms=1e9, **more), optimize="size", core=board.core)
+        how = {"objective": optimize, "core": board.core}
+        fastest = api.make_plan(model, api.Request(limits=api.limits_of(board, latency_ms=1e-3, **more), **how))
+        least = api.make_plan(
+            model, api.Request(objective="size", limits=api.limits_of(board, latency_ms=1e9, **more), core=board.core)
+        )
         low, high = ms(fastest, board) + ROUNDING, ms(least, board)
         limits = [low + (high - low) * part for part in parts]
-        plans = [api.plan(model, limits=api.limits_of(board, latency_ms=limit, **more), **how) for limit in limits]
+        plans = [
+            api.make_plan(model, api.Request(limits=api.limits_of(board, latency_ms=limit, **more), **how)) for limit in limits
+        ]
         assert all(ms(plan, board) <= limit + ROUNDING for plan, limit in zip(plans, limits, strict=True))
-        values = [quantity(plan) for plan in [*plans, api.plan(model, limits=api.limits_of(board, **more), **how)]]
+        values = [
+            quantity(plan)
+            for plan in [
+                *plans,
+                api.make_plan(model, api.Request(limits=api.limits_of(board, **more), **how)),
+            ]
+        ]
         assert all(after <= before * (1.0001 if optimize == "size" else MOVES) for before, after in pairwise(values)), optimize
 
 
@@ -80,31 +90,37 @@ def test_moves_are_left_out_where_they_take_too_long(shared: Path) -> None:
     """Where there is little RAM they make the fastest path fit; where there is little time, too, another one is taken."""
     real = api.load(shared / "models" / f"{MODELS[0]}.tflite")
     free = replace(api.limits_of(BOARD), ram=None, maps=())
-    fastest = api.plan(real, optimize="speed", core=BOARD.core, limits=free)
-    assert ms(fastest) == ms(api.plan(real, "layer", optimize="speed", core=BOARD.core, limits=free))
-    moving = api.plan(real, optimize="speed", core=BOARD.core, limits=api.limits_of(BOARD, ram=size(fastest) - 1))
+    fastest = api.make_plan(real, api.Request(objective="speed", limits=free, core=BOARD.core))
+    assert ms(fastest) == ms(api.make_plan(real, api.Request("layer", objective="speed", limits=free, core=BOARD.core)))
+    moving = api.make_plan(
+        real, api.Request(objective="speed", limits=api.limits_of(BOARD, ram=size(fastest) - 1), core=BOARD.core)
+    )
     assert ms(fastest) < ms(moving) and size(moving) < size(fastest)
     for limit in ((ms(fastest) + ms(moving)) / 2, 1):
-        found = api.plan(real, optimize="speed", core=BOARD.core, limits=api.limits_of(BOARD, latency_ms=limit))
+        found = api.make_plan(
+            real, api.Request(objective="speed", limits=api.limits_of(BOARD, latency_ms=limit), core=BOARD.core)
+        )
         assert ms(found) <= ms(fastest) + ROUNDING and size(found) <= size(fastest)
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", MODELS)
 def test_more_time_never_costs_what_is_chosen_by_of_real_networks(name: str, shared: Path) -> None:
-    falls(api.load(shared / "models" / f"{name}.tflite", "int8"), BOARD, (0, 0.02, 0.1, 0.4, 1))
+    falls(api.load(shared / "models" / f"{name}.tflite", io="int8"), BOARD, (0, 0.02, 0.1, 0.4, 1))
 
 
 def test_the_fastest_is_shown_where_none_is_fast_enough(model: Model) -> None:
     """Show the fastest of those in the RAM; and the smallest, where that is too little too."""
     core = BOARD.core
-    assert size(api.plan(model, limits=api.limits_of(BOARD, ram=100, latency_ms=1), core=core)) == size(
+    assert size(api.make_plan(model, api.Request(limits=api.limits_of(BOARD, ram=100, latency_ms=1), core=core))) == size(
         api.plan(model, optimize="size")
     )
     ram = size(api.plan(model, optimize="balanced"))
-    within = api.plan(model, limits=api.limits_of(BOARD, ram=ram), optimize="speed", core=core)
+    within = api.make_plan(model, api.Request(objective="speed", limits=api.limits_of(BOARD, ram=ram), core=core))
     for optimize in api.OPTIMIZE:
-        late = api.plan(model, limits=api.limits_of(BOARD, ram=ram, latency_ms=1), optimize=optimize, core=core)
+        late = api.make_plan(
+            model, api.Request(objective=optimize, limits=api.limits_of(BOARD, ram=ram, latency_ms=1), core=core)
+        )
         assert late.variants == within.variants and size(late) == size(within) <= ram and ms(late) > 1
 
 
@@ -142,12 +158,12 @@ def test_the_limit_is_in_the_command_of_the_c(capsys: pytest.CaptureFixture[str]
     [
         (("--latency-ms", "5"), "--latency-ms needs a clock; name a board with --device"),
         (("--device", "cortex-m4", "--latency-ms", "5"), "'cortex-m4' has no clock; name a board"),
-        (("--device", "esp32", "--latency-ms", "5"), "the timings of a xtensa-lx6 are not known"),
-        (("--device", "m55m1", "--latency-ms", "5"), "the timings of a cortex-m55 are not known"),
-        (("--device", "fe310-g002", "--latency-ms", "5"), "cycles are not foreseen for a sifive-e31, only those of a run"),
-        (("--device", "stm32f412", "--latency-ms", "0"), "--latency-ms 0 is no time"),
-        (("--device", "stm32f412", "--latency-ms", "nan"), "--latency-ms nan is no time"),
-        (("--device", "stm32f412", "--latency-ms", "inf"), "--latency-ms inf is no time"),
+        (("--device", "esp32", "--latency-ms", "5"), "the timings of a xtensa-lx6 are unknown"),
+        (("--device", "m55m1", "--latency-ms", "5"), "the timings of a cortex-m55 are unknown"),
+        (("--device", "fe310-g002", "--latency-ms", "5"), "the cycles of a sifive-e31 are only estimated from a run"),
+        (("--device", "stm32f412", "--latency-ms", "0"), "--latency-ms 0 is not a time"),
+        (("--device", "stm32f412", "--latency-ms", "nan"), "--latency-ms nan is not a time"),
+        (("--device", "stm32f412", "--latency-ms", "inf"), "--latency-ms inf is not a time"),
     ],
 )
 @pytest.mark.parametrize("verb", ["plan", "compile", "verify", "profile", "deploy"])
@@ -171,10 +187,12 @@ def test_deploy_plans_anew_where_the_code_takes_longer_than_its_shapes_say(model
     if reason := emulated.missing(BOARD.core):
         pytest.skip(reason[0])
     limits = api.limits_of(BOARD, latency_ms=48)
-    first = api.plan(model, limits=limits, optimize="size", core=BOARD.core)
-    late = api.profile(model, first, BOARD.core, device=BOARD)
+    first = api.make_plan(model, api.Request(objective="size", limits=limits, core=BOARD.core))
+    late = api.profile_plan(model, first, BOARD.core, device=BOARD)
     assert late.cycles is not None and limits.cycles is not None and late.cycles.likely > limits.cycles >= ms(first) * 1e5
-    done = api.deploy(model, tmp_path, device=BOARD, limits=limits, optimize="size", count=1)
+    done = api.deploy_model(
+        model, tmp_path, api.Request(objective="size", limits=limits, core=BOARD.core), BOARD, proof=api.ProofOptions(count=1)
+    )
     assert done.fits and done.verification.ok and done.excess["latency_ms"] == 0
     assert done.profile.cycles is not None and done.profile.cycles.likely <= limits.cycles
     assert size(done.plan) > size(first)

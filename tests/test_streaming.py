@@ -16,13 +16,13 @@ from cases.strict import c99
 
 import tinyweave as tw
 from tinyweave import api, toolchain
+from tinyweave.api.results import Model
 from tinyweave.cli import main
 from tinyweave.cli.samples import read_inputs
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
 from tinyweave.media import read_recording
 from tinyweave.report.schema import faults
-from tinyweave.results import Model
 from tinyweave.tasks.sounds import as_int16, features_of
 
 WAKE_WORD = "mlcommons__tiny__str_ww_ref_model.tflite"
@@ -46,7 +46,7 @@ def streamed(graph: Graph, folder: Path, hop: int | str = "auto") -> Model:
 def test_the_c_gives_what_the_network_gives_for_its_window(make: Any, tmp_path: Path, litert: Any, emulator: None) -> None:
     model = streamed(make(), tmp_path)
     assert model.stream
-    proof = api.verify(model, api.plan(model), count=4)
+    proof = api.verify_plan(model, api.plan(model), api.ProofOptions(count=4))
     assert proof.ok, proof.first_difference
     assert proof.samples == model.stream.calls_until_full + 3
     assert proof.reference == "LiteRT's reference kernels, equal to numpy reference"
@@ -55,8 +55,8 @@ def test_the_c_gives_what_the_network_gives_for_its_window(make: Any, tmp_path: 
 def test_frames_at_int8_edges(tmp_path: Path, litert: Any) -> None:
     path = tmp_path / "wake.tflite"
     path.write_bytes(to_tflite(wake_word(dtype="float32")))
-    model = api.streamed(api.load(path, "int8"), 2)
-    proof = api.verify(model, api.plan(model), count=3, core=None)
+    model = api.streamed(api.load(path, io="int8"), 2)
+    proof = api.verify_plan(model, api.plan(model), api.ProofOptions(count=3), core=None)
     assert proof.ok and proof.without_litert is None, proof
 
 
@@ -85,24 +85,24 @@ def test_verify_compares_with_the_network_and_not_with_what_became_of_it(tmp_pat
     assert len(damaged) == 7
     for graph in damaged:
         wrong = replace(model, graph=graph)
-        proof = api.verify(wrong, api.plan(wrong), count=3, core=None)
+        proof = api.verify_plan(wrong, api.plan(wrong), api.ProofOptions(count=3), core=None)
         assert not proof.ok
         assert "no layer differs from the numpy reference" in (proof.first_difference or ""), "the C is what was planned"
 
 
 def test_the_header_says_how_frames_come(wake: Path, tmp_path: Path) -> None:
-    tw.compile(wake, tmp_path, stream_time=3)
+    tw.compile(wake, folder=tmp_path, stream_time=3)
     header = (tmp_path / "wake.h").read_text()
     for line in ("WINDOW_FRAMES 16", "HOP_FRAMES 3", "CALLS_UNTIL_FULL 6", "INPUT_0_SHAPE {1, 3, 1, 8}"):
         assert f"#define WAKE_{line}\n" in header
-    assert "zero points; it is full" in header
-    tw.compile(wake, tmp_path)
+    assert "zero points. From call number CALLS_UNTIL_FULL on" in header
+    tw.compile(wake, folder=tmp_path)
     assert "FRAMES" not in (tmp_path / "wake.h").read_text()
 
 
 def test_a_program_feeds_frames_one_hop_after_the_other(wake: Path, tmp_path: Path) -> None:
     """A caller's view: the same frames give the same scores, whatever came before the last window."""
-    tw.compile(wake, tmp_path, stream_time="auto", optimize="size")
+    tw.compile(wake, folder=tmp_path, stream_time="auto", optimize="size")
     (tmp_path / "main.c").write_text(
         """\
 #include <stdio.h>
@@ -162,7 +162,7 @@ def test_the_command_that_gives_the_same_bytes_has_the_option(wake: Path, tmp_pa
     assert main(["compile", str(wake), "--stream-time", "2", "-o", str(tmp_path / "a")]) == 0
     header = (tmp_path / "a" / "wake.h").read_text()
     assert "Command: tinyweave compile wake.tflite --stream-time 2\n" in header
-    tw.compile(wake, tmp_path / "b", options=tw.PlanOptions(stream_time=2))
+    tw.compile(wake, folder=tmp_path / "b", options=tw.PlanOptions(stream_time=2))
     assert (tmp_path / "b" / "wake.c").read_text() == (tmp_path / "a" / "wake.c").read_text().replace(
         " * Command: tinyweave compile wake.tflite --stream-time 2\n", ""
     )
@@ -171,11 +171,11 @@ def test_the_command_that_gives_the_same_bytes_has_the_option(wake: Path, tmp_pa
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("0", "--stream-time 0 is no number of frames; give a whole number above 0, or auto"),
-        ("two", "--stream-time two is no number"),
-        ("-1", "--stream-time -1 is no number"),
-        ("99999999999", "--stream-time 99999999999 is no number"),
-        ("16", "a hop of 16 frames two windows of 16 share none"),
+        ("0", "--stream-time 0 is not a number of frames; give a whole number above 0, or auto"),
+        ("two", "--stream-time two is not a number"),
+        ("-1", "--stream-time -1 is not a number"),
+        ("99999999999", "--stream-time 99999999999 is not a number"),
+        ("16", "a hop of 16 frames two windows of 16 frames do not overlap"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(wake: Path, value: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +185,7 @@ def test_what_is_wrong_is_said_in_one_line(wake: Path, value: str, said: str, ca
 
 
 def test_the_example_of_an_export_hears_frames_in_sequence(wake: Path, tmp_path: Path) -> None:
-    files = tw.export(wake, tmp_path, format="cmake", stream_time="auto")
+    files = tw.export(wake, folder=tmp_path, format="cmake", stream_time="auto")
     samples = next(path for path in files if path.name.endswith("_samples.h"))
     assert "#define WAKE_SAMPLES 16" in samples.read_text(), "as many as fill the window"
 
@@ -207,7 +207,7 @@ def test_the_wake_word_hears_a_thousand_frames_of_speech(shared: Path, litert: A
     frames = np.concatenate([features_of(rate, 40).of(as_int16(read_recording(path)[1])) for path in recordings])[:1000]
     assert len(frames) == 1000 and len(np.unique(frames)) > 100
     calls = [[frame.reshape(1, 1, 1, 40)] for frame in frames]
-    proof = api.verify(model, api.plan(model), inputs=calls)
+    proof = api.verify_plan(model, api.plan(model), api.ProofOptions(calls))
     assert proof.ok, proof.first_difference
     assert proof.reference == "LiteRT's reference kernels, equal to numpy reference" and proof.samples == 1000
 
@@ -224,7 +224,7 @@ def test_a_recording_is_one_array_of_frames(wake: Path, tmp_path: Path) -> None:
 
 
 def test_state_that_begins_with_equal_rows_keeps_one_of_them_in_flash(wake: Path, tmp_path: Path) -> None:
-    tw.compile(wake, tmp_path, stream_time="auto")
+    tw.compile(wake, folder=tmp_path, stream_time="auto")
     source, constants = ((tmp_path / name).read_text() for name in ("wake.c", "wake_weights.h"))
     assert "for (int32_t i = 0; i < 10; ++i) {\n        memcpy(sram + AT_STATE_2 + 12 * i, state_2_initial, 12);" in source
     assert "state_2_initial[12]" in constants

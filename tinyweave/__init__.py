@@ -4,26 +4,27 @@
 
     model = tw.load("kws.tflite")
     plan = tw.plan(model, "stm32f412", max_mac_overhead=1.1)
-    done = tw.deploy(model, "firmware/kws", "stm32f412")
+    done = tw.deploy(model, "stm32f412", folder="firmware/kws")
 
-There is one function for each command of the command line that returns something, `train` left out; pages are
-`tinyweave report` and `tinyweave explore` there. Each takes a model or the path of its file, a device or its name
-(`tinyweave.devices.all_devices()` are the known ones), and the fields of PlanOptions as keyword arguments.
+Each command has a function of the same name, except `train`, `inspect`, `report`, `explore` and `cache`. Functions take a model
+or the path of its file, a device or its name (see `tinyweave.devices.all_devices()`), and the fields of PlanOptions as keyword
+arguments.
 """
-
-from typing import TYPE_CHECKING
 
 from .lazy import attributes
 
+TYPE_CHECKING = False  # importing typing takes 5 ms, during which signals are not handled yet
 if TYPE_CHECKING:
     from . import devices
-    from .devices import Device
-    from .ir import CompileError
-    from .options import PlanOptions
-    from .planning import Plan
-    from .results import Deployment, Fit, Model, Profile, Pruning, Quantisation, Reordering
-    from .simulate.compare import Verification
-    from .verbs import (
+    from .api import (
+        Deployment,
+        Fit,
+        Model,
+        PlanOptions,
+        Profile,
+        Pruning,
+        Quantisation,
+        Reordering,
         compare,
         compile,
         convert_qat,
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
         search,
         verify,
     )
+    from .devices import Device
+    from .ir import CompileError
+    from .planning import Plan
+    from .simulate.compare import Verification
 
 __version__ = "0.1.0"
 __all__ = [
@@ -74,16 +79,14 @@ __all__ = [
     "search",
     "verify",
 ]
-# importing tinyweave imports nothing of it until a name is used
+# importing tinyweave imports none of its modules until a name is used
 __getattr__ = attributes(
     __name__,
     {
-        "verbs": "compare compile convert_qat deploy export guard load pareto plan prepare_qat profile prune quantize reorder "
-        "search verify",
-        "results": "Deployment Fit Model Profile Pruning Quantisation Reordering",
+        "api": "Deployment Fit Model PlanOptions Profile Pruning Quantisation Reordering compare compile convert_qat deploy "
+        "export guard load pareto plan prepare_qat profile prune quantize reorder search verify",
         "simulate.compare": "Verification",
         "planning": "Plan",
-        "options": "PlanOptions",
         "devices": "Device devices",
         "ir": "CompileError",
     },
@@ -91,4 +94,5 @@ __getattr__ = attributes(
 
 
 def __dir__() -> list[str]:
+    """Return the public names."""
     return sorted([*__all__, "__version__"])

@@ -1,7 +1,7 @@
 """Start the command line: the command `tinyweave`, or `python -m tinyweave`.
 
-Nothing is imported before the signals are taken care of: 128 + the signal's number is the exit code at any moment. Nothing at
-all is imported from the current folder, where `python -m` looks first.
+Signal handlers are installed before any other import, so that the exit code is always 128 + the signal's number. Nothing is
+imported from the current folder, which `python -m` searches first.
 """
 
 import sys
@@ -13,39 +13,79 @@ import os
 import signal
 from types import FrameType
 
-END = tuple(number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
+SIGNALS = tuple(number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
+RETRY_S = 0.01  # between attempts to raise Ended
+PATIENCE = 1000  # attempts that an import may take: a busy machine needs more than a few seconds
+
+_WAITING: set[int] = set()  # signals that are going to be raised once an import or a clean-up ends
 
 
-class Terminated(BaseException):
-    """A signal asks the process to end; on its way out everything half-written is removed."""
+class Ended(BaseException):
+    """Raised by a signal that ends the process; cleanup code on the way out removes unfinished files."""
 
 
 def main() -> int:
-    """Run one command; return its exit code."""
-    # a signal that the parent had us ignore, as nohup does, stays ignored
-    heeded = [number for number in (signal.SIGINT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in heeded:
-        signal.signal(number, _leave)  # imports have nothing to clean up, and some swallow exceptions
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy uses threads for floats alone; starting them takes 0.1 s
-    from . import cli
-
+    """Run one command and return its exit code."""
+    # signals that the parent process ignores, as under nohup, stay ignored
+    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    report = sys.unraisablehook
+    sys.unraisablehook = lambda about: None if isinstance(about.exc_value, Ended) else report(about)
     try:
-        for number in heeded:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _terminate)
-        return cli.main()
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    except Terminated as error:
-        return 128 + int(error.args[0])
+        for number in handled:
+            signal.signal(number, _end)
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy uses threads for floats alone; starting them takes 0.1 s
+        from . import cli
+
+        cli.waiting_signals = _WAITING
+        code = cli.main()
+        _ignore(handled)  # the work is done
+        return code
+    except (Ended, KeyboardInterrupt) as error:
+        _ignore(handled)
+        number = error.args[0] if isinstance(error, Ended) else signal.SIGINT
+        said = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        print(f"tinyweave: {said}", file=sys.stderr)
+        return 128 + int(number)
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    os._exit(128 + number)
+def _end(number: int, frame: FrameType | None, attempts: int = 0) -> None:
+    """Raise Ended repeatedly until it reaches `main`, because destructors and C callbacks swallow exceptions.
+
+    Wait while an import runs, because an interrupted import leaves half a module, and while cleanup code runs.
+    """
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda _, frame: _end(number, frame, attempts + 1))
+        signal.setitimer(signal.ITIMER_REAL, RETRY_S)
+        if _is_ending() or (_is_importing(frame) and attempts < PATIENCE):
+            _WAITING.add(number)
+            return
+    raise Ended(number)
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # once is enough
-    raise Terminated(number)
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if "importlib" in frame.f_code.co_filename:  # importlib/util.py of a lazy module, too
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_ending() -> bool:
+    """Return whether a `finally` or `except` block runs because of Ended."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        if isinstance(error, Ended):
+            return True
+        error = error.__context__
+    return False
+
+
+def _ignore(handled: list[int]) -> None:
+    """Ignore further signals."""
+    for number in handled:
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Read files of bounded size, and write results so that all of them are there or none.
+"""Read files of limited size; write files atomically: all of them or none. In: paths, contents.
 
-In: paths and contents. Out: contents, finished files and folders; a CompileError of one line where that cannot be done.
-Scratch lies in the folder that the results go to, so that both are on one file system and no other folder must be writable.
+Out: contents, finished files and folders, or a CompileError of one line. Scratch folders are inside the target folder, so that
+both are on one file system and no other folder must be writable.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from .ir import CompileError
 
-SCRATCH = ".tinyweave-"  # how the names of scratch folders begin
+SCRATCH = ".tinyweave-"  # prefix of scratch folders
 
 
 def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
-    """Return a file's bytes; raise CompileError where it cannot be read or has more than `limit` of them.
+    """Return the bytes of a file; raise CompileError if it cannot be read or is larger than `limit`.
 
-    No more than that is read, because a file may claim any size, and a device such as /dev/zero has none.
+    At most `limit` + 1 bytes are read, because a file may claim any size, and a device such as /dev/zero has none.
     """
     try:
         with path.open("rb") as file:
@@ -36,49 +36,54 @@ def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
 
 @contextmanager
 def finished_folder(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder whose files move to the folder `target` when the block ends well, and vanish when it does not.
+    """Yield a scratch folder, whose files move to `target` if the block succeeds, and are deleted if it fails.
 
-    An existing folder keeps its other files, and so do folders inside it. Raise CompileError where `target`, or a folder inside
-    it that is needed, is no folder or cannot be written.
+    Other files in an existing target stay.
+
+    Raises:
+        CompileError: the target, or a needed folder inside it, is not a folder or cannot be written.
+
     """
-    with told(target):
+    with write_errors(target):
         if target.exists() and not target.is_dir():
             raise CompileError(f"'{target}' exists and is not a folder", "give another path")
     with _scratch(target) as scratch:
-        yield scratch
+        with _scratch_errors(scratch, target):
+            yield scratch
         _move_in([(file, target / file.relative_to(scratch)) for file in files_below(scratch)])
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return all files below a folder of ours, sorted."""
+    """Return all files below a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
 def write_below(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write new files into a folder of ours, by their paths inside it; their folders are made."""
+    """Write files into a folder by their relative paths, creating subfolders."""
     for name, content in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        with named(path):
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write all of `content` or nothing."""
+    """Write a file atomically."""
     write_files({path: content})
 
 
 def write_files(contents: Mapping[Path, str | bytes]) -> None:
-    """Write every file, or none where one of them cannot be written; what is no regular file, as a pipe, is written to."""
+    """Write all files, or none if one of them cannot be written. Special files such as pipes are written directly."""
     with ExitStack() as stack:
         moves: list[tuple[Path, Path]] = []
         for path, content in contents.items():
             raw = content.encode() if isinstance(content, str) else content
-            with told(path):
-                target = Path(os.path.realpath(path))  # a link to a file stays a link
+            with write_errors(path):
+                target = Path(os.path.realpath(path))  # a symbolic link stays a link
                 special = target.exists() and not target.is_file() and not target.is_dir()
-            # a scratch folder gets the file, because the file's own name may be as long as a name can be
+            # in a scratch folder, because the file's name may already have the largest length
             copy = path if special else stack.enter_context(_scratch(target.parent)) / target.name
-            with told(path):
+            with write_errors(path):
                 copy.write_bytes(raw)
             moves += [] if special else [(copy, target)]
         _move_in(moves)
@@ -86,11 +91,11 @@ def write_files(contents: Mapping[Path, str | bytes]) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Yield a new folder inside `folder`, which is made if it does not exist, and unmade when the block fails."""
+    """Yield a new folder inside `folder`, which is created if missing, and deleted again if the block fails."""
     scratch = folder / f"{SCRATCH}{secrets.token_hex(4)}"
     new: list[Path] = []
     try:
-        with told(folder):
+        with write_errors(folder):
             new += [path for path in (folder, *folder.parents) if not path.exists()]
             scratch.mkdir(parents=True)
         yield scratch
@@ -104,15 +109,15 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Move each file from its scratch folder to its target; when one cannot be moved, put back what was there."""
+    """Move each file from its scratch folder to its target; after an error, restore all targets."""
     undo: list[tuple[Path, Path | None]] = []
-    new: list[Path] = []  # folders that were made, the outer ones first
+    new: list[Path] = []  # created folders, outer ones first
     try:
         for source, target in moves:
-            with told(target.parent):
+            with write_errors(target.parent):
                 new += reversed([path for path in (target.parent, *target.parent.parents) if not path.exists()])
                 target.parent.mkdir(parents=True, exist_ok=True)
-            with told(target):
+            with write_errors(target):
                 backup = source.with_name(f"{len(undo)}.old") if target.exists() else None
                 if backup:
                     shutil.copy2(target, backup)
@@ -132,8 +137,33 @@ def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Tell a failure to write as one line that names the path."""
+def named(path: str | Path) -> Iterator[None]:
+    """Add `path` to an OSError without a file name: Python sets it for failed opens, but not for failed writes."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
+def _scratch_errors(scratch: Path, target: Path) -> Iterator[None]:
+    """Convert an OSError about a file in the scratch folder to a CompileError that names its target."""
+    try:
+        with named(scratch):
+            yield
+    except OSError as error:
+        path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else None
+        if path is None or not path.is_relative_to(scratch):
+            raise
+        with write_errors(target / path.relative_to(scratch)):
+            raise
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Convert an OSError to a CompileError that names the path."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The graph that every part of tinyweave speaks: tensors, ops, and the rules they keep.
+"""The intermediate representation: graphs of ops and tensors, and the rules that a graph obeys.
 
-In: nothing. Out: frozen dataclasses and functions over them. A pass never changes a graph, it returns a new one;
-producers and consumers are an index computed from the ops, never state. `verify` is the written form of the rules.
+In: nothing. Out: frozen dataclasses and functions over them. A pass never changes a graph, it returns a new one. `verify`
+checks the rules.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ ROLES = ("activation", "constant", "state")
 
 
 class CompileError(Exception):
-    """A user's error, told in one line: what is wrong, where, and what to do about it."""
+    """An error for the user in one line: what is wrong, where, and what to do about it."""
 
     def __init__(self, why: str, what_to_do: str = "", *, op: Op | None = None, tensor: Tensor | str | None = None):
+        """Keep the parts of the message; `op` and `tensor` say where the error is."""
         self.why, self.what_to_do, self.op = why, what_to_do, op
         self.tensor = tensor.name if isinstance(tensor, Tensor) else tensor
         super().__init__(str(self))
 
     def __str__(self) -> str:
+        """Return the message."""
         where = f"op {self.op.name} ({self.op.kind}): " if self.op else ""
         where += f"tensor '{shortened(self.tensor)}': " if self.tensor else ""
         text = where + self.why + (f"; {self.what_to_do}" if self.what_to_do else "")
@@ -37,18 +39,18 @@ class CompileError(Exception):
 
 
 def printable(text: str) -> str:
-    """Return text out of a file with `?` for what is no printable character: it may hold codes for the terminal."""
+    """Return text with `?` for each unprintable character, since text from a file may hold terminal codes."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def shortened(name: str, limit: int = 200) -> str:
-    """Return a name out of a file for a message: a damaged file may hold one as long as itself."""
+    """Return a name with its middle left out if it has more than `limit` letters, as in a damaged file."""
     return name if len(name) <= limit else f"{name[: limit - 12]}...{name[-9:]}"
 
 
 @dataclass(frozen=True)
 class Quant:
-    """real = scale * (q - zero_point), one pair for the tensor or one per index along `axis`."""
+    """Quantisation: real = scale * (q - zero_point), with one pair for the tensor or one per index along `axis`."""
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
@@ -56,6 +58,7 @@ class Quant:
 
     @property
     def per_channel(self) -> bool:
+        """Return whether there is one scale per index along an axis."""
         return self.axis is not None
 
 
@@ -63,9 +66,8 @@ class Quant:
 class Tensor:
     """A named array; with `data` it is a constant. Activations are NHWC, conv filters OHWI, depthwise filters 1HWC.
 
-    int4 values are -8 .. 7, in numpy an int8 each. In memory two share a byte, the first in its low half, as TFLite packs them;
-    but each pixel, the last axis, begins with a byte of its own, so that pixels and rows have addresses. A half byte that is
-    left over at a pixel's end is 0.
+    In numpy each int4 value is an int8 in -8 .. 7. In memory two int4 values share a byte, the first in its low half, as in
+    TFLite. Unlike in TFLite, each pixel (run along the last axis) starts at a new byte; an unused half byte is 0.
     """
 
     name: str
@@ -77,15 +79,17 @@ class Tensor:
 
     @cached_property
     def elements(self) -> int:
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @cached_property
     def bytes(self) -> int:
+        """Return the bytes in memory."""
         return math.prod(self.shape[:-1]) * self.pixel_bytes
 
     @cached_property
     def pixel_bytes(self) -> int:
-        """Return bytes along the last axis."""
+        """Return the bytes of one run along the last axis."""
         return run_bytes(self.shape[-1] if self.shape else 1, self.dtype)
 
     @property
@@ -107,7 +111,7 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One operation: `kind` names a row of `ops.SPECS`, an input of None is an absent optional one."""
+    """One operation; `kind` is a key of `ops.SPECS`, and None stands for an optional input that is absent."""
 
     name: str
     kind: str
@@ -120,7 +124,7 @@ UNSUPPORTED = "unsupported"
 
 
 def opaque(op: Op) -> Op:
-    """Return an op that only says which tensors `op` touches, and in its attributes its kind: what nobody here can compute."""
+    """Return an op of kind UNSUPPORTED with the tensors of `op`, and its kind as attribute."""
     return replace(op, kind=UNSUPPORTED, attrs={"kind": op.kind})
 
 
@@ -128,8 +132,8 @@ def opaque(op: Op) -> Op:
 class Graph:
     """Ops in execution order over named tensors; `init` holds the ops that run once to set up state.
 
-    A tensor with the role `state` keeps its value from one inference to the next. Every op that changes it names it among its
-    outputs, so it may be written many times; the ops that touch one state keep their order.
+    A tensor with the role `state` keeps its value from one inference to the next. Every op that changes it has it as an output,
+    so state may be written many times. The ops that read or write one state must keep their order.
     """
 
     name: str
@@ -140,6 +144,7 @@ class Graph:
     init: tuple[Op, ...] = ()
 
     def __repr__(self) -> str:
+        """Return one line with the numbers of ops and tensors."""
         return f"<Graph '{self.name}': {len(self.ops)} ops, {len(self.tensors)} tensors>"
 
     @cached_property
@@ -157,65 +162,70 @@ class Graph:
         return {name: tuple(indices) for name, indices in readers.items()}
 
     def inputs_of(self, op: Op) -> list[Tensor | None]:
+        """Return the input tensors of an op, None for absent ones."""
         return [None if name is None else self.tensors[name] for name in op.inputs]
 
     def outputs_of(self, op: Op) -> list[Tensor]:
+        """Return the output tensors of an op."""
         return [self.tensors[name] for name in op.outputs]
 
     def input(self, op: Op, index: int = 0) -> Tensor:
-        """Return the tensor at a required input of `op`."""
+        """Return an input tensor; raise CompileError if it is absent."""
         name = op.inputs[index]
         if name is None:
             raise CompileError(f"lacks its input {index}", op=op)
         return self.tensors[name]
 
     def optional_input(self, op: Op, index: int) -> Tensor | None:
+        """Return an input tensor, None if it is absent."""
         name = op.inputs[index] if index < len(op.inputs) else None
         return None if name is None else self.tensors[name]
 
     def output(self, op: Op, index: int = 0) -> Tensor:
+        """Return an output tensor."""
         return self.tensors[op.outputs[index]]
 
 
 def array_type(dtype: str) -> np.dtype[Any]:
-    """Return what numpy holds elements of this type in."""
+    """Return the numpy type of a tensor type; int8 for int4."""
     return np.dtype("int8" if dtype == "int4" else dtype)
 
 
 def itemsize(dtype: str) -> int:
-    """Return bytes of one element; of int4, of two that share a byte."""
+    """Return the bytes of one element, of two elements for int4."""
     return array_type(dtype).itemsize
 
 
 def run_bytes(elements: int, dtype: str) -> int:
-    """Return bytes of elements that lie together."""
+    """Return the bytes of contiguous elements."""
     return (elements + 1) // 2 if dtype == "int4" else elements * itemsize(dtype)
 
 
 def packed(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """int4 values, two to a byte along the last axis."""
+    """Pack int4 values, two to a byte along the last axis."""
     values = np.atleast_1d(values)
     halves = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)]).astype(np.uint8) & 15
     return np.asarray(halves[..., ::2] | halves[..., 1::2] << 4)
 
 
 def unpacked(pairs: NDArray[Any], count: int) -> NDArray[np.int8]:
-    """Return the first `count` of the int4 values that lie two to a byte along the last axis."""
+    """Unpack int4 values, two to a byte along the last axis, and return the first `count` along this axis."""
     halves = np.stack((pairs << 4, pairs), axis=-1).astype(np.int8)  # of int8, so that signs are kept
     return np.asarray(halves.reshape(*pairs.shape[:-1], -1)[..., :count] >> 4)
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Return the least and the largest value of an integer type."""
+    """Return the smallest and the largest value of an integer type."""
     return (-8, 7) if dtype == "int4" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
 
 
 def is_constant(tensor: Tensor) -> bool:
+    """Return whether a tensor has constant data."""
     return tensor.data is not None
 
 
 def rebuild(graph: Graph, **changes: Any) -> Graph:
-    """Return a copy of `graph` with fields replaced and the tensors that nothing refers to any more dropped."""
+    """Return a copy of `graph` with fields replaced, without tensors that are no longer used."""
     changed = replace(graph, **changes)
     named = (name for op in (*changed.init, *changed.ops) for name in (*op.inputs, *op.outputs))
     used = {*changed.inputs, *changed.outputs, *named}
@@ -223,7 +233,7 @@ def rebuild(graph: Graph, **changes: Any) -> Graph:
 
 
 def verify(graph: Graph) -> Graph:
-    """Return `graph` when it keeps every rule of this IR, else raise CompileError naming the first that it breaks."""
+    """Return `graph` if it obeys every rule of the IR, else raise CompileError that names the first rule it breaks."""
     for key, tensor in graph.tensors.items():
         _verify_tensor(key, tensor)
     if not graph.outputs:
@@ -303,12 +313,12 @@ def _digest(tensor: Tensor) -> str:
 
 
 def fingerprint(graph: Graph) -> str:
-    """Return SHA-256 over everything that a graph computes and calls its tensors: equal graphs have equal fingerprints."""
+    """Return a SHA-256 of a graph's ops, attributes, tensor names and constants."""
     return hashlib.sha256("".join(f"{line}\n" for line in _content(graph)).encode()).hexdigest()
 
 
 def diff(a: Graph, b: Graph) -> list[str]:
-    """Return the lines in which two graphs differ, `-` for those of `a`, `+` for those of `b`; empty when they are equal."""
+    """Return the differences of two graphs, a line for each: `-` for lines of `a`, `+` for lines of `b`."""
     left, right = Counter(_content(a)), Counter(_content(b))
     lines = [f"- {line}" for line in (left - right).elements()] + [f"+ {line}" for line in (right - left).elements()]
     if not lines and fingerprint(a) != fingerprint(b):

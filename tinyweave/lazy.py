@@ -1,4 +1,4 @@
-"""Modules and names that are imported when they are first used, so that a command loads no more than it needs."""
+"""Import modules and names on first use, so that a command loads only what it needs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # of typing, which takes long to import
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def lazy(name: str) -> ModuleType:
-    """Return a module of tinyweave by its dotted name in the package; its code runs when something of it is first asked for."""
+    """Return a module of tinyweave by its dotted name in the package; its code runs when an attribute is first used."""
     full = f"{__package__}.{name}"
     if full in sys.modules:
         return sys.modules[full]
@@ -27,17 +30,21 @@ def lazy(name: str) -> ModuleType:
     return module
 
 
-def attributes(package: str, rooms: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`, which imports a name when it is first used.
+def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package, which imports a name when it is first used.
 
-    rooms: module of the package -> the names that it has, with spaces between them; its own name is the module itself.
+    Args:
+        package: full name of the package.
+        modules: relative name of a module, such as `plans` or `..planning` -> its names, separated by spaces. A module's own
+            name stands for the module.
     """
-    home = {name: room for room, names in rooms.items() for name in names.split()}
+    home = {name: module for module, names in modules.items() for name in names.split()}
 
     def imported(name: str) -> Any:
         if name not in home:
             raise AttributeError(f"{package} has no '{name}'; it has {', '.join(sorted(home))}")
-        module = import_module(f"{package}.{home[name]}")
+        relative = home[name] if home[name].startswith(".") else f".{home[name]}"
+        module = import_module(relative, package)
         value = module if name == home[name] else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value

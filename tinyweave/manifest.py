@@ -1,8 +1,7 @@
-"""Write folders again without leaving stale files of ours, or losing anybody else's.
+"""Write a folder of generated files again: remove stale files of an earlier run, but no files of anybody else.
 
-In: a folder, and what its files are of. Out: MANIFEST in it, which lists them with their SHA-256. One that is already there may
-be anybody's: it can name only files that lie in the folder itself, or where asked for below it without a link on the way, and
-these are removed only if they are what it says.
+MANIFEST in the folder lists our files with their SHA-256. It is not trusted: only files inside the folder that are no links and
+have the listed SHA-256 are removed.
 """
 
 from __future__ import annotations
@@ -18,20 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .files import files_below, finished_folder, read_file
+from .files import files_below, finished_folder, read_file, write_below
 from .ir import CompileError
 
 MANIFEST = "tinyweave.json"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # of a file that is written, no path to elsewhere
-NESTED = re.compile(r"([A-Za-z0-9][\w.+-]{0,200}/){0,8}[A-Za-z0-9][\w.+-]{0,200}", re.ASCII)  # of one in a folder of folders
+NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # of a file in the folder
+NESTED = re.compile(r"([A-Za-z0-9][\w.+-]{0,200}/){0,8}[A-Za-z0-9][\w.+-]{0,200}", re.ASCII)  # of a file in subfolders
 MAX_BYTES = 1 << 20
 
 
 @dataclass
 class Written:
-    """A folder that is being written; `scratch` is where.
+    """A folder that is being written, into `scratch`.
 
-    Afterwards: names of files that an earlier run wrote and this one did not, `removed`, or left because they were `changed`.
+    After `generated_folder`, `removed` and `changed` name the files of an earlier run that this run did not write: removed
+    ones, and those kept because they were edited.
     """
 
     scratch: Path
@@ -43,10 +43,10 @@ class Written:
 def generated_folder(
     target: Path, command: str, models: Mapping[str, tuple[str, str]], *, is_nested: bool = False
 ) -> Iterator[Written]:
-    """Yield a Written whose files move to `target` when the block ends well; then remove what an earlier run left there.
+    """Yield a Written; if the block succeeds, move its files to `target` and remove stale files of an earlier run.
 
-    models: name in C -> file and its SHA-256. is_nested: files may lie in folders of the folder, too.
-    Raise CompileError as `finished_folder` does, before anything is removed.
+    For MANIFEST, `models` maps the name in C to the name and SHA-256 of each model's file. With `is_nested`, files may be in
+    subfolders. Raise CompileError as `finished_folder` does, before anything is removed.
     """
     with finished_folder(target) as scratch:
         written = Written(scratch)
@@ -58,7 +58,7 @@ def generated_folder(
             "models": [{"name": name, "file": file, "sha256": sha256} for name, (file, sha256) in models.items()],
             "files": files,
         }
-        (scratch / MANIFEST).write_text(json.dumps(about, indent=2) + "\n", encoding="ascii")
+        write_below(scratch, {MANIFEST: json.dumps(about, indent=2) + "\n"})
         earlier = _listed(target, NESTED if is_nested else NAME)
     for name in sorted(set(earlier) - set(files)):
         path = target / name
@@ -68,17 +68,17 @@ def generated_folder(
 
 
 def digests(folder: Path) -> dict[str, str | None]:
-    """Return the SHA-256 of each file below a folder, by its path there."""
+    """Return the SHA-256 of each file below a folder, by relative path."""
     return {path.relative_to(folder).as_posix(): _digest(path) for path in files_below(folder)}
 
 
 def _has_link(folder: Path, path: Path) -> bool:
-    """Return whether a path below `folder` is a link, or leads over one."""
+    """Return whether a path below `folder` is a symbolic link or passes through one."""
     return any(part.is_symlink() for part in (path, *path.parents) if part != folder and part.is_relative_to(folder))
 
 
 def _listed(folder: Path, pattern: re.Pattern[str]) -> dict[str, str]:
-    """Return the SHA-256 by name of the files that the list in a folder names; none where it is not of our making."""
+    """Return the files with their SHA-256 that MANIFEST lists; none if it is not ours."""
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file():
         return {}
@@ -92,7 +92,7 @@ def _listed(folder: Path, pattern: re.Pattern[str]) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, None for one that cannot be read."""
+    """Return the SHA-256 of a file, or None if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -104,12 +104,12 @@ def _digest(path: Path) -> str | None:
 
 
 def _remove(path: Path, folder: Path) -> bool:
-    """Remove a file, and the folders below `folder` that it leaves empty; return whether the file could be removed."""
+    """Remove a file and the folders that it leaves empty; return whether the file could be removed."""
     try:
         path.unlink()
     except OSError:
         return False
-    with suppress(OSError):  # the first that is not empty ends it
+    with suppress(OSError):  # stops at the first folder that is not empty
         for parent in takewhile(lambda parent: parent != folder, path.parents):
             parent.rmdir()
     return True

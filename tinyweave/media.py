@@ -1,6 +1,6 @@
-"""Read images, recordings and NumPy files that nobody vouches for. In: a path. Out: arrays; a CompileError of one line.
+"""Read untrusted images, recordings and NumPy files. In: a path. Out: arrays, or a CompileError of one line.
 
-Files are bounded in size, packed and unpacked; nothing in them is executed.
+File sizes are limited, compressed and decompressed; nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .files import read_file
+from .files import named, read_file
+from .installing import install
 from .ir import CompileError, Tensor
 
 Array = NDArray[Any]
@@ -26,27 +27,27 @@ MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, packed and unpacked
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 RECORDINGS = (".wav",)
 ARRAYS = (".npy", ".npz")
-ENCRYPTED = 1  # a flag of a file in a zip archive
-MEND = "leave it out, or mend it"
-DAMAGED = (  # what NumPy and zipfile raise of files that are no NumPy files, or encrypted, or packed in other ways
+ENCRYPTED = 1  # flag bit of a file in a zip archive
+MEND = "leave it out, or repair it"
+DAMAGED = (  # errors of NumPy and zipfile for damaged, encrypted or otherwise compressed files
     *(OSError, ValueError, TypeError, EOFError, MemoryError, KeyError, SyntaxError, RuntimeError),
     *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
-WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes of a value
+WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes per sample
 
 
 def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
-    """Return an image [rows, columns, channels], resized by bilinear interpolation; 1 channel: grey, 3: red, green, blue."""
+    """Return an image [rows, columns, channels], resized with bilinear interpolation; 1 channel is grey, 3 are RGB."""
     return read_resized(path, rows, columns, channels)[0]
 
 
 def read_resized(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image as `read_image` does, and its own rows and columns."""
+    """Return an image as `read_image` does, and its original rows and columns."""
     return _read(path, channels, lambda own: (rows, columns))
 
 
 def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image as large as it can be in so many rows and columns with its own proportions, and its own size."""
+    """Return an image resized to fit into rows x columns with its own proportions, and its original rows and columns."""
 
     def fitted(own: tuple[int, int]) -> tuple[int, int]:
         factor = min(rows / own[0], columns / own[1])
@@ -58,12 +59,12 @@ def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDA
 def _read(
     path: Path, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image resized to what `size` makes of its own rows and columns, and these."""
+    """Return an image resized to `size(original size)`, and its original rows and columns."""
     raw = read_file(path, MAX_SAMPLE, MEND)
     try:
         from PIL import Image
     except ImportError as error:
-        raise CompileError("reading images needs Pillow", "pip install 'tinyweave[images]', or give an .npy file") from error
+        raise CompileError("reading images needs Pillow", f"{install('images')}, or give an .npy file") from error
     try:
         with Image.open(BytesIO(raw)) as image:
             own = image.height, image.width
@@ -76,12 +77,12 @@ def _read(
 
 
 def _high_bytes(values: Array) -> NDArray[np.uint8]:
-    """Return an image of 16 bits as one of 8; as Pillow converts it, all from 255 on would be white."""
+    """Return the high bytes of a 16-bit image; Pillow's own conversion would clip all values above 255."""
     return np.asarray(np.clip(values.astype(np.int64) >> 8, 0, 255), np.uint8)
 
 
 def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
-    """Return the sample rate of a wav file in Hz, and its values in [-1, 1), the mean of its channels."""
+    """Return the sample rate of a wav file in Hz, and its samples in [-1, 1), averaged over the channels."""
     raw = read_file(path, MAX_SAMPLE, MEND)
     try:
         with wave.open(BytesIO(raw)) as recording:
@@ -89,7 +90,7 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
             frames = recording.readframes(recording.getnframes())
         kind = WAV_TYPES.get(width)
         if kind is None:
-            raise ValueError(f"it has values of {8 * width} bits")
+            raise ValueError(f"samples of {8 * width} bits are not supported")
         values = np.frombuffer(frames, kind).astype(np.float64).reshape(-1, channels).mean(axis=1)
     except (wave.Error, ValueError, EOFError, OSError, RuntimeError, OverflowError) as error:
         why = str(error) or "it is cut short or damaged"
@@ -101,15 +102,15 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
 
 def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
     """Write samples as a wav file of one channel."""
-    with wave.open(str(path), "wb") as file:
+    with named(path), wave.open(str(path), "wb") as file:
         file.setparams((1, 2, rate, 0, "NONE", ""))
         file.writeframes(samples.astype("<i2").tobytes())
 
 
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name, or the one of an .npy file by the name "".
+    """Return the arrays of an .npz file by name, or the array of an .npy file under the name "".
 
-    limit: bytes of the file, and of what it holds unpacked.
+    `limit` is the largest number of bytes, compressed and decompressed.
     """
     raw = read_file(path, limit, what_to_do)
     try:
@@ -118,11 +119,11 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
                 members = archive.infolist()
             kinds = {(member.compress_type, member.flag_bits & ENCRYPTED) for member in members}
             if kinds - {(zipfile.ZIP_STORED, 0), (zipfile.ZIP_DEFLATED, 0)}:
-                raise ValueError("it is encrypted, or packed in another way than NumPy packs")
+                raise ValueError("it is encrypted, or compressed in a way that NumPy does not use")
             unpacked = sum(member.file_size for member in members)
             if unpacked > limit:
-                raise ValueError(f"unpacked it has {unpacked:,} bytes, at most {limit:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # bytes of what is no array
+                raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {limit:,} are supported")
+            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # members that are not arrays are bytes
                 return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
     except DAMAGED as error:
@@ -133,21 +134,25 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
 def by_input(
     arrays: Mapping[str, Array], tensors: Sequence[Tensor], what: str, *, in_frames: bool = False
 ) -> list[list[Array]]:
-    """Return the samples of arrays that have them along a leading axis or are one: by the inputs' names, or in their order.
+    """Split arrays into samples, one list of inputs per sample. Arrays match inputs by name, or else by order.
 
-    in_frames: arrays may be recordings, of which each sample takes as many frames as the input has.
+    An array holds samples along its leading axis, or a single sample. With `in_frames`, an array may be a recording, which is
+    cut into samples of as many frames as the input has.
     """
     names = [tensor.name for tensor in tensors]
-    found = [arrays[name] for name in names] if set(names) <= set(arrays) else list(arrays.values())
-    if len(found) != len(tensors):
-        raise CompileError(f"{what} holds {len(found)} arrays, the model has {len(tensors)} inputs", "give one array per input")
-    columns = [_split(array, tensor, what, in_frames) for array, tensor in zip(found, tensors, strict=True)]
+    matched = [arrays[name] for name in names] if set(names) <= set(arrays) else list(arrays.values())
+    if len(matched) != len(tensors):
+        raise CompileError(
+            f"{what} holds {len(matched)} arrays, the model has {len(tensors)} inputs", "give one array per input"
+        )
+    columns = [_split(array, tensor, what, in_frames) for array, tensor in zip(matched, tensors, strict=True)]
     if len(set(map(len, columns))) != 1:
         raise CompileError(f"{what} holds {[len(c) for c in columns]} samples of the inputs", "give equally many of each")
     return [list(sample) for sample in zip(*columns, strict=True)]
 
 
 def _split(array: Array, tensor: Tensor, what: str, in_frames: bool) -> list[Array]:
+    """Split an array into samples of the shape of an input tensor."""
     if array.size == 0:
         return []
     if in_frames and array.size % max(tensor.elements, 1) == 0:

@@ -1,12 +1,12 @@
-"""Report how far long work is. In: a function that is told. Out: nothing."""
+"""The type of functions that report the progress of long work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-"""Called while working: what, how many of it are done, of how many in all; 0 where that is not known."""
+"""Called with what is counted, the number done, and the total, 0 if that is unknown."""
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Report progress to nobody."""
+    """Ignore progress."""

@@ -1,22 +1,21 @@
-"""What a .tflite file says of an op, for the reader and the writer alike.
+"""The options table of each op kind in a .tflite file, as attributes of an Op, for the importer and the exporter.
 
-In: an op and its table of options in a file, or an op with attributes. Out: its attributes, or what to write into the table.
-OPS has a row per op kind; explicit padding is SAME or VALID in the file, the only two that the format has.
-Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
+OPS has a row per op kind. Padding is explicit in attributes and SAME or VALID in the file, which has no other. Source: TFLite
+schema.fbs; op versions as in TFLite's op_version.cc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import isfinite, log2
 from typing import Any
 
 import numpy as np
 import tflite
 from flatbuffers.number_types import Int32Flags
 
-from .ir import CompileError, Graph, Op, shortened
+from .ir import CompileError, Graph, Op, Tensor, shortened
 from .ops.window import Padding, Size, same_padding
 
 SCHEMA_VERSION = 3
@@ -39,26 +38,27 @@ ACTIVATIONS = {
     "relu6": tflite.ActivationFunctionType.RELU6,
 }
 MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.MirrorPadMode.SYMMETRIC}
-WITHOUT_VALUE = ("var_handle", "call_once")  # they set variables up and are no ops of a graph
-NO_OPERANDS = Graph("", {}, (), (), ())  # where they are read and written
+WITHOUT_VALUE = ("var_handle", "call_once")  # kinds that initialise variables and are not ops of a Graph
+NO_OPERANDS = Graph("", {}, (), (), ())  # stands for the graph of such an op
 
 
 def names_of(enum: type) -> dict[int, str]:
-    """Return the names of an enum of the schema."""
+    """Return the names of an enum of the schema by number."""
     return {value: key for key, value in vars(enum).items() if isinstance(value, int)}
 
 
 KINDS = {code: name.lower() for code, name in names_of(tflite.BuiltinOperator).items()}
 
 Attrs = dict[str, Any]
-Values = dict[str, Any]  # schema field -> value; a tuple is written as a vector of int32, bytes as a string
+Values = dict[str, Any]  # schema field -> value; a tuple becomes a vector of int32, bytes a string
 
 
 @dataclass(frozen=True)
 class Field:
-    """Fields of a table of options that mean something together, as attributes of an op.
+    """Fields of an options table that together form attributes of an op.
 
-    `read` sees an op that has the attributes of the fields before it; without it the field says what operands say, too.
+    `read` returns the attributes; its op has the attributes of the preceding fields. It is None if the operands imply the
+    field. `write` returns the values of the fields.
     """
 
     read: Callable[[Any, Graph, Op], Attrs] | None
@@ -67,9 +67,10 @@ class Field:
 
 @dataclass(frozen=True)
 class Options:
-    """A kind's row: its table of options, if the schema has one, and the op's version for int8 and for int16 data.
+    """The options table of an op kind.
 
-    Other types and kinds have version 1, unless the writer finds a feature that needs more.
+    `table` is None if the schema has none. `versions` are the op versions for int8 and int16 data; for other types the version
+    is 1, unless the exporter finds a feature that needs a newer one.
     """
 
     table: str | None = None
@@ -78,16 +79,17 @@ class Options:
 
     @property
     def is_read(self) -> bool:
+        """Whether any field of the table must be read."""
         return any(field.read is not None for field in self.fields)
 
 
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
-    """Return an op's kind; that of a custom op says its name, too."""
+    """Return the kind of an operator of the file; the kind of a custom op includes its name."""
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
         raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
     code = model.OperatorCodes(index)
-    # codes above 126 are only in the newer of the two fields; the package's BuiltinCode() loses it in files without the older
+    # codes above 126 are in the newer field only; BuiltinCode() of the tflite package ignores it if the older is absent
     field = code._tab.Offset(10)
     newer = code._tab.Get(Int32Flags, code._tab.Pos + field) if field else 0
     number = max(newer, code.DeprecatedBuiltinCode())
@@ -97,7 +99,7 @@ def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
 
 
 def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
-    """Return what an operator of a file says of `op`, whose operands are in `graph`."""
+    """Return the attributes of an op from its options table; `op` has no attributes yet, `graph` holds its operands."""
     row = OPS[op.kind]
     if not row.is_read:
         return {}
@@ -118,7 +120,7 @@ def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
 
 
 def values(graph: Graph, op: Op) -> Values:
-    """Return what the table of options says of `op`."""
+    """Return the fields of the options table of `op`; raise CompileError if .tflite cannot hold an attribute."""
     written: Values = {}
     try:
         for field in OPS[op.kind].fields:
@@ -129,28 +131,25 @@ def values(graph: Graph, op: Op) -> Values:
 
 
 def float32(value: float, **where: Any) -> float:
-    """Return `value`, which the file must be able to hold exactly: a rounded scale would change results silently."""
+    """Return `value`; raise CompileError if float32 cannot hold it exactly, because rounding would change results silently."""
     if float(np.float32(value)) != value:
         raise CompileError(f"{value!r} is not a float32 number", "round it first: float(numpy.float32(value))", **where)
     return value
 
 
-# fields that many tables have
-
-
 def _plain(attr: str, field: str = "") -> Field:
-    """Return the field of a number or text, named like the attribute unless given."""
+    """Return the field of a number or a string. Its name in the schema is by default the attribute's in CamelCase."""
     name = field or "".join(map(str.capitalize, attr.split("_")))
     return Field(lambda o, graph, op: {attr: getattr(o, name)()}, lambda graph, op: {name: op.attrs[attr]})
 
 
 def _derived(field: str, value: Callable[[Graph, Op], Any]) -> Field:
-    """Return a field that says what the operands say, too."""
+    """Return a field that the operands imply, so that it is written but not read."""
     return Field(None, lambda graph, op: {field: value(graph, op)})
 
 
 def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
-    """Return a field that must have a value, as the other one is not supported."""
+    """Return a field that must have one value; another one raises CompileError with this reason and advice."""
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         if getattr(o, field)() != value:
@@ -161,6 +160,7 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
+    """Return the field of an enum as a name; `what` describes it in errors."""
     names, supported = {number: name for name, number in numbers.items()}, f"supported: {', '.join(numbers)}"
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
@@ -178,6 +178,7 @@ def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Fie
 
 
 def _size(attr: str, h: str, w: str) -> Field:
+
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         size = getattr(o, h)(), getattr(o, w)()
         if min(size) < 1:
@@ -188,17 +189,15 @@ def _size(attr: str, h: str, w: str) -> Field:
 
 
 def _vector(o: Any, field: str, op: Op) -> tuple[int, ...]:
+    """Return a vector field of at most MAX_RANK numbers."""
     count = getattr(o, f"{field}Length")()
     if count > MAX_RANK:
         raise CompileError(f"has {count} values of {field}", f"at most {MAX_RANK} are supported", op=op)
     return tuple(getattr(o, field)(index) for index in range(count))
 
 
-# padding
-
-
 def _extents(graph: Graph, op: Op, index: int) -> Size:
-    """Return (h, w) of an input that must have four axes."""
+    """Return (h, w) of an input; raise CompileError if it has not four axes."""
     tensor = graph.optional_input(op, index)
     if tensor is None or len(tensor.shape) != 4:
         raise CompileError(f"needs an input {index} with four axes", "the file may be damaged", op=op)
@@ -206,7 +205,7 @@ def _extents(graph: Graph, op: Op, index: int) -> Size:
 
 
 def _same(graph: Graph, op: Op) -> Padding | None:
-    """Return what SAME stands for; None where only the running network knows the size of the map."""
+    """Return SAME padding as numbers, or None if the output size is only known at run time."""
     kernel = op.attrs["kernel"] if "kernel" in op.attrs else _extents(graph, op, 1)
     if op.kind != "transpose_conv":
         h, w = _extents(graph, op, 0)
@@ -224,42 +223,47 @@ def _read_padding(o: Any, graph: Graph, op: Op) -> Attrs:
     if o.Padding() not in (tflite.Padding.SAME, tflite.Padding.VALID):
         raise CompileError(f"has the padding number {o.Padding()}", "supported: SAME and VALID", op=op)
     if o.Padding() == tflite.Padding.SAME and same is None:
-        raise CompileError(
-            "has SAME padding and an output shape that only the running network knows", "make it constant", op=op
-        )
+        raise CompileError("has SAME padding and an output shape computed at run time", "make the output shape constant", op=op)
     return {"padding": same if o.Padding() == tflite.Padding.SAME else ((0, 0), (0, 0))}
 
 
 def _write_padding(graph: Graph, op: Op) -> Values:
     padding = op.attrs["padding"]
     if padding != ((0, 0), (0, 0)) and padding != _same(graph, op):
-        raise CompileError(
-            f"its padding {padding} is neither SAME nor VALID, and .tflite has no other",
-            "keep it as a pad op of its own",
-            op=op,
-        )
+        raise CompileError(f"has the padding {padding}; .tflite has only SAME and VALID", "keep it as a separate pad op", op=op)
     return {"Padding": tflite.Padding.SAME if any(map(any, padding)) else tflite.Padding.VALID}
 
 
-# fields of a few kinds
-
-
 def _read_general_scales(o: Any, graph: Graph, op: Op) -> Attrs:
-    if o.PotScaleInt16() and any(t is not None and t.dtype == "int16" for t in graph.inputs_of(op)):
-        raise CompileError("is int16 with power-of-two scales", "use the general int16 quantisation, or int8", op=op)
+    """Return no attributes; raise CompileError if an int16 add or sub uses power-of-two arithmetic."""
+    tensors = [t for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None]
+    if o.PotScaleInt16() and all(t.dtype == "int16" and _is_power_of_two(t) for t in tensors):
+        raise CompileError(
+            "is int16, and all scales are powers of two, for which TFLite uses arithmetic that tinyweave does not support",
+            "write it with pot_scale_int16 = false, or quantise it with other scales or to int8",
+            op=op,
+        )
     return {}
 
 
+def _is_power_of_two(tensor: Tensor) -> bool:
+    """Return whether TFLite's CheckedLog2 takes a tensor's scale for a power of two: within 0.001 in log2."""
+    octaves = log2(tensor.quant.scale[0]) if tensor.quant is not None else 0.5
+    return abs(octaves - round(octaves)) < 1e-3
+
+
 def _read_new_shape(o: Any, graph: Graph, op: Op) -> Attrs:
+    """Return the target shape of a reshape, or None if only its operand has it."""
     return {"new_shape": None if o.NewShapeIsNone() else _vector(o, "NewShape", op)}
 
 
 def _write_new_shape(graph: Graph, op: Op) -> Values:
+    """Return the target shape of a reshape if it is an attribute."""
     return {} if op.attrs["new_shape"] is None else {"NewShape": op.attrs["new_shape"]}
 
 
 def _type(graph: Graph, op: Op) -> int:
-    return TYPES[graph.output(op).dtype]
+    return int(TYPES[graph.output(op).dtype])
 
 
 def _outputs(graph: Graph, op: Op) -> int:
@@ -273,7 +277,7 @@ STRIDE = _size("stride", "StrideH", "StrideW")
 CONV = (STRIDE, _size("dilation", "DilationHFactor", "DilationWFactor"), PADDING, ACTIVATION)
 POOL = (_size("kernel", "FilterHeight", "FilterWidth"), STRIDE, PADDING, ACTIVATION)
 RESIZE = (_plain("align_corners"), _plain("half_pixel_centers"))
-# the int16 kernels have a second arithmetic for power-of-two scales; tinyweave means the general one
+# int16 kernels use other arithmetic if all scales are powers of two and pot_scale_int16, true by default, is set
 SUM = (ACTIVATION, Field(_read_general_scales, lambda graph, op: {"PotScaleInt16": False}))
 KEEP_DIMS, AXIS, BLOCK_SIZE = _plain("keep_dims"), _plain("axis"), _plain("block_size")
 DEFAULT_WEIGHTS = _required(
@@ -309,6 +313,7 @@ OPS = {
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
     "elu": Options(),
+    "exp": Options("ExpOptions", versions=(2, 2)),
     "expand_dims": Options("ExpandDimsOptions"),
     "fully_connected": Options("FullyConnectedOptions", (DEFAULT_WEIGHTS, ACTIVATION, _plain("keep_num_dims")), (4, 7)),
     "gather": Options("GatherOptions", (AXIS, _plain("batch_dims")), (2, 4)),

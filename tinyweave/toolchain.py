@@ -1,8 +1,7 @@
-"""Finds and runs C compilers, for this machine, for Arm Cortex-M and for RISC-V.
+"""Find C compilers for this machine, Arm Cortex-M and RISC-V, and cache what they build.
 
-In: PATH, the installed ziglang package, and TINYWEAVE_CC, TINYWEAVE_ARM_CC, TINYWEAVE_RISCV_CC ("zig", or a command line).
-Out: a Toolchain, and built files in a cache folder that is keyed by everything that went into them. A missing compiler is a
-CompileError. Nothing of the folder that this process was started in is run, whatever PATH and sys.path say.
+Compilers come from the variables TINYWEAVE_CC, TINYWEAVE_ARM_CC and TINYWEAVE_RISCV_CC ("zig", or a command line), PATH, or the
+package ziglang. Programs in the current folder are never run. Built files are keyed by all their inputs.
 """
 
 from __future__ import annotations
@@ -24,19 +23,23 @@ from functools import lru_cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from .installing import pip
 from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
-BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # of the cache folder: what we built, and what zig keeps
+BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits of the cache: our builds, and zig's own cache
 TRIM_EVERY_S = 600
-CACHES = {"win32": ("LOCALAPPDATA", ""), "darwin": ("", "~/Library/Caches")}  # variable and folder, where not XDG's
-SINCE = "since"  # a file in zig's folder, as old as the folder
-IN_USE_S = 2 * COMPILE_LIMIT_S  # what was used since then stays, for another process may be reading it
+CACHES = {"win32": ("LOCALAPPDATA", ""), "darwin": ("", "~/Library/Caches")}  # platform -> variable, default folder
+SINCE = "since"  # a file in zig's folder whose time is that of the folder's creation
+IN_USE_S = 2 * COMPILE_LIMIT_S  # entries used more recently are kept, since another process may be reading them
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler driver. name: gcc, clang or zig (clang as ziglang ships it). version: one line, for reports."""
+    """A C compiler: gcc, clang or zig.
+
+    `version` is one line for reports; `command` holds the words that start the compiler.
+    """
 
     name: str
     version: str
@@ -44,7 +47,7 @@ class Toolchain:
 
 
 def host() -> Toolchain:
-    """Return the C compiler for programs that run here."""
+    """Return the C compiler for this machine."""
     return _find(os.environ.get("TINYWEAVE_CC", ""), ("gcc", "cc", "clang"), "a C compiler (gcc or clang)", "TINYWEAVE_CC")
 
 
@@ -54,7 +57,7 @@ def arm() -> Toolchain:
 
 
 def riscv() -> Toolchain:
-    """Return the C compiler for 32-bit RISC-V; a riscv64 gcc builds for both."""
+    """Return the C compiler for 32-bit RISC-V; a riscv64 gcc also builds for it."""
     programs = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-elf-gcc")
     return _find(os.environ.get("TINYWEAVE_RISCV_CC", ""), programs, programs[0], "TINYWEAVE_RISCV_CC")
 
@@ -64,41 +67,41 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
     try:
         words = shlex.split(forced)
     except ValueError as error:
-        raise CompileError(f"{variable} is not a command line: {error}", "name a compiler, or zig") from error
+        raise CompileError(f"{variable} is not a command line: {error}", "set it to a compiler, or to zig") from error
     if words == ["zig"]:
         if path := _zig_of_package() or which("zig"):
-            return _describe((path, "cc"), "pip install ziglang")
-        raise CompileError(f"{variable} asks for zig, which is not installed", "pip install ziglang")
+            return _describe((path, "cc"), f"{pip()} install ziglang")
+        raise CompileError(f"{variable} is zig, which is not installed", f"{pip()} install ziglang")
     if words:
         named = os.path.abspath(words[0]) if os.path.dirname(words[0]) else which(words[0]) or words[0]
-        return _describe((named, *words[1:]), f"{variable} names it")
+        return _describe((named, *words[1:]), f"correct {variable}")
     for program in programs:
         if path := which(program):
-            return _describe((path,), f"{variable} may name another")
+            return _describe((path,), f"set {variable} to another compiler")
     if path := _zig_of_package():
-        return _describe((path, "cc"), "pip install ziglang")
-    what_to_do = f"pip install ziglang, install {wanted}, or set {variable}"
+        return _describe((path, "cc"), f"{pip()} install ziglang")
+    what_to_do = f"{pip()} install ziglang, install {wanted}, or set {variable}"
     raise CompileError(f"found no C compiler: neither {wanted} nor ziglang", what_to_do)
 
 
 def which(program: str) -> str | None:
-    """Return the path of a program in PATH, of whose folders only those count that are absolute."""
+    """Return the path of a program in the absolute folders of PATH, None if there is none."""
     return next((path for folder in search_path() if (path := shutil.which(os.path.join(folder, program)))), None)
 
 
 def search_path() -> list[str]:
-    """Return the folders of PATH, without those that depend on the folder that this process runs in."""
+    """Return the absolute folders of PATH; relative ones would depend on the current folder."""
     return [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
 
 
 def import_folders() -> list[str]:
-    """Return where this process imports from, without the folder that it runs in."""
+    """Return the folders that this process imports from, without the current folder."""
     here = os.path.realpath(os.curdir)
     return [folder for folder in sys.path if os.path.isabs(folder) and os.path.realpath(folder) != here]
 
 
 def _zig_of_package() -> str | None:
-    """Return the program that the package ziglang brings."""
+    """Return the path of zig in the installed package ziglang, None if it is not installed."""
     spec = PathFinder.find_spec("ziglang", import_folders())
     folders = spec.submodule_search_locations or () if spec else ()
     return next((path for folder in folders if (path := shutil.which(os.path.join(folder, "zig")))), None)
@@ -114,14 +117,14 @@ def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
 
 
 def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
-    """Run the compiler in a folder of our own; paths may be relative to this process's, words may not.
+    """Run the compiler in the cache folder; raises CompileError with the compiler's error lines.
 
-    What it says about an error is the CompileError's text.
+    Paths may be relative to this process's folder; words that are strings are passed on unchanged.
     """
     _run(
         (*toolchain.command, *(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)),
         f"{toolchain.name} could not build the C code",
-        "mend the C, or name another compiler in TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC",
+        "correct the C code, or set TINYWEAVE_CC, TINYWEAVE_ARM_CC or TINYWEAVE_RISCV_CC to another compiler",
     )
 
 
@@ -129,7 +132,7 @@ def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
     # zig keeps its own cache, by default in a home folder that may be read-only
     zig = str(_zig_folders()[-1])
     environment = {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig} | os.environ
-    environment |= {"LC_ALL": "C", "PATH": os.pathsep.join(search_path())}  # compilers look for assembler and linker there
+    environment |= {"LC_ALL": "C", "PATH": os.pathsep.join(search_path())}  # where compilers look for assembler and linker
     try:
         done = subprocess.run(
             command,
@@ -152,7 +155,7 @@ def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
 
 @lru_cache
 def cache_folder() -> Path:
-    """Return where built files live: the user's cache folder, or a private temporary one where that cannot be written."""
+    """Return the user's cache folder, or a private temporary folder if that is not writable."""
     variable, usual = CACHES.get(sys.platform, ("XDG_CACHE_HOME", "~/.cache"))
     try:
         folder = Path(os.environ.get(variable, "") or Path(usual).expanduser()) / "tinyweave"
@@ -171,7 +174,7 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """Return the file `name` that `make(path)` writes, made only once for the same compiler, flags and contents of `files`."""
+    """Return the file `name` written by `make(path)`, made once per compiler, flags and contents of `files`."""
     digest = hashlib.sha256()
     for text in (name, *toolchain.command, toolchain.version, *flags):
         digest.update(text.encode() + b"\0")
@@ -179,7 +182,7 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     builds = cache_folder() / "builds"
     entry = builds / digest.hexdigest()[:32]
-    with contextlib.suppress(FileNotFoundError):  # never built, or removed by another process just now
+    with contextlib.suppress(FileNotFoundError):  # never built, or just deleted by another process
         if (entry / name).is_file():
             os.utime(entry)
             return entry / name
@@ -190,10 +193,10 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
         folder.mkdir()
         make(folder / name)
         if not (folder / name).is_file():
-            raise CompileError(f"{toolchain.command[0]} built no {name} and gave no error", "name a C compiler")
+            raise CompileError(f"{toolchain.command[0]} built no {name} and reported no error", "use another C compiler")
         try:
             folder.rename(entry)
-        except OSError:  # another process was faster, or is removing an older one
+        except OSError:  # another process was faster, or is deleting an older entry
             if not (entry / name).is_file():
                 folder.rename(entry)
     return entry / name
@@ -202,43 +205,47 @@ def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterabl
 LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 
 
-def library_file(source: Path, compiler: Toolchain) -> Path:
-    """Return a C file of ours as a shared library; asked for each time, the cache knows that it is in use."""
-    name, files = source.with_suffix(".so").name, _read_with(source)
-    words = [*LIBRARY_FLAGS, source, "-o"]
+def library_file(compiler: Toolchain, *sources: Path) -> Path:
+    """Return our C files compiled to a shared library, named like the first one, from the cache.
+
+    Callers ask again for every use, so that the cache knows that the library is in use.
+    """
+    name, files = sources[0].with_suffix(".so").name, [path for source in sources for path in _read_with(source)]
+    words: list[str | Path] = [*LIBRARY_FLAGS, *sources, "-o"]
     return cached(name, compiler, LIBRARY_FLAGS, files, lambda path: compile_c(compiler, [*words, path]))
 
 
 @lru_cache
-def library(source: Path) -> ctypes.CDLL | None:
-    """Return a C file of ours as functions to call, built once for this machine; None where nothing can build it."""
+def library(*sources: Path) -> ctypes.CDLL | None:
+    """Return our C files as a loaded library, built once for this machine; None if no compiler can build it."""
     try:
-        return ctypes.CDLL(str(library_file(source, host())))
+        return ctypes.CDLL(str(library_file(host(), *sources)))
     except (CompileError, OSError):
         return None
 
 
 def _read_with(source: Path) -> list[Path]:
-    """Return a C file and the C files that it includes, by their paths from it."""
+    """Return a C file and all files that it includes, directly or indirectly, by a path relative to it."""
     names = re.findall(r'^#include "([^"]+)"', source.read_text(), re.MULTILINE)
     return [source, *(path for name in names for path in _read_with(source.parent / name))]
 
 
 def cache_bytes() -> int:
-    """Return the bytes of all files in the cache folder."""
+    """Return the size of the cache folder in bytes."""
     return _bytes_of(cache_folder())
 
 
 def clear_cache() -> None:
-    """Remove all files of the cache folder."""
+    """Delete all files of the cache folder."""
     for path in cache_folder().iterdir():
         _remove(path)
 
 
 def trim_cache() -> None:
-    """Remove the builds that were used the longest ago until the rest is within its limit, and zig's folder beyond its own.
+    """Delete the least recently used builds until the cache is within its limit, and zig's folder if it exceeds its own.
 
-    zig cannot do with parts of its folder, so it gets a new one; the one before stays as long as a compiler may be using it.
+    zig's folder cannot be trimmed in part. It gets a new folder, and the old one is deleted once no compiler can be using
+    it.
     """
     now = time.time()
     entries = sorted((used, path) for path in _children(cache_folder() / "builds") if (used := _used(path)) is not None)
@@ -248,7 +255,7 @@ def trim_cache() -> None:
         if total <= BUILDS_BYTES or now - used < IN_USE_S:
             break
         total -= sizes[path]
-        if _used(path) == used:  # nobody asked for it since
+        if _used(path) == used:  # not used meanwhile
             _remove(path)
     *older, current = _zig_folders()
     since = _used(current / SINCE)
@@ -270,7 +277,7 @@ def _trim_now_and_then() -> None:
 
 
 def _zig_folders() -> list[Path]:
-    """Return the folders in which zig keeps what it built, the current one last."""
+    """Return the cache folders of zig, the current one last."""
     folders = [path for path in _children(cache_folder()) if re.fullmatch(r"zig(-\d+)?", path.name)]
     return sorted(folders, key=_number) or [cache_folder() / "zig"]
 
@@ -286,14 +293,14 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _used(path: Path) -> float | None:
-    """Return when a path was last used, in seconds, or None where there is none."""
+    """Return the time at which a path was last used, in seconds, or None if it does not exist."""
     with contextlib.suppress(OSError):
         return path.stat().st_mtime
     return None
 
 
 def _bytes_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; other processes may be removing some."""
+    """Return the bytes of all files below a folder; files that other processes delete meanwhile are skipped."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
@@ -303,7 +310,7 @@ def _bytes_of(folder: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder of the cache: it vanishes at once for other processes, then its bytes are freed."""
+    """Delete a file or folder of the cache; it disappears atomically for other processes."""
     if not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -312,10 +319,11 @@ def _remove(path: Path) -> None:
 
 
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
-    """Return an object per C file of `files`, made only once for the same flags and contents: kernels are shared by all models.
+    """Return an object file per C file of `files`, compiled once per flags and contents, since all models share kernels.
 
-    `include` says where to look for headers; which ones a file uses is found among `files`. A file that does not speak of
-    TW_TRACE is the same with and without the trace hook.
+    The headers that a file includes are searched among `files`. A C file is compiled without -DTW_TRACE if neither it nor a
+    header of `files` that it includes mentions TW_TRACE, so that builds with and without the trace hook share its object.
+    `include` holds further compiler words, such as header folders.
     """
     headers = {file.name: file for file in files}
     paths = []
@@ -332,7 +340,7 @@ def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], i
 
 
 def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
-    """`file` and all that it includes of `headers`, by name."""
+    """Return `file` and all files of `headers` that it includes, sorted by name."""
     waiting, included = [file], {file.name: file}
     while waiting:
         for name in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)', waiting.pop().read_text(), re.MULTILINE):
@@ -343,7 +351,8 @@ def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
 
 
 def sources(folder: Path, model: str) -> list[Path]:
-    """Return the C files and headers of an emitted model, which must be there."""
+    """Return the C files and headers of an emitted model; raises CompileError if there is none in the folder."""
     if not (folder / f"{model}.h").is_file():
-        raise CompileError(f"{folder} holds no {model}.h", "give the folder and the name that 'tinyweave compile' wrote")
+        what_to_do = "give the folder and the name of a model written by 'tinyweave compile'"
+        raise CompileError(f"there is no {model}.h in {folder}", what_to_do)
     return sorted((*folder.glob("*.c"), *folder.glob("*.h")))

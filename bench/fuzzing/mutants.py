@@ -1,8 +1,8 @@
 """Break the code in many places and see that a test fails each time.
 
-In: a seed. 150 changes are drawn over kernels/ (C and Python), planning/ and codegen/, each of one place by one operator: an
-integer one more or less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests
-of its room that execute the changed line, as coverage has seen them do (of a C file: the tests of kernels that use it), until
+In: a seed. 150 changes are drawn over ROOMS, or those of `--rooms`, each of one place by one operator: an integer one more or
+less, `<` for `<=`, a term dropped, two operands swapped. Each runs in a copy of the tree against the tests of its room that
+execute the changed line, as coverage has seen them do (of a C file: the tests of kernels that use it), until
 one fails: first those that noticed other changes of the file, then those that lie nearest, the quick ones first. Out: a line
 for each change, then the survivors and the share that died. A change that cannot be told from the original is listed with its
 reason in mutants_equivalent.json and not run. Results are appended to --record and not computed again. Exit code 1 when less
@@ -55,6 +55,10 @@ ROOMS = {
     "kernels": ("tinyweave/kernels/**/*.py", ("tests/kernels", "tests/planning", "tests/codegen")),
     "planning": ("tinyweave/planning/**/*.py", ("tests/planning", "tests/nas", "tests/fuzz")),
     "codegen": ("tinyweave/codegen/**/*.py", ("tests/codegen", "tests/planning", "tests/fuzz")),
+    "check": ("tinyweave/planning/check/*.py", ("tests/planning",)),
+    "quantize": ("tinyweave/quantize/**/*.py", ("tests/quantize",)),
+    "importers": ("tinyweave/importers/**/*.py", ("tests/importers",)),
+    "nas": ("tinyweave/nas/**/*.py", ("tests/nas",)),
 }
 Covering = dict[str, dict[int, list[str]]]  # file -> line -> the tests that execute it; "" where it runs at import
 Seconds = dict[str, float]  # test -> what it takes with all its parameters
@@ -189,11 +193,12 @@ def _bodies(text: str) -> list[bool]:
     return inside
 
 
-def draw(seed: int, count: int) -> list[Mutant]:
+def draw(seed: int, count: int, rooms: Sequence[str] = tuple(ROOMS)) -> list[Mutant]:
     """Draw the changes: rooms in turn, in each a file by its number of places, no place twice."""
     rng = random.Random(seed)
     pools = {}
-    for room, (pattern, _) in ROOMS.items():
+    for room in rooms:
+        pattern, _ = ROOMS[room]
         mutants = []
         for path in sorted(ROOT.glob(pattern)):
             text = path.read_text()
@@ -251,14 +256,15 @@ def own_tests(mutant: Mutant, covering: Covering, seconds: Seconds, killers: Seq
     return [*steps, *VIEWS, *plans, [KINDS], *traces]
 
 
-def tests_by_line(folder: Path) -> tuple[Covering, Seconds]:
-    """Run the tests of the Python rooms once; note which of them executes which line, and what each takes."""
+def tests_by_line(folder: Path, rooms: Sequence[str]) -> tuple[Covering, Seconds]:
+    """Run the tests of the Python rooms among these once; note which test executes which line, and what each takes."""
     import coverage
 
     settings, data, times = folder / "coverage.ini", folder / "coverage", folder / "times.xml"
-    files = ",".join(pattern for pattern, _ in ROOMS.values() if pattern.endswith(".py"))
+    python = [ROOMS[room] for room in rooms if ROOMS[room][0].endswith(".py")]
+    files = ",".join(pattern for pattern, _ in python)
     settings.write_text(f"[run]\ndynamic_context = test_function\ninclude = {files}\ndata_file = {data}\n")
-    guards = dict.fromkeys(guard for _, tests in ROOMS.values() for guard in tests)
+    guards = dict.fromkeys(guard for _, tests in python for guard in tests)
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-p", "no:xdist"]
     command += [f"--junitxml={times}", *guards]
     done = subprocess.run(command, cwd=ROOT, env=environment(ROOT), capture_output=True, text=True, check=False)
@@ -379,8 +385,9 @@ def failure(tree: Path, tests: Sequence[str], limit_s: int, budget_s: float) -> 
 
 
 def copy_of_the_tree(folder: Path) -> Path:
-    """Copy what git tracks, as it stands in the working tree."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    """Copy what git does not ignore, as it stands in the working tree."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -392,6 +399,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), metavar="ROOM", help=f"of {', '.join(ROOMS)}")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit-s", type=int, default=120, help="seconds for a test: a change that never ends has died")
     parser.add_argument(
@@ -402,7 +410,7 @@ def main() -> int:
     parser.add_argument("--covering", type=Path, help="which test executes which line, as JSON; made if it is not there")
     parser.add_argument("--list", action="store_true", help="print the changes and run none")
     options = parser.parse_args()
-    mutants = draw(options.seed, options.count)
+    mutants = draw(options.seed, options.count, options.rooms)
     if options.list:
         for mutant in mutants:
             print(f"{mutant.file}:{mutant.line} {mutant.operator}: {mutant.before!r} -> {mutant.after!r}")
@@ -431,7 +439,7 @@ def main() -> int:
             trees.put(copy_of_the_tree(Path(folder) / str(job)))
         kept = options.covering or ROOT / "out" / "covering.json"
         if waiting and not kept.exists():
-            kept.write_text(json.dumps(tests_by_line(Path(folder))))
+            kept.write_text(json.dumps(tests_by_line(Path(folder), options.rooms)))
         covering, seconds = read_covering(kept) if waiting else ({}, {})
 
         def one(mutant: Mutant) -> None:

@@ -45,12 +45,12 @@ def failure(seed: int, core: str, kinds: Counter[str]) -> str | None:
             path = Path(folder) / f"network_{seed}.tflite"
             path.write_bytes(to_tflite(graph))
             model = api.load(path)
-        plan = api.plan(model, schedule)
+        plan = api.plan(model, schedule=schedule)
         if by_row and schedule == "best":  # in stages that no planner would take
             stages, options = random_stages(model.graph, random.Random(seed))
             plan = plan_in_stages(model.graph, stages, **options)
             plan = with_kernels_of(plan, core) if seed // 48 % 2 else plan
-        result = api.verify(model, plan, count=5, seed=seed, core=core if on_core else None)
+        result = api.verify_plan(model, plan, api.ProofOptions(count=5, seed=seed), core=core if on_core else None)
     except CompileError as error:
         return f"{schedule}: {error}"
     except Exception:

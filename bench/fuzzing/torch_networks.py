@@ -14,6 +14,10 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from fuzz.whole_way import whole_way

@@ -27,14 +27,16 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from cases.mobile import bottlenecks, fusion_chains  # noqa: E402
 
-from tinyweave import api, results  # noqa: E402
+from tinyweave import api  # noqa: E402
+from tinyweave.api import results  # noqa: E402
 from tinyweave.devices import Device, find  # noqa: E402
 from tinyweave.nas.arch import Block  # noqa: E402
 from tinyweave.ops import macs as macs_of_graph  # noqa: E402
-from tinyweave.papers.chain import ChainLayer, macs  # noqa: E402
+from tinyweave.ops.window import ChainLayer  # noqa: E402
+from tinyweave.papers.chain import macs  # noqa: E402
 from tinyweave.papers.fusion import FusionCut, exact_macs, least_macs, least_ram, plan_ram, unfused  # noqa: E402
 from tinyweave.planning import Plan  # noqa: E402
-from tinyweave.planning.fuse.schedule import plan_macs  # noqa: E402
+from tinyweave.planning.fuse.row_schedule import plan_macs  # noqa: E402
 from tinyweave.simulate.instruction_timing import TIMINGS  # noqa: E402
 
 LIMITS = ("F 1.1", "F 1.2", "F 1.3", "F 1.4", "F 1.5", "F inf", "16 kB", "32 kB", "64 kB", "128 kB", "256 kB")
@@ -184,7 +186,7 @@ def ours(name: str, layers: Sequence[ChainLayer], core: str | None) -> int:
             cells += [NO_CUT, ""] if point is None else [kb(point.ram), f"{point.overhead:.3f}"]
             if point is not None:
                 if point.plan not in verdicts:
-                    verdicts[point.plan] = api.verify(model, point.plan, count=SAMPLES, core=core).ok
+                    verdicts[point.plan] = api.verify_plan(model, point.plan, api.ProofOptions(count=SAMPLES), core=core).ok
                 equal.append(verdicts[point.plan])
         theirs = [NO_CUT, ""] if cut is None else [kb(cut.ram), f"{exact_macs(layers, cut) / macs(layers):.3f}"]
         prototype = kb(PROTOTYPE[name][limit]) if limit in PROTOTYPE[name] else ""
@@ -210,14 +212,16 @@ class OnBoards:
         key = (board.core, reads, ram, overhead, schedule)
         if key not in self._plans:
             limits, aim = results.Limits(ram, None, reads=reads), "speed" if ram else "size"
-            self._plans[key] = api.plan(
+            self._plans[key] = api.make_plan(
                 self.model,
-                schedule,
-                limits,
-                optimize=aim,
-                stream_inputs=schedule == "best",
-                max_mac_overhead=overhead,
-                core=board.core,
+                api.Request(
+                    schedule,
+                    objective=aim,
+                    limits=limits,
+                    stream_inputs=schedule == "best",
+                    max_mac_overhead=overhead,
+                    core=board.core,
+                ),
             )
         return self._plans[key]
 
@@ -228,7 +232,7 @@ class OnBoards:
     def profile(self, plan: Plan, board: Device) -> results.Profile:
         """Return what a plan needs and takes on the board's emulated core."""
         if plan not in self._profiles:
-            self._profiles[plan] = api.profile(self.model, plan, board.core, device=board)
+            self._profiles[plan] = api.profile_plan(self.model, plan, board.core, device=board)
         return self._profiles[plan]
 
     def holds(self, plan: Plan, board: Device, most: int) -> bool:
@@ -237,7 +241,7 @@ class OnBoards:
 
     def milliseconds(self, plan: Plan, board: Device) -> str:
         """Return the estimated time of a plan on a board, or that its core has no cycle model."""
-        ms = api.latency_ms(plan, board)
+        ms = api.estimate_latency_ms(plan, board)
         if ms is None and board.core in TIMINGS:
             ms = self.profile(plan, board).latency_ms(board)
         return NO_CYCLES if ms is None else f"{ms:,.1f}"

@@ -17,7 +17,8 @@ from plans import KIB, model_of
 from tinyweave import api
 from tinyweave.explorer import networks
 from tinyweave.nas.arch import Block, blocks, layers, mobilenet_v2
-from tinyweave.papers.chain import ChainLayer, macs, square
+from tinyweave.ops.window import ChainLayer
+from tinyweave.papers.chain import macs, square
 from tinyweave.papers.patches import layer_bytes, patched_bytes, patched_macs
 
 HALO = 0.12  # what the lecture adds to a patch
@@ -132,7 +133,7 @@ def ours(core: str) -> int:
     rows = [("layer", False, 1.0), ("unfused", False, 1.0), ("best", False, 1.0), ("best", True, 1.0), ("best", True, 1.5)]
     wrong, plan = plans.table(model, rows, core or None, samples=3)
     if core:
-        measured = api.profile(model, plan, core)
+        measured = api.profile_plan(model, plan, core)
         parts = f"{measured.weights:,} B of weights and biases, {measured.tables:,} B of tables, {measured.code:,} B of code"
         print(f"\nFlash of the last one, measured: {parts}; by formula {flash_budget(five_layers()):,} B")
     return wrong

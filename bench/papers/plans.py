@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.nas.arch import Block
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs
 from tinyweave.planning import Plan
-from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.planning.fuse.row_schedule import plan_macs
 
 KIB = 1024
 
@@ -34,8 +35,8 @@ def table(model: results.Model, rows: Iterable[tuple[str, bool, float]], core: s
     print("| schedule | input | arena, KiB | MACs | bytes equal |\n|---|---|---:|---:|---|")
     wrong, work = 0, macs(model.graph)
     for schedule, streamed_inputs, overhead in rows:
-        plan = api.plan(model, schedule, stream_inputs=streamed_inputs, max_mac_overhead=overhead, optimize="size")
-        equal = api.verify(model, plan, count=samples, core=core).ok
+        plan = api.plan(model, schedule=schedule, stream_inputs=streamed_inputs, max_mac_overhead=overhead, optimize="size")
+        equal = api.verify_plan(model, plan, api.ProofOptions(count=samples), core=core).ok
         wrong += not equal
         cells = [schedule, "by rows" if streamed_inputs else "in RAM", f"{sum(plan.arena.values()) / KIB:.1f}"]
         cells += [f"{sum(plan_macs(plan)) / work:.3f}", "yes" if equal else "NO"]

@@ -19,7 +19,7 @@ from cases.sizes import figure_1, from_json  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.ir import Graph  # noqa: E402
-from tinyweave.planning.order.search import best_order, each_its_own, file_order, live_bytes  # noqa: E402
+from tinyweave.planning.order.search import best_order, file_order, live_bytes, without_views  # noqa: E402
 
 SWIFTNET = "derived__swiftnet_cell_ckpt75000_int8"
 PERSON = "google__CFU-Playground__model_pdti8"
@@ -27,7 +27,7 @@ PERSON = "google__CFU-Playground__model_pdti8"
 
 def peaks(graph: Graph) -> tuple[int, int]:
     """In the file's order and in the best one."""
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     return max(live_bytes(graph, file_order(graph), owner)), best_order(graph, owner).peak
 
 
@@ -36,7 +36,7 @@ def views_split(graph: Graph) -> int:
     (split,) = (op for op in graph.ops if op.kind == "split")
     source = split.inputs[0]
     assert source is not None
-    return best_order(graph, each_its_own(graph) | {split.outputs[0]: source}).peak
+    return best_order(graph, without_views(graph) | {split.outputs[0]: source}).peak
 
 
 def figures(shared: Path) -> list[tuple[str, str, int, int]]:
@@ -58,7 +58,7 @@ def figures(shared: Path) -> list[tuple[str, str, int, int]]:
         ("SwiftNet Cell, default order", "351 kB", 351_232, default),
         ("SwiftNet Cell, best order", "301 kB", 301_056, best),
         ("  with the input's split as a view", "-", 275_968, views_split(swiftnet)),
-        ("MobileNet v1, all tensors at once", "241 kB", 241_030, sum(person.tensors[n].bytes for n in each_its_own(person))),
+        ("MobileNet v1, all tensors at once", "241 kB", 241_030, sum(person.tensors[n].bytes for n in without_views(person))),
         ("MobileNet v1, as they come and go", "55 kB", 55_296, peaks(person)[1]),
     ]
 
@@ -67,8 +67,8 @@ def ours(path: Path, core: str | None) -> bool:
     """Print the arenas of one model's plans; whether all bytes are right."""
     model, cells, all_equal = api.load(path), list[str](), True
     for schedule, streamed_inputs in (("layer", False), ("unfused", False), ("best", False), ("best", True)):
-        plan = api.plan(model, schedule, stream_inputs=streamed_inputs, optimize="size")
-        all_equal = all_equal and api.verify(model, plan, count=1, core=core).ok
+        plan = api.plan(model, schedule=schedule, stream_inputs=streamed_inputs, optimize="size")
+        all_equal = all_equal and api.verify_plan(model, plan, api.ProofOptions(count=1), core=core).ok
         cells.append(f"{sum(plan.arena.values()):,}")
     print(f"| {path.stem} | " + " | ".join(cells) + f" | {'yes' if all_equal else 'NO'} |", flush=True)
     return all_equal

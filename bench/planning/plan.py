@@ -19,7 +19,7 @@ from cases.graphs import AMOEBANET, DARTS, NASNET, cells, inception, randwire
 from fuzz.generate import random_network
 
 from tinyweave.ir import Graph
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 
 FAST_MS, EXACT_MS = 100, 5000
 
@@ -35,13 +35,13 @@ def networks() -> Iterator[tuple[str, Graph]]:
         yield f"random_{seed}", random_network(seed, 100)
 
 
-FORMS = ({"schedule": "layer"}, {"schedule": "best", "fast": True}, {"schedule": "best"})
+FORMS = (Request("layer"), Request(fast=True), Request())
 
 
-def timed(graph: Graph, form: dict) -> tuple[Plan, float]:
+def timed(graph: Graph, form: Request) -> tuple[Plan, float]:
     """The plan in this form, and the milliseconds of CPU time that it took."""
     begun = time.process_time()
-    made = plan(graph, **form)
+    made = plan(graph, form)
     return made, 1000 * (time.process_time() - begun)
 
 
@@ -52,7 +52,7 @@ def main() -> int:
     columns = ("ops", "layer", "ms", "fast", "ms", "exact", "ms", "gap")
     print(f"{'network':<14}" + "".join(f"{name:>11}" for name in columns))
     rows = []
-    plan(randwire(9, 96, 16, nodes=9), "best")  # what is built or loaded once
+    plan(randwire(9, 96, 16, nodes=9))  # what is built or loaded once
     for name, graph in networks():
         if options.names and not any(wanted in name for wanted in options.names):
             continue

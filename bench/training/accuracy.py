@@ -19,6 +19,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 import numpy as np
 import torch
 from rivals import RIVALS
@@ -31,9 +35,10 @@ from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.torch import from_module
 from tinyweave.ir import Graph
-from tinyweave.quantize.calibrate import decibel
-from tinyweave.quantize.ptq import as_int8, as_real, quantise
-from tinyweave.quantize.samples import open_samples
+from tinyweave.quantize.calibration_samples import open_samples
+from tinyweave.quantize.convert import as_real
+from tinyweave.quantize.fidelity import as_int8, decibel
+from tinyweave.quantize.ptq import QuantiseOptions, quantise
 from tinyweave.simulate import compare, host
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +62,7 @@ HEADS = (
 def ours(module: nn.Module, calibrating: torch.Tensor, asked: torch.Tensor, *, options: dict[str, bool]) -> np.ndarray:
     """Return the scores of our int8 form of a network, computed by its C."""
     real = from_module(module, asked[:1])
-    return by_c(quantise(real, open_samples(last(calibrating), real), **options).graph, last(asked))
+    return by_c(quantise(real, open_samples(last(calibrating), real), QuantiseOptions(**options)).graph, last(asked))
 
 
 def last(images: torch.Tensor) -> np.ndarray:
@@ -73,7 +78,7 @@ def by_c(graph: Graph, values: np.ndarray) -> np.ndarray:
         path.write_bytes(to_tflite(graph))
         model = api.load(path)
         plan = api.plan(model, schedule="unfused")
-        api.write(api.source(model, plan), Path(folder))
+        api.write(api.emit_c(model, plan), Path(folder))
         samples = [[sample.tobytes()] for sample in as_int8(graph, {name: values})[name]]
         program = host.build(Path(folder), model.name)
         run = host.invoke(program, plan.arena, samples[-1], compare.output_bytes(model.graph), earlier=samples[:-1])

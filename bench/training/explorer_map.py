@@ -15,10 +15,14 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 from tinyweave import explorer
 from tinyweave.nas.arch import macs, weights
 from tinyweave.nas.arena import arena
-from tinyweave.nas.space import MOBILE, arch_of, sampled
+from tinyweave.nas.space import MOBILE, arch_of, sample
 from tinyweave.nas.stage_one import layer_bytes
 
 CLASSES = 1000
@@ -28,7 +32,7 @@ Row = tuple[int, int, int, int, int]
 def rows(side: int, width: float, count: int, seed: int) -> list[Row]:
     """Return the figures of each network."""
     rng = random.Random(f"{seed} {side} {width}")
-    archs = [arch_of(MOBILE, sampled(MOBILE, rng, (side, side), width), CLASSES) for _ in range(count)]
+    archs = [arch_of(MOBILE, sample(MOBILE, rng, (side, side), width), CLASSES) for _ in range(count)]
     return [(layer_bytes(a), arena(a), arena(a, stream_inputs=True), weights(a), macs(a)) for a in archs]
 
 

@@ -16,13 +16,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from cases.archs import any_arch, graph_of, of_space, small_arch
 
 from tinyweave.nas.arch import Arch
-from tinyweave.nas.arena import arena, forget
-from tinyweave.planning.planner import Choices
+from tinyweave.nas.arena import arena, clear_caches
+from tinyweave.planning import Request
+from tinyweave.planning.planner import PlanSearch
 
 LIMIT_MS = 5.0
 SPACES = ((3, 160), (5, 144), (8, 112), (10, 224))  # width in tenths, resolution
@@ -56,7 +61,7 @@ def compared(kind: str, seeds: range) -> tuple[int, int]:
         rng = random.Random(seed)
         arch, streamed_inputs = KINDS[kind](rng), rng.random() < 0.5
         overhead = rng.choice((None, None, None, 1.02, 1.1, 2.0))
-        choices = Choices(graph_of(arch), stream_inputs=streamed_inputs, max_mac_overhead=overhead)
+        choices = PlanSearch(graph_of(arch), Request(stream_inputs=streamed_inputs, max_mac_overhead=overhead))
         found = arena(arch, stream_inputs=streamed_inputs, max_mac_overhead=overhead)
         above += overhead is None and choices.plan("size", checked=False).gap > 0
         if found != choices.least_bytes:
@@ -72,7 +77,7 @@ def times(count: int) -> float:
     for number, (tenths, resolution) in enumerate(SPACES):
         archs = [of_space(random.Random(count * number + seed), tenths, resolution) for seed in range(count)]
         for arch in archs[: count // 10]:
-            forget()
+            clear_caches()
             cold.append(timed(arch, True)[1])
         seen = [timed(arch, streamed_inputs)[1] for arch in archs for streamed_inputs in (True, False)]
         first += seen[count::2]

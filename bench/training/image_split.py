@@ -19,21 +19,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 import numpy as np
 import torch
+from baselines import scaled
 from torch import Tensor, nn
 
 import tinyweave as tw
 from tinyweave import api
 from tinyweave.nas.arch import Arch, macs, stride, to_json
-from tinyweave.nas.baselines import scaled
 from tinyweave.nas.halving import batch_of
-from tinyweave.nas.int8 import int8_form, wilson
+from tinyweave.nas.int8 import quantise, wilson
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import Recipe, fit, save, scores
 from tinyweave.nas.precision import int8_outputs, precision
 from tinyweave.nas.redistribute import by_patches, head_of, redistributed
-from tinyweave.planning.fuse.schedule import plan_macs
+from tinyweave.nas.training_run import TrainingRun
+from tinyweave.planning.fuse.row_schedule import plan_macs
 from tinyweave.simulate import target
 from tinyweave.tasks.boxes import head_of as boxes_head_of
 from tinyweave.tasks.dataset import Dataset
@@ -102,7 +107,7 @@ def trained(made: nn.Module, data: Dataset, file: Path, epochs: int, seed: int) 
     """Return the module with the weights in a file, which are trained where it is not there."""
     if not file.is_file():
         recipe = Recipe(epochs, batch=batch_of(data), kind=data.kind, head=boxes_head_of(data))
-        fit(made, *data.part("train"), recipe, seed, checkpoint=file.with_suffix(".epoch"))
+        fit(made, *data.part("train"), recipe, TrainingRun(seed, checkpoint=file.with_suffix(".epoch")))
         save(made.state_dict(), file)
         file.with_suffix(".epoch").unlink(missing_ok=True)
     made.load_state_dict(torch.load(file, weights_only=True))
@@ -112,13 +117,13 @@ def trained(made: nn.Module, data: Dataset, file: Path, epochs: int, seed: int) 
 def judged(made: nn.Module, data: Dataset, setting: Setting) -> dict[str, Any]:
     """Return what a trained network needs in int8, and how right it is."""
     unseen, labels = data.part("test")
-    small = int8_form(made, data).model
-    model = api.with_edges(small, "int8", "nhwc")
+    small = quantise(made, data).model
+    model = api.with_io(small, "int8", "nhwc")
     by_parts = "unfused" if isinstance(made, Split) else f"patch:{setting.grid}"  # its parts are layers already
-    plans = {name: api.plan(model, core=BOARD.core, schedule=name) for name in ("layer", by_parts, "best")}
+    plans = {name: api.plan(model, BOARD.core, schedule=name) for name in ("layer", by_parts, "best")}
     best = plans["best"]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
-        api.write(api.source(model, best), Path(name))
+        api.write(api.emit_c(model, best), Path(name))
         inputs = [[np.ascontiguousarray(each[None])] for each in unseen]
         answers = np.concatenate([each for (each,) in api.run(model, best, Path(name), inputs, target.HOST)])
         on_core = np.concatenate(
@@ -137,7 +142,7 @@ def judged(made: nn.Module, data: Dataset, setting: Setting) -> dict[str, Any]:
     return {
         "macs": {name: sum(plan_macs(plan)) for name, plan in plans.items()},
         "arenas": {name: sum(plan.arena.values()) for name, plan in plans.items()},
-        "flash": api.flash_need(best, BOARD).constants,
+        "flash": api.estimate_flash(best, BOARD).constants,
         "float": real,
         "int8": int8,
         "interval": interval,

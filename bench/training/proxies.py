@@ -10,18 +10,23 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 import numpy as np
 
 from tinyweave.nas.arch import Arch, to_json
 from tinyweave.nas.halving import batch_of
 from tinyweave.nas.prepare import TASKS, Preparation, task_of
-from tinyweave.nas.proxies import PROXIES, first_batch
-from tinyweave.nas.space import arch_of, sampled
+from tinyweave.nas.proxies import PROXIES, first_batch, score
+from tinyweave.nas.space import arch_of, sample
 from tinyweave.tasks.dataset import PARTS, Dataset
 
 
@@ -38,15 +43,15 @@ def main() -> int:
     args = parser.parse_args()
     data, space = task_of(args.task, args.data, Preparation((args.side, args.side)))
     data, rng = _fewer(data, args.samples), random.Random(0)
-    archs = [arch_of(space, sampled(space, rng, width=args.width), len(data.classes)) for _ in range(args.networks)]
+    archs = [arch_of(space, sample(space, rng, width=args.width), len(data.classes)) for _ in range(args.networks)]
     reached = [trained(arch, data, args.epochs, args.out) for arch in archs]
     print(
         f"{len(archs)} networks, {args.epochs} epochs of {data.counts()['train']} samples: accuracy {np.ptp(reached):.3f} wide"
     )
     print(f"from {min(reached):.3f} to {max(reached):.3f}, one sample of validation is {1 / data.counts()['validation']:.3f}")
-    for name, proxy in PROXIES.items():
+    for name in PROXIES:
         begin = time.process_time()
-        values = [proxy.of(arch, first_batch(data, arch)) for arch in archs]
+        values = [score(name, arch, first_batch(data, arch)) for arch in archs]
         seconds = (time.process_time() - begin) / len(archs)
         ranks = f"Kendall {kendall(values, reached):+.2f}  Spearman {spearman(values, reached):+.2f}"
         print(f"{name:14} {ranks}  {seconds:.3f} s each")
@@ -63,7 +68,7 @@ def _fewer(data: Dataset, count: int) -> Dataset:
 def trained(arch: Arch, data: Dataset, epochs: int, folder: Path) -> float:
     """Return a network's accuracy on the validation part, trained once."""
     from tinyweave.nas.learning.module import module_of
-    from tinyweave.nas.learning.train import Recipe, accuracy, fit, threads
+    from tinyweave.nas.learning.train import Recipe, accuracy, fit, thread_count
 
     folder.mkdir(parents=True, exist_ok=True)
     file, key = folder / "trained.jsonl", [to_json(arch), epochs, data.counts()["train"]]
@@ -71,7 +76,7 @@ def trained(arch: Arch, data: Dataset, epochs: int, folder: Path) -> float:
         *known, value = json.loads(line)
         if known == key:
             return float(value)
-    with threads(1):
+    with thread_count(1):
         module = module_of(arch)
         fit(module, *data.part("train"), Recipe(epochs, batch=batch_of(data), kind=data.kind))
         reached = accuracy(module, *data.part("validation"))

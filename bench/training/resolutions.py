@@ -15,6 +15,10 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,7 +27,7 @@ import tinyweave as tw
 from tinyweave import api, cli
 from tinyweave.nas.arch import Arch, from_json, macs, stride, to_json
 from tinyweave.nas.halving import WEIGHTS, load_data, save_data, train_one
-from tinyweave.nas.int8 import int8_form
+from tinyweave.nas.int8 import quantise
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import scores
 from tinyweave.nas.precision import THRESHOLD, quant_of
@@ -89,13 +93,13 @@ def measured(arch: Arch, data: Dataset, weights: Path) -> Row:
     values, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
     true = [boxes_of(each) for each in labels]
     real = [head.detected_real(each, THRESHOLD) for each in scores(module, values).transpose(0, 2, 3, 1)]
-    model = api.with_edges(int8_form(module, data).model, "int8", "nhwc")
-    best = api.plan(model, core=board.core)
+    model = api.with_io(quantise(module, data).model, "int8", "nhwc")
+    best = api.plan(model, board.core)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
-        api.write(api.source(model, best), Path(name))
+        api.write(api.emit_c(model, best), Path(name))
         heads = api.run(model, best, Path(name), [[np.ascontiguousarray(each[None])] for each in values], target.HOST)
     found = [as_rows(head.detected(each, quant_of(model.graph), THRESHOLD)) for (each,) in heads]
-    layers = api.plan(model, core=board.core, schedule="layer")
+    layers = api.plan(model, board.core, schedule="layer")
     arenas = {"layer": sum(layers.arena.values()), "best": sum(best.arena.values())}
     kinds = {"float": real, "int8": found}
     return Row(

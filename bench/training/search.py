@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
+from baselines import TABLES, best_ds_cnn, best_scaled
 
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch
-from tinyweave.nas.baselines import TABLES, best_ds_cnn, best_scaled
 from tinyweave.nas.costs import Target
 from tinyweave.nas.halving import Rung
 from tinyweave.nas.prepare import Preparation, task_of
-from tinyweave.nas.searching import STRATEGIES, SearchResult, measured, search
+from tinyweave.nas.searching import STRATEGIES, SearchOptions, SearchResult, search, with_measured_overhead
 
 SIDES = (16, 24, 32, 48, 64, 80, 96, 128, 160)  # of images that baselines may have, up to the search's own
 FEW = 4  # networks of a family that are trained
@@ -48,10 +54,10 @@ def main() -> int:
 
     data, space = task_of(args.task, args.data, prepared(args.side))
     options = {"strategy": args.strategy, "minutes": args.minutes, "processes": args.processes}
-    found = search(data, space, target, args.out / "search", **options)
+    found = search(data, space, target, args.out / "search", SearchOptions(**options))
     show("search", found)
     lengths = epochs_of(found)
-    classes, target = len(data.classes), measured(target, space, len(data.classes))
+    classes, target = len(data.classes), with_measured_overhead(target, space, len(data.classes))
     if args.task == "keywords":
         families = {"ds_cnn": best_ds_cnn(space.sizes[0], classes, target)}
     else:
@@ -66,7 +72,11 @@ def main() -> int:
             rungs = [Rung(len(same), sum(lengths))]
             try:
                 result = search(
-                    samples, space, target, args.out / f"{name}-{side}", archs=same, rungs=rungs, processes=args.processes
+                    samples,
+                    space,
+                    target,
+                    args.out / f"{name}-{side}",
+                    SearchOptions(archs=same, rungs=rungs, processes=args.processes),
                 )
             except CompileError as error:
                 print(f"{name} at {side}: {error}")

@@ -9,19 +9,25 @@ not in these figures; how much they save is.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import log10
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+import one_line  # noqa: F401
+
+# isort: split
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import Arch, PlanGene, macs
 from tinyweave.nas.costs import Target
-from tinyweave.nas.evolution import Evaluated, Evolution, evolve
-from tinyweave.nas.space import SearchSpace, planned, small_images
+from tinyweave.nas.evolution import Evaluated, Evaluator, Evolution, evolve
+from tinyweave.nas.space import SearchSpace, small_images, with_plan_genes
 
 REST, CODE = 1024, 20_000  # bytes beside the arena and the constants
 CLASSES = 10
@@ -43,7 +49,7 @@ def spaces(side: int, overhead: float) -> dict[str, SearchSpace]:
     }
     kinds = {name: replace(space, plans=plans) for name, plans in one.items()}
     kinds["and the head"] = replace(space, plans=one["and work again"], heads=True)
-    kinds["all searched"] = planned(space, stream_inputs=True, max_mac_overhead=overhead)
+    kinds["all searched"] = with_plan_genes(space, stream_inputs=True, max_mac_overhead=overhead)
     return kinds
 
 
@@ -67,7 +73,7 @@ def main() -> int:
             for seed in range(args.seeds):
                 begin, target = time.process_time(), Target(board, limits, rest=REST, code=CODE)
                 try:
-                    found = evolve(space, target, CLASSES, settings, measure, seed=seed)
+                    found = evolve(space, target, CLASSES, settings, Evaluator(measure), seed=seed)
                 except CompileError as error:
                     print(f"{ram} {name}: {error.why}", flush=True)
                     break

@@ -13,6 +13,7 @@ CELL, ROW = 130, 44
 
 
 def name_of(setting: Setting) -> str:
+    assert setting.size is not None
     return f"w{setting.width:g}-r{setting.size[0]}"
 
 

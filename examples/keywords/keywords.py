@@ -77,9 +77,11 @@ def heard_in(model: tw.Model, samples: NDArray[np.int16]) -> tuple[list[int], ND
 def firmware(model: tw.Model) -> api.Package:
     """Return the network as firmware that listens, for a board that QEMU emulates; the network reads its features by rows."""
     board = tw.devices.find(BOARD)
-    planned = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True)
+    planned = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core, stream_inputs=True))
     beside = {**FEATURES.c_files(), **listening.c_files(), **listening.wav_files()}
-    package = api.package([model], [planned], name="keywords", device=board, command="python examples/keywords/keywords.py")
+    package = api.package(
+        [model], [planned], board, api.PackageOptions("keywords", command="python examples/keywords/keywords.py")
+    )
     return api.listening(package, beside, **HEARING)
 
 
@@ -118,7 +120,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     values, labels, what = held_out_inputs(data, count)
     sound, digits = spoken(data)
     samples = [[sample[None]] for sample in values[:count]]
-    done = tw.deploy(model, output / "network", device, inputs=samples[:10], samples=10)
+    done = tw.deploy(model, device, folder=output / "network", inputs=samples[:10], samples=10)
     run = [api.run(model, done.plan, output / "network", samples, core) for core in (target.HOST, api.emulated_core(board))]
     here, there = (np.concatenate([scores for (scores,) in outputs]) for outputs in run)
     wanted = int8_outputs(model.graph, values)
@@ -148,7 +150,7 @@ def show(data: Path, device: str, count: int, output: Path) -> int:
     write_recording(output / "recording.wav", RATE, sound)
     agrees = True
     try:
-        played = api.play(package, output / "recording.wav")
+        played = api.run_program(package, output / "recording.wav")
     except tw.CompileError as error:
         print(f"  not run as firmware: {error}")
     else:

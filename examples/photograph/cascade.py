@@ -20,7 +20,7 @@ from tinyweave.files import write_below
 from tinyweave.nas.precision import int8_outputs, quant_of
 from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
-from tinyweave.tasks.boxes import Head
+from tinyweave.tasks.boxes import Head, head_of
 
 FIRST, PERSON = "person", "person"  # the first network's name in C, and its class that matters
 CLASSIFIER = replace(ARCH, image=(96, 96, 3), classes=2, anchors=0, last=64)
@@ -30,10 +30,10 @@ def person_network(folder: Path | None) -> tuple[tw.Model, int]:
     """Return a classifier that `tinyweave train --task visual-wake-words` left, or one of random weights, and its class."""
     if folder is None:
         return random_network(CLASSIFIER, FIRST), 1
-    trained = open_trained(folder, FIRST)
-    if trained.head is not None or PERSON not in trained.data.classes:
+    model, data = open_trained(folder, FIRST)
+    if head_of(data) is not None or PERSON not in data.classes:
         raise tw.CompileError(f"'{folder}' holds no classifier of persons", "train one with --task visual-wake-words")
-    return trained.model, trained.data.classes.index(PERSON)
+    return model, data.classes.index(PERSON)
 
 
 def in_python(models: tuple[tw.Model, tw.Model], head: Head, spec: str, photo: bytes, wanted: dict[str, float]) -> str:
@@ -60,7 +60,7 @@ def play(photo: bytes, folders: tuple[Path | None, Path | None], at_least: int, 
     beside = head.c_files(quant_of(second.graph))
     package = api.cascade(package, beside, label=label, at_least=at_least, threshold=head.limit(threshold))
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
-    played = api.play(package, output / "photo.jpg")
+    played = api.run_program(package, output / "photo.jpg")
     wanted = in_python((first, second), head, spec, photo, {"label": label, "at_least": at_least, "threshold": threshold})
     is_right = played.printed == f"{wanted}, stack {played.ram['stack']}\n"
     arenas = [sum(model.plan.arena.values()) for model in package.models]

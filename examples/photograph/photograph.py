@@ -28,7 +28,7 @@ from tinyweave.nas.network import to_graph
 from tinyweave.nas.precision import int8_outputs, quant_of
 from tinyweave.nas.trained import open_trained
 from tinyweave.simulate.run import Fault
-from tinyweave.tasks.boxes import Head, as_text
+from tinyweave.tasks.boxes import Head, as_text, head_of
 
 BOARD, NAME = "mps2-an500", "photo"
 GROUPS = (Group(8, 1, (3,), (1,)), Group(16, 2, (3, 3), (4, 4)), Group(24, 2, (3, 3), (4, 4)), Group(32, 1, (3, 3), (4, 4)))
@@ -71,10 +71,10 @@ def drawn(width: int = 640, height: int = 480) -> bytes:
 def detector(folder: Path | None) -> tuple[tw.Model, Head]:
     """Return a trained detector of a folder that `tinyweave train` wrote, or one of random weights, and its head."""
     if folder is not None:
-        trained = open_trained(folder, NAME)
-        if trained.head is None:
+        model, data = open_trained(folder, NAME)
+        if (head := head_of(data)) is None:
             raise tw.CompileError(f"'{folder}' holds no detector", "give a folder of 'tinyweave train --task detection'")
-        return trained.model, trained.head
+        return model, head
     return random_network(ARCH, NAME), Head(ARCH.image[:2], stride(ARCH), SIDES, ARCH.classes)
 
 
@@ -101,8 +101,13 @@ def firmware(model: tw.Model, head: Head, source: str, threshold: float) -> api.
 def packaged(models: list[tw.Model], source: str, command: str) -> api.Package:
     """Return networks for the board, whose input comes by rows of a JPEG file."""
     board = tw.devices.find(BOARD)
-    plans = [api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=True) for model in models]
-    return api.package(models, plans, name=models[-1].name, device=board, command=command, row_source=source)
+    plans = [
+        api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core, stream_inputs=True))
+        for model in models
+    ]
+    return api.package(
+        models, plans, board, api.PackageOptions(models[-1].name, command=command), api.CodeOptions(row_source=source)
+    )
 
 
 def seen_by(model: tw.Model, source: str, photo: bytes) -> NDArray[np.int8]:
@@ -118,7 +123,7 @@ def play(photo: bytes, folder: Path | None, threshold: float, output: Path) -> S
     model, head = detector(folder)
     package = firmware(model, head, spec, threshold)
     write_below(output, {**api.export_files(package, "cmake"), "photo.jpg": photo})
-    played = api.play(package, output / "photo.jpg")
+    played = api.run_program(package, output / "photo.jpg")
     image = seen_by(model, spec, photo)
     wanted = boxes_in_python(model, head, image, threshold)
     ram = dict(played.ram)

@@ -22,9 +22,9 @@ from tinyweave.ir import CompileError
 from tinyweave.nas.arch import from_json
 from tinyweave.nas.int8 import wilson
 from tinyweave.nas.precision import quant_of
-from tinyweave.nas.trained import Trained, open_trained, outputs_on_core
+from tinyweave.nas.trained import open_trained, outputs_on_core
 from tinyweave.report.recognised import confusion, recognised_svg
-from tinyweave.tasks.boxes import as_rows
+from tinyweave.tasks.boxes import as_rows, head_of
 from tinyweave.tasks.detection import boxes_of
 
 HERE = Path(__file__).parent
@@ -70,36 +70,36 @@ def corners(box: NDArray) -> tuple[float, float, float, float]:
     return left, top, max(left, right - 1), max(top, bottom - 1)
 
 
-def draw(trained: Trained, device: str, threshold: float, count: int) -> NDArray[np.bool_]:
+def draw(folder: Path, device: str, threshold: float, count: int) -> NDArray[np.bool_]:
     """Draw what a detector finds in `count` images of the test part, those with the most boxes, on the core of a device.
 
     Return for each image whether the output has the bytes of the reference.
     """
-    head, (unseen, labels) = trained.head, trained.data.part("test")
+    model, data = open_trained(folder)
+    head, (unseen, labels) = head_of(data), data.part("test")
     assert head is not None
     order = np.argsort([-len(boxes_of(rows)) for rows in labels], kind="stable")
     chosen = np.sort(order[:count])
-    outputs, same = outputs_on_core(trained, find(device), unseen[chosen])
-    found = [as_rows(head.detected(output, quant_of(trained.model.graph), threshold)) for output in outputs]
+    outputs, same = outputs_on_core(model, folder, find(device), unseen[chosen])
+    found = [as_rows(head.detected(output, quant_of(model.graph), threshold)) for output in outputs]
     true = [boxes_of(labels[index]) for index in chosen]
-    picture(unseen[chosen], found, true, trained.data.classes).save(trained.folder / PICTURE)
+    picture(unseen[chosen], found, true, data.classes).save(folder / PICTURE)
     return same
 
 
-def answer(trained: Trained, device: str, count: int) -> NDArray[np.bool_]:
+def answer(folder: Path, device: str, count: int) -> NDArray[np.bool_]:
     """Draw what a classifier answers to the first `count` images of the test part, on the core of a device.
 
     Return for each image whether the output has the bytes of the reference.
     """
-    unseen, labels = (part[:count] for part in trained.data.part("test"))
-    outputs, same = outputs_on_core(trained, find(device), unseen)
-    answers, classes = outputs.reshape(len(outputs), -1).argmax(axis=1), trained.data.classes
+    model, data = open_trained(folder)
+    unseen, labels = (part[:count] for part in data.part("test"))
+    outputs, same = outputs_on_core(model, folder, find(device), unseen)
+    answers, classes = outputs.reshape(len(outputs), -1).argmax(axis=1), data.classes
     right = int((answers == labels).sum())
     low, high = wilson(right / len(labels), len(labels))
     title = f"{right} of {len(labels)} images are recognised (95 % of such sets: {100 * low:.0f} to {100 * high:.0f} %)"
-    (trained.folder / ANSWERS).write_text(
-        recognised_svg(title, classes, confusion(labels, answers, len(classes))), encoding="utf-8"
-    )
+    (folder / ANSWERS).write_text(recognised_svg(title, classes, confusion(labels, answers, len(classes))), encoding="utf-8")
     print(f"on the emulated core {title}")
     return same
 
@@ -143,11 +143,10 @@ def show(arguments: argparse.Namespace) -> int:
     asked += ["--classes", arguments.classes] if arguments.classes else []
     if status := cli.main(["train", str(arguments.net), *asked, "-o", str(arguments.output)]):
         return status
-    trained = open_trained(arguments.output)
     if is_detector:
-        same = draw(trained, arguments.device, arguments.threshold, arguments.images)
+        same = draw(arguments.output, arguments.device, arguments.threshold, arguments.images)
     else:
-        same = answer(trained, arguments.device, max(arguments.images, ANSWERED))
+        same = answer(arguments.output, arguments.device, max(arguments.images, ANSWERED))
     name = arguments.output / (PICTURE if is_detector else ANSWERS)
     print(f"{int(same.sum())} of {len(same)} outputs are the same bytes on the emulated core; drew {name}")
     return 0 if same.all() else 1

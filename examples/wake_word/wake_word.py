@@ -81,8 +81,8 @@ def stream_of(folder: Path) -> Stream:
 def firmware(model: tw.Model, features: WakeWordMel) -> Package:
     """Return the network as firmware that listens, for a board that QEMU emulates."""
     board = tw.devices.find(BOARD)
-    planned = api.plan(model, limits=api.device_limits(board), core=board.core)
-    package = api.package([model], [planned], name=NAME, device=board, command="python examples/wake_word/wake_word.py")
+    planned = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core))
+    package = api.package([model], [planned], board, api.PackageOptions(NAME, command="python examples/wake_word/wake_word.py"))
     return api.listening(package, beside(features), **HEARING)
 
 
@@ -142,12 +142,12 @@ def whole_step(
     the last hop the cycles and the instructions by function; and the bytes of RAM of the network, the ring and the stack.
     """
     board = tw.devices.find(device)
-    planned = api.plan(model, core=board.core, optimize="speed")
+    planned = api.plan(model, board.core, optimize="speed")
     samples_at = -(-planned.arena["sram"] // ALIGN) * ALIGN
     hops = [part.tobytes() for part in samples[: len(samples) // HOP * HOP].reshape(-1, HOP)]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
-        api.write(api.source(model, planned), folder)
+        api.write(api.emit_c(model, planned), folder)
         for file, text in {**beside(features), **{name: (HERE / name).read_text() for name in ("step.c", "step.h")}}.items():
             (folder / file).write_text(text, encoding="utf-8")
         built = emulated.build(folder, "step", board.core)
@@ -190,7 +190,7 @@ def show(path: Path, data: Path, word: str, device: str, output: Path) -> int:
     show_judged(stream, word, heard_at(printed, features))
     try:
         write_recording(output / "part.wav", RATE, part[:PLAYED])
-        played = api.play(package, output / "part.wav")
+        played = api.run_program(package, output / "part.wav")
     except tw.CompileError as error:
         print(f"  not run as firmware: {error}")
     else:

@@ -17,12 +17,12 @@ from cases.tiny import activation, constant, graph, ramp
 
 import tinyweave as tw
 from tinyweave import api, ops, toolchain
+from tinyweave.api.results import Limits
 from tinyweave.camera.emit import ram_bytes
 from tinyweave.camera.row_source import input_of, pixel_values, row_source
 from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
-from tinyweave.results import Limits
 from tinyweave.simulate.emulated import flags_for
 
 PAGE = (Path(__file__).parents[2] / "docs" / "CAMERA.md").read_text()
@@ -118,7 +118,7 @@ def said(program: Path, picture: bytes) -> bytes:
 def test_lines_of_a_camera(tmp_path: Path, spec: str, channels: int, streamed: bool, pixels: str | None) -> None:
     source = row_source(spec)
     path, folder = model(tmp_path, channels, 0 if pixels == "-1..1" else -128), tmp_path / "c"
-    tw.compile(path, folder, source=spec, pixels=pixels, stream_inputs=streamed)
+    tw.compile(path, folder=folder, source=spec, pixels=pixels, stream_inputs=streamed)
     size = {"yuyv": 2, "rgb565be": 2, "grey": 1}[source.form] * source.width
     picture = np.random.default_rng(0).integers(0, 256, size * source.height, np.uint8).tobytes()
     loaded = api.load(path)
@@ -136,7 +136,7 @@ def test_lines_of_a_camera(tmp_path: Path, spec: str, channels: int, streamed: b
 def test_a_jpeg_file(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     path, folder = model(tmp_path), tmp_path / "c"
-    tw.compile(path, folder, source="jpeg:40x30", stream_inputs=True)
+    tw.compile(path, folder=folder, source="jpeg:40x30", stream_inputs=True)
     program = built(folder, "-DA_FILE")
     for size, wrong in (((40, 30), b""), ((41, 30), b"-22")):
         pixels = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)
@@ -155,7 +155,7 @@ def test_other_samplings_have_no_room_in_colours(tmp_path: Path) -> None:
     file = encoded((30, 64), [(2, 1), (1, 1), (1, 1)], np.random.default_rng(0))
     for channels, status in ((3, -20), (1, None)):
         path, folder = model(tmp_path, channels), tmp_path / str(channels)
-        tw.compile(path, folder, source="jpeg:64x30", stream_inputs=True)
+        tw.compile(path, folder=folder, source="jpeg:64x30", stream_inputs=True)
         output = said(built(folder, "-DA_FILE"), file)
         image = input_of(row_source("jpeg:64x30"), file, (10, 12, channels), pixel_values())
         want = ops.run(api.load(path).graph, {"image": image[None]})["map"].tobytes()
@@ -168,7 +168,7 @@ def test_other_samplings_have_no_room_in_colours(tmp_path: Path) -> None:
 )
 def test_the_struct_has_the_bytes_that_are_said(tmp_path: Path, spec: str, channels: int) -> None:
     path = model(tmp_path, channels)
-    tw.compile(path, tmp_path / "c", source=spec)
+    tw.compile(path, folder=tmp_path / "c", source=spec)
     size = ram_bytes(row_source(spec), (10, 12, channels))
     assert size == api.row_source_bytes(api.load(path), spec)
     (tmp_path / "size.c").write_text(
@@ -207,14 +207,14 @@ def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys
     flash = record["flash"]
     assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] + flash["row_source"]
     assert 5_000 < flash["row_source"] < 20_000 and f"row source | {flash['row_source']:,} |" in (out / "report.md").read_text()
-    tw.compile(path, tmp_path / "d", source="jpeg:64x48", pixels="0..2")
+    tw.compile(path, folder=tmp_path / "d", source="jpeg:64x48", pixels="0..2")
     written = [(tmp_path / folder / "vww_source.c").read_text() for folder in ("c", "d")]
     assert written[0] == written[1]
     assert main([*command, "--ram", str(ram["total"] - 1)]) == 0, "it is planned for what the source leaves"
     assert f"of {ram['total'] - 1:,} B" in capsys.readouterr().out
     assert main([*command, "--ram", str(size + 100)]) == 1
     assert "does not fit" in capsys.readouterr().out and ram["arena"] < size
-    done = tw.deploy(path, tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])
+    done = tw.deploy(path, folder=tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])
     tighter = replace(done, limits=Limits(done.profile.ram + size - 1, None))
     assert done.fits and tighter.excess["ram"] == 1 and done.row_source_bytes == size
     assert done.row_source_flash == flash["row_source"]
@@ -226,11 +226,11 @@ def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--source", "png:3x3"], "'png:3x3' is no source of rows; write jpeg:640x480"),
+        (["--source", "png:3x3"], "'png:3x3' is not a row source; write jpeg:640x480"),
         (["--source", "grey:5000x5"], "cannot become 12 x 10"),
-        (["--pixels", "0..1"], "--pixels says what the pixels of a --source are; give --source, too"),
-        (["--source", "grey:8x8", "--pixels", "0-1"], "--pixels 0-1 is no range"),
-        (["--source", "grey:8x8", "--pixels", "1..1"], "--pixels 1..1 is no range"),
+        (["--pixels", "0..1"], "--pixels needs --source, whose pixels it describes; add --source"),
+        (["--source", "grey:8x8", "--pixels", "0-1"], "--pixels 0-1 is not a range"),
+        (["--source", "grey:8x8", "--pixels", "1..1"], "--pixels 1..1 is not a range"),
     ],
 )
 def test_bad_sources_are_told_in_a_line(words: list[str], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

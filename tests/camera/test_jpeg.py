@@ -140,14 +140,14 @@ def test_what_is_not_baseline_is_refused(player: Path) -> None:
     }
     words = (
         "progressive",
-        "no baseline",
-        "no baseline",
-        "no baseline",
+        "not a baseline",
+        "not a baseline",
+        "not a baseline",
         "neither 1 nor 3",
-        "not 1, 2 or 4 times",
+        "is not 1, 2 or 4",
         "scan of its own",
     )
-    words += ("no JPEG file", "no JPEG file", "damaged")
+    words += ("not a JPEG file", "not a JPEG file", "damaged")
     for (status, lines), file, word in zip(played(player, list(files.values())), files.values(), words, strict=True):
         assert status < 0 and not lines.size and word in refused(file) and ERRORS[status][0] in refused(file)
 
@@ -245,11 +245,11 @@ def test_bytes_before_a_restart_marker(player: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(8))
 def test_many_damaged_files(seed: int, player: Path) -> None:
     rng = np.random.default_rng([11, seed])
     files = pillows(rng, 40, 40) + [encoded((30, 30), sampling, rng, restart=3) for sampling in SAMPLINGS.values()]
-    same(player, mutated(rng, files, 5000), 1 if seed else 3)
+    same(player, mutated(rng, files, 1250), 1 if seed % 2 else 3)
 
 
 def test_budgets_bands_and_readers(player: Path) -> None:
@@ -269,15 +269,17 @@ def test_budgets_bands_and_readers(player: Path) -> None:
 
 @pytest.mark.shared
 @pytest.mark.sweep
-def test_photographs_are_libjpegs(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(8))
+def test_photographs_are_libjpegs(part: int, shared: Path, tmp_path: Path) -> None:
     """Hundreds of photographs as they are, their Y alone, and encoded again at many qualities and samplings."""
-    player, right, rng = program(tmp_path, PLAYER, sanitizers=False), libjpeg(tmp_path), np.random.default_rng(13)
+    player, right, rng = program(tmp_path, PLAYER, sanitizers=False), libjpeg(tmp_path), np.random.default_rng([13, part])
     folders = [(shared / "data" / name / "images", step) for name, step in (("person_voc", 1), ("face_mask_voc", 2))]
     paths = [path for folder, step in folders for path in sorted(folder.glob("*.jpg"))[::step]]
+    paths = paths[part::8]
     photographs = [path.read_bytes() for path in paths]
     heads = played(player, photographs, 1, every=10_000)
     baseline = [file for file, (status, _) in zip(photographs, heads, strict=True) if status == 0]
-    assert len(baseline) >= 300
+    assert len(baseline) >= 300 // 8
     for number, file in enumerate(photographs):
         with Image.open(io.BytesIO(file)) as image:
             pixels, sampling = np.asarray(image.convert("RGB")), number % 3

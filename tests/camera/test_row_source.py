@@ -59,9 +59,10 @@ def test_c_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_c_gives_the_same_bytes_for_many_sizes(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    compared(tmp_path, [*(trial(rng, 40) for _ in range(20000)), *(trial(rng, 700) for _ in range(60))], rng)
+@pytest.mark.parametrize("seed", range(8))
+def test_c_gives_the_same_bytes_for_many_sizes(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng([1, seed])
+    compared(tmp_path, [*(trial(rng, 40) for _ in range(2500)), *(trial(rng, 700) for _ in range(8))], rng)
 
 
 def test_the_c_has_no_warnings(tmp_path: Path) -> None:
@@ -194,14 +195,14 @@ def test_sources_are_read_as_they_are_typed() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("png:3x3", "is no source of rows"),
-        ("jpeg", "is no source of rows"),
-        ("jpeg:0x3", "1 to 65535 pixels"),
-        ("jpeg:99999x3", "1 to 65535 pixels"),
+        ("png:3x3", "is not a row source"),
+        ("jpeg", "is not a row source"),
+        ("jpeg:0x3", "must be 1 to 65535"),
+        ("jpeg:99999x3", "must be 1 to 65535"),
         ("rgb:8x8:4x4+5+0", "outside the picture"),
         ("rgb:8x8:0x4+0+0", "outside the picture"),
         ("yuyv:7x8", "must be even"),
-        ("rgb:8x8\n", "is no source of rows"),
+        ("rgb:8x8\n", "is not a row source"),
     ],
 )
 def test_bad_sources_are_refused(text: str, why: str) -> None:
@@ -210,7 +211,7 @@ def test_bad_sources_are_refused(text: str, why: str) -> None:
 
 
 def test_pictures_of_other_sizes_are_refused() -> None:
-    with pytest.raises(CompileError, match="11 bytes came, grey:3x4 has 12"):
+    with pytest.raises(CompileError, match="the picture has 11 bytes, grey:3x4 has 12"):
         input_of(row_source("grey:3x4"), bytes(11), (2, 2, 1), pixel_values())
     with pytest.raises(CompileError, match="integers of 32 bits"):
         resized(np.zeros((4093, 4095, 1), np.uint8), 4096, 4096)

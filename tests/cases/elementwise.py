@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinyweave.ir import Quant, Tensor
+from tinyweave.ops import SPECS
 
 from .copies import resize
 from .draw import ACTIVATIONS, Drawn, Rng, activation, constant, integers, rescaled, text
@@ -258,13 +259,14 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
                 yield f"{text(shape)}-at{axis}-{dtype}", operands, Tensor("output", (), dtype), {}
 
 
+FUNCTIONS = [kind for kind, spec in SPECS.items() if spec.family == "unary"]
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
+    **dict.fromkeys(FUNCTIONS, _table),  # those with scales or attributes of their own have a row below
     "add": _sum,
     "arg_max": _arg_max,
     "average_pool_2d": _pool,
     "cast": _cast,
     "dequantize": _dequantize,
-    "elu": _table,
     "gelu": _gelu,
     "hard_swish": _hard_swish,
     "leaky_relu": _leaky_relu,
@@ -287,5 +289,4 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "softmax": _softmax,
     "squared_difference": _squared_difference,
     "sub": _sum,
-    "tanh": _table,
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tinyweave.nas.arch import Arch, Block, Group, blocks, mobilenet_v2, verify
-from tinyweave.papers.chain import ChainLayer, square
+from tinyweave.ops.window import ChainLayer
+from tinyweave.papers.chain import square
 
 
 def narrow_mobilenet(side: int, width: float = 0.35) -> list[Block]:

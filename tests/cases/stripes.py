@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinyweave.nas.space import ElasticGroup, SearchSpace
+from tinyweave.nas.training_run import TrainingRun
 from tinyweave.progress import silent
 
 TINY = SearchSpace("tiny", ((8, 8),), 1, (0.5, 1.0), 8, (ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2, 3)),))
@@ -38,13 +39,15 @@ def trained_together(
     runs: options of `fit_supernet`, and of its recipe the epochs; `stop`: after how many of them it is interrupted.
     """
     from tinyweave.nas.learning.team import joined
-    from tinyweave.nas.learning.train import threads
+    from tinyweave.nas.learning.train import thread_count
 
-    with threads(1), joined(init_method=f"file://{meeting}", rank=rank, world_size=size) as team:
+    with thread_count(1), joined(init_method=f"file://{meeting}", rank=rank, world_size=size) as team:
         return [trained(number, folder, team=team, net_seed=rank, **run) for number, run in enumerate(runs)]
 
 
-def trained(number: int, folder: Path, epochs: int, stop: int = 0, net_seed: int = 0, **options: Any) -> dict[str, Any]:
+def trained(
+    number: int, folder: Path, epochs: int, *, stop: int = 0, net_seed: int = 0, team: Any = None, **options: Any
+) -> dict[str, Any]:
     """Return the weights of a supernet that was trained in this process, interrupted once or never."""
     from tinyweave.nas.learning.supernet import Supernet, fit_supernet
     from tinyweave.nas.learning.train import Recipe
@@ -60,5 +63,5 @@ def trained(number: int, folder: Path, epochs: int, stop: int = 0, net_seed: int
     for progress in (interrupt, silent) if stop else (silent,):
         supernet = Supernet(TINY, 2, transformed=True, seed=net_seed)
         with suppress(StopError):
-            fit_supernet(supernet, *stripes(96, 0), recipe, 5, checkpoint=state, progress=progress, **options)
+            fit_supernet(supernet, *stripes(96, 0), recipe, TrainingRun(5, state, team, progress=progress), **options)
     return {name: value.detach().numpy() for name, value in supernet.state_dict().items()}

@@ -11,7 +11,7 @@ from tinyweave.devices import find
 from tinyweave.nas.costs import Target
 from tinyweave.nas.evolution import Evolution
 from tinyweave.nas.halving import Rung
-from tinyweave.nas.one_shot import OneShot
+from tinyweave.nas.one_shot import SupernetBudget
 from tinyweave.nas.space import ElasticGroup, SearchSpace
 from tinyweave.tasks.dataset import Dataset
 
@@ -19,7 +19,7 @@ BOARD = find("stm32f412")
 TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="64k", latency_ms=30))
 GROUPS = ElasticGroup(16, 2, (1, 2), (3, 5), (1, 2)), ElasticGroup(24, 2, (1, 2), (3, 5, 7), (2, 3))
 SPACE = SearchSpace("tiny", ((1, 24),), 2, (0.5, 1.0), 16, GROUPS, stem_kernel=(1, 5))
-NUMBERS = OneShot(1, 2, Evolution(4, 2, 2, 2, 0.2, 1), (Rung(2, 1), Rung(1, 2)))
+NUMBERS = SupernetBudget(1, 2, Evolution(4, 2, 2, 2, 0.2, 1), (Rung(2, 1), Rung(1, 2)))
 
 
 def waves(count: int = 900) -> Dataset:

@@ -268,6 +268,11 @@ def fully_connected(rng: Rng) -> Iterator[Drawn]:
         x = activation("input", (batch, depth), rng)
         operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
         yield f"{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
+    for number in range(9):  # sums that overflow the accumulator of two filters in a register
+        depth, units, batch = 1200 + 101 * number, 8 + number, 1 + number % 3
+        x = activation("input", (batch, depth), rng)
+        operands, out = _weighted(rng, x, _weights(rng, (units, depth), 0), units, depth)
+        yield f"long-{batch}x{depth}to{units}", operands, out, {"activation": "none", "keep_num_dims": False}
 
 
 def lstm(rng: Rng) -> Iterator[Drawn]:

@@ -44,32 +44,36 @@ from tinyweave.ir import CompileError, Graph, Op
         (("verify", "{chain}", "--inputs", "{folder}/none.npy"), "No such file"),
         (("compile", "{chain}", "-o", "{folder}/a_file"), "is not a folder"),
         (("compile", "{chain}", "-o", "{folder}/a_file/below"), "a_file"),
-        (("compile", "{chain}", "--name", "---"), "cannot be made into a C name"),
+        (("compile", "{chain}", "--name", "---"), "no C name can be made from '---'"),
+        (("compile", "{chain}", "--name", "3a"), "the C names cannot begin with the name '3a'; give for example m_3a"),
+        (("export", "{chain}", "--format", "cmake", "--name", "KWS"), "begin with the name 'KWS'; give for example kws"),
+        (("deploy", "{chain}", "--name", "my net"), "begin with the name 'my net'; give for example my_net"),
+        (("deploy", "{chain}", "--name", ""), "no C name can be made from ''"),
         (("devices", "toaster"), "unknown device 'toaster'"),
         (
             ("search", "--task", "images", "--data", "{folder}", "--size", "\N{SUPERSCRIPT TWO}", "-o", "{folder}/o"),
             "is no size",
         ),
         (("plan", "{chain}", "--count", "most"), "--count most is unknown; it is one of live, fusion_paper, patch_paper"),
-        (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count is of one plan, not of --pareto"),
-        (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain is of one plan, not of --pareto"),
-        (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out is of one plan, not of --pareto"),
-        (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize is of one plan, not of --pareto"),
-        (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws what --pareto finds"),
-        (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer computes nothing twice"),
+        (("plan", "{chain}", "--count", "patch_paper", "--pareto"), "--count needs one plan, and --pareto shows many"),
+        (("plan", "{chain}", "--explain", "conv_2d_0", "--pareto"), "--explain needs one plan, and --pareto shows many"),
+        (("plan", "{chain}", "--out", "{folder}/plan.json", "--pareto"), "--out needs one plan, and --pareto shows many"),
+        (("plan", "{chain}", "--optimize", "balanced", "--pareto"), "--optimize needs one plan, and --pareto shows many"),
+        (("plan", "{chain}", "--figure", "{folder}/a.svg"), "--figure draws the front of --pareto"),
+        (("plan", "{chain}", "--schedule", "layer", "--max-mac-overhead", "1.1"), "--schedule layer never recomputes"),
         (
             ("compile", "{chain}", "--schedule", "unfused", "--max-mac-overhead", "2"),
-            "--schedule unfused computes nothing twice",
+            "--schedule unfused never recomputes",
         ),
         (
             ("compare", "{chain}", "--schedule", "stream2d", "--max-mac-overhead", "2"),
-            "--schedule stream2d computes nothing twice",
+            "--schedule stream2d never recomputes",
         ),
-        (("profile", "{chain}", "--compare", "{chain}", "--json"), "--compare shows what changed to people, not in --json"),
+        (("profile", "{chain}", "--compare", "{chain}", "--json"), "--compare prints text only, not --json"),
         (("reorder", "{chain}", "--count", "most"), "--count most is unknown"),
         (("reorder", "{chain}", "--figure", "{folder}/a.jpg"), "neither .svg nor .png"),
         (("reorder", "{chain}", "-o", "{folder}/new.tflite", "--csv", "{folder}/a_file/a.csv"), "cannot write"),
-        (("reorder", "{chain}", "-o", "{folder}/new", "--csv", "{folder}/new"), "two results would be called"),
+        (("reorder", "{chain}", "-o", "{folder}/new", "--csv", "{folder}/new"), "two options write"),
         (("plan", "{chain}", "--max-mac-overhead", "1e308"), "a network cannot run with 1e+308 times its work"),
         (("plan", "{chain}", "--device", "stm32f412", "--latency-ms", "1e308"), "is too long to count its cycles"),
         (("compile", "{chain}", "--plan", "{chain}"), "not a plan: "),
@@ -138,9 +142,9 @@ def test_a_mistake_of_ours_is_not_called_a_misfit(capsys, chain, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr("tinyweave.api.models.with_edges", broken)  # what every verb calls that reads a model
+    monkeypatch.setattr("tinyweave.api.models.with_io", broken)  # what every verb calls that reads a model
     assert run("inspect", chain) == 70
-    assert "mistake of tinyweave" in capsys.readouterr().err
+    assert "bug of tinyweave" in capsys.readouterr().err
 
 
 def test_inputs_from_files(chain, tmp_path):
@@ -204,9 +208,9 @@ def test_wrong_inputs(chain, tmp_path):
         "is not a NumPy file": ("d.npy", lambda p: p.write_bytes(b"not numpy")),
         "is not a NumPy": ("e.npz", lambda p: p.write_bytes(b"PK not a zip")),
         "holds 2 arrays, the model has 1": ("f.npz", lambda p: np.savez(p, a=np.zeros(64, np.int8), b=np.zeros(64, np.int8))),
-        "unpacked it has 1,": ("h.npz", lambda p: bomb(p, 1 << 30)),
+        " bytes decompressed, at most": ("h.npz", lambda p: bomb(p, 1 << 30)),
         "has more than 536,870,912 bytes": ("i.bin", lambda p: sparse(p, 6 << 30)),
-        "e.npz' is not a NumPy file: it is encrypted, or packed": ("e.npz", lambda p: packed(p, bytes(9), encrypted=True)),
+        "e.npz' is not a NumPy file: it is encrypted, or compressed": ("e.npz", lambda p: packed(p, bytes(9), encrypted=True)),
         "k.npz' holds 0 arrays, the model has 1": ("k.npz", lambda p: packed(p, b"hello")),
         "is not a NumPy file: Error -3": ("l.npz", lambda p: packed(p, bytes(range(256)) * 9, damaged=True)),
         "holds no samples": ("m.npy", lambda p: np.save(p, np.zeros((0, 8, 8, 1), np.int8))),

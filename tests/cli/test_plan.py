@@ -11,8 +11,10 @@ import pytest
 from cases import maps, tiny
 from cli.running import bad, run
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.kernels import layer_cycles
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 
@@ -67,6 +69,7 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     explained = record["explain"]
     assert explained["tensor"] == "scores" and explained["persistent"] == ["network output"]
     assert explained["writers"] == [{"step": 5, "op": "softmax_4"}] and explained["readers"] == []
+    assert explained["kernels"] == [{"kernel": "tw_softmax_s8", "reason": "the only kernel"}]
     assert record["plan"]["ablation"] is None
     assert run("plan", chain, "--json") == 0
     assert json.loads(capsys.readouterr().out)["explain"] is None
@@ -81,7 +84,7 @@ def test_outputs_that_go_by_rows_are_named(capsys, chain, tmp_path):
     assert found["ram"]["streamed_inputs"] == []
     assert json.loads((tmp_path / "plan.json").read_text())["streamed_outputs"] == ["wide"]
     assert run("plan", path, "--stream-outputs") == 0
-    assert "(ring of 1 row) (output, handed out by rows)" in " ".join(capsys.readouterr().out.split())
+    assert "(line buffer of 1 row) (output, streamed)" in " ".join(capsys.readouterr().out.split())
     assert run("plan", path, "--stream-outputs", "--explain", "wide") == 0
     assert "a network output, handed out by rows" in capsys.readouterr().out
     assert run("plan", path, "--stream-outputs", "--stream-inputs", "--pareto") == 0
@@ -145,9 +148,12 @@ def test_limits_of_a_device_and_their_overrides(capsys, chain):
     assert record["ram"]["memories"] == {"sram": record["ram"]["arena"]}
 
 
-def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_them(capsys, tmp_path):
+def test_a_plan_with_layers_of_unknown_cycles_estimates_the_others_and_names_them(capsys, tmp_path, monkeypatch):
     path = tmp_path / "edges.tflite"
-    path.write_bytes(to_tflite(tiny.edges()))  # float edges, whose conversions have no constants
+    path.write_bytes(to_tflite(tiny.edges()))  # float edges
+    known = json.loads(layer_cycles.CONSTANTS.read_text())
+    less = {core: {name: by for name, by in of.items() if "quantize_" not in name} for core, of in known.items()}
+    monkeypatch.setattr(layer_cycles, "_constants", lambda: less)
     assert run("plan", path, "--device", "cortex-m4", "--json") == 0
     found = json.loads(capsys.readouterr().out)["plan"]
     assert found["cycles"] is None and found["latency_ms"] is None and found["cycles_at_least"] > 0
@@ -171,7 +177,12 @@ def test_what_a_front_says_of_fitting_is_of_the_memories_of_the_board(capsys, ch
 
 def test_plans_of_a_front_are_divided_among_memories_that_hold_them_so():
     model, half = api.load(DIGITS), 4000
-    alone, divided = api.front(model), api.front(model, results.Limits(2 * half, None, ({"fast": half, "slow": half},)))
+    alone, divided = (
+        api.pareto(model),
+        api.front(
+            model, api.Request(limits=results.Limits(2 * half, None, ({"fast": half, "slow": half},)), core=api.DEFAULT_CORE)
+        ),
+    )
     assert divided[0].arena == alone[0].arena and alone[0].arena["sram"] > 2 * half, "what they do not hold stays in one"
     assert half < alone[-1].arena["sram"] < 2 * half
     assert set(divided[-1].arena) == {"fast", "slow"} and max(divided[-1].arena.values()) <= half
@@ -236,7 +247,7 @@ def test_a_paper_s_count_beside_a_plan(capsys, tmp_path: Path, count: str) -> No
 def test_what_a_paper_does_not_count_is_refused(capsys, chain: Path, tmp_path: Path) -> None:
     two = tmp_path / "edges.tflite"
     two.write_bytes(to_tflite(tiny.edges()))
-    assert "--count fusion_paper: the network has no convolution" in bad(capsys, "plan", two, "--count", "fusion_paper")
+    assert "--count fusion_paper: no convolution reads" in bad(capsys, "plan", two, "--count", "fusion_paper")
     assert run("plan", chain, "--device", "stm32h743", "--count", "fusion_paper") == 0, "one memory of several is enough"
     assert "least F in" in capsys.readouterr().out
 

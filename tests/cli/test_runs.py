@@ -158,7 +158,7 @@ def test_cycles_of_a_core_whose_timings_nobody_knows_are_not_known(capsys, chain
 @pytest.mark.emulator
 def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
     """A kernel that computes something else is caught: exit code 1, the layer named."""
-    right = api.source
+    right = api.emit_c
 
     def wrong(*arguments, **options):
         emitted = right(*arguments, **options)
@@ -168,8 +168,8 @@ def test_verify_says_what_differs(capsys, chain, emulator, monkeypatch):
         files[name] = numbers[0] + "{" + numbers[1].replace("7", "8", 1)
         return replace(emitted, files=files)
 
-    monkeypatch.setattr(api, "source", wrong)
-    monkeypatch.setattr(runs, "source", wrong)
+    monkeypatch.setattr(api, "emit_c", wrong)
+    monkeypatch.setattr(runs, "emit_c", wrong)
     assert run("verify", chain, "--json", "--optimize", "size") == 1
     record = json.loads(capsys.readouterr().out)
     assert record["verify"]["ok"] is False and record["verify"]["max_abs_diff"] > 0

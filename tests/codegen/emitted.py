@@ -1,4 +1,4 @@
-"""Write emitted C and compile it so that a warning is an error: what the tests of emitted C share."""
+"""Helpers for tests of emitted C: write it, and compile it with warnings as errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(source: Source, folder: Path) -> None:
 
 
 def compile_strictly(compiler: toolchain.Toolchain, path: Path, flags: Sequence[str] = ()) -> None:
-    """The compiler has nothing to say of one file."""
+    """Compile one file without any warning."""
     command = [*compiler.command, *(flags or c99(compiler.name)), "-c", path.name, "-o", f"{path.stem}.o"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=path.parent)
     assert done.returncode == 0 and not done.stderr, f"{compiler.name}: {done.stderr}"

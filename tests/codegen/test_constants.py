@@ -1,4 +1,4 @@
-"""Compare the bytes of constants that are counted before anything is emitted with the emitted text."""
+"""The bytes of constants that are counted before anything is emitted equal those of the emitted text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fuzz.generate import random_network
 from tinyweave import toolchain
 from tinyweave.codegen import Origin, c, constant_bytes, emit
 from tinyweave.ir import Graph, Tensor
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 
 BITS = {"float": 32}
 
 
 def bytes_in_header(text: str) -> int:
-    """The sum of all arrays that a `_weights.h` declares."""
+    """Return the bytes of all arrays that a `_weights.h` declares."""
     declared = re.findall(r"^static const (\w+) \w+\[(\d+)\] = \{", text, re.MULTILINE)
     assert len(declared) == text.count("static const ")
     return sum((BITS.get(ctype) or int(re.sub(r"\D", "", ctype))) // 8 * int(count) for ctype, count in declared)
@@ -34,14 +34,14 @@ def bytes_in_header(text: str) -> int:
 )
 @pytest.mark.parametrize("core", ["", "cortex-m4"])
 def test_constants_are_counted_as_they_are_emitted(graph: Graph, core: str):
-    made = plan(graph, core=core)
+    made = plan(graph, Request(core=core))
     header = emit(made, "net", Origin("net.tflite", "0")).files["net_weights.h"]
     assert constant_bytes(made) == bytes_in_header(header)
 
 
 @pytest.mark.parametrize("values", [[-(1 << 63), (1 << 63) - 1, -(1 << 31), 0], []], ids=["limits", "none"])
-def test_any_constant_output_compiles(values: list[int], tmp_path: Path) -> None:
-    """Also one with the least int64, for which C has no literal, and one without elements, for which C has no array."""
+def test_every_constant_output_compiles(values: list[int], tmp_path: Path) -> None:
+    """Including the minimum of int64, for which C has no literal, and an empty tensor, for which C has no array."""
     chain = tiny.chain()
     known = Tensor("known", (len(values),), "int64", None, np.array(values, np.int64), "constant")
     graph = replace(chain, tensors={**chain.tensors, "known": known}, outputs=(*chain.outputs, "known"))
@@ -53,7 +53,7 @@ def test_any_constant_output_compiles(values: list[int], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("digits", range(1, 12))
-def test_lines_of_an_array_are_as_wide_as_they_may_be(digits: int) -> None:
+def test_lines_of_an_array_are_filled(digits: int) -> None:
     values = np.full(400, 10 ** (digits - 1))
     for count in (1, 2, 9, 10, 11, 12, 400):
         first, *rest = c.array("int64_t", "name", values[:count]).splitlines()

@@ -1,4 +1,4 @@
-"""Properties of all emitted C: it compiles without a warning, is reproducible, and works beside another model."""
+"""Properties of all emitted C: it compiles without warnings, is reproducible, and works beside another model."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_output_known_beforehand_is_a_constant(dtype: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("value", "message"), [(np.inf, "not a number"), (1.0, "computes nothing")])
-def test_what_no_constant_output_can_be(value: float, message: str) -> None:
+def test_invalid_constant_outputs_are_refused(value: float, message: str) -> None:
     known = Tensor("known", (1,), "float32", None, np.array([value], np.float32), "constant")
     with pytest.raises(CompileError, match=message):
         plan(Graph("known", {"known": known}, (), (), ("known",)))
@@ -98,7 +98,7 @@ def test_what_no_constant_output_can_be(value: float, message: str) -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_several_memories_give_the_same_bytes(name: str, tmp_path: Path) -> None:
-    """Buffers dealt out over two memories: the API takes a pointer for each, the outputs stay."""
+    """With buffers in two memories, the API takes a pointer for each, and the outputs are the same."""
     graph = NETWORKS[name]()
     made = plan(graph)
     dealt = [replace(buffer, memory=("fast", "slow")[index % 2]) for index, buffer in enumerate(made.buffers)]
@@ -131,19 +131,19 @@ def test_the_least_integer_is_a_constant_expression() -> None:
     assert c.integer(-(2**31)) == "(-2147483647 - 1)"
 
 
-def test_an_input_that_nothing_overwrites_survives() -> None:
-    """The header says whether an input may be read again after invoke; here it lies alone in its bytes."""
+def test_an_input_that_nothing_overwrites_is_unchanged_by_invoke() -> None:
+    """The header states whether an input may be read again after invoke; here nothing shares its bytes."""
     graph = NETWORKS["chain"]()
     made = plan(graph)
     top = made.arena["sram"]
     apart = check(replace(made, offsets={**made.offsets, "image": top}, arena={"sram": top + made.buffer("image").bytes}))
     assert "overwritten by invoke" in source_of(graph).files["chain.h"]
-    assert "survives invoke" in source_of(graph, apart).files["chain.h"]
+    assert "unchanged by invoke" in source_of(graph, apart).files["chain.h"]
     assert isinstance(made.buffer("image"), Buffer)
 
 
-def test_inputs_that_others_only_touch_survive() -> None:
-    """Bytes that end where an input begins, or begin where it ends, leave it alone; one byte more does not."""
+def test_inputs_next_to_other_buffers_are_unchanged_by_invoke() -> None:
+    """A buffer that ends where an input begins, or begins where it ends, does not overwrite it; one more byte does."""
     graph = NETWORKS["chain"]()
     made = plan(graph)
     image, others = made.buffer("image"), [buffer for buffer in made.buffers if buffer.name != "image"]
@@ -154,7 +154,7 @@ def test_inputs_that_others_only_touch_survive() -> None:
 
 
 def test_constants_of_equal_bytes_but_other_types_are_not_one_array() -> None:
-    """Two int32 zeros are the bytes of one int64 zero: a bias once lay in a table of half its length."""
+    """Two int32 zeros have the bytes of one int64 zero but must not share an array with it."""
     constants = Constants()
     names = [constants.add("row", np.zeros(1, np.int64), "int32_t"), constants.add("bias", np.zeros(2, np.int32), "int32_t")]
     assert names == ["row", "bias"]
@@ -163,7 +163,7 @@ def test_constants_of_equal_bytes_but_other_types_are_not_one_array() -> None:
 
 
 @pytest.mark.parametrize("schedule", ["layer", "best"])
-def test_of_an_empty_slice_nothing_is_copied(schedule: str, tmp_path: Path) -> None:
+def test_an_empty_slice_copies_nothing(schedule: str, tmp_path: Path) -> None:
     begin, size = (constant(name, np.array(values, np.int32)) for name, values in (("b", (0, 0, 0, 0)), ("s", (1, 0, 3, 2))))
     image, part, joined = activation("x", (1, 4, 3, 2)), activation("e", (1, 0, 3, 2)), activation("y", (1, 4, 3, 2))
     ops = [
@@ -173,13 +173,13 @@ def test_of_an_empty_slice_nothing_is_copied(schedule: str, tmp_path: Path) -> N
     path = tmp_path / "empty.tflite"
     path.write_bytes(to_tflite(tiny_graph("empty", [image, part, joined, begin, size], ops, ("x",), ("y",))))
     model = api.load(path)
-    assert api.verify(model, api.plan(model, schedule), count=2, core=None).ok
+    assert api.verify_plan(model, api.plan(model, schedule=schedule), api.ProofOptions(count=2), core=None).ok
 
 
 @pytest.mark.parametrize("values", [[5, 5, 5, 5], [5, -3, 5, 5], [-3, 5, 0, 1]])
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_state_begins_with_its_first_values(values: list[int], dtype: str, tmp_path: Path) -> None:
-    """Equal bytes are set, others copied: after init and after a reset the memory is read before anything is assigned."""
+def test_state_begins_with_its_initial_value(values: list[int], dtype: str, tmp_path: Path) -> None:
+    """Equal bytes are set, others are copied; state is read before it is assigned, after init and after a reset."""
     x = replace(activation("x", (1, 4), 0.5), dtype=dtype)
     graph = through_state("read_variable", x, np.array([values], dtype), computed=False)
     write(source_of(graph, name="m"), tmp_path)
@@ -191,8 +191,8 @@ def test_state_begins_with_its_first_values(values: list[int], dtype: str, tmp_p
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_of_a_long_name_the_middle_is_left_out(kept: int) -> None:
-    """A line about a tensor has 64 characters of its name and its quotes, the first and the last ones."""
+def test_the_middle_of_a_long_name_is_left_out(kept: int) -> None:
+    """A comment on a tensor has at most 64 characters of its name: the first and the last ones."""
     graph, long = NETWORKS["chain"](), "a" * 30 + "b" * (33 - kept)
     tensors = {long if name == "image" else name: tensor for name, tensor in graph.tensors.items()}
     tensors[long] = replace(tensors[long], name=long)
@@ -202,8 +202,8 @@ def test_of_a_long_name_the_middle_is_left_out(kept: int) -> None:
     assert len(shown) == 64 and f"/* {shown} */" in text
 
 
-def test_a_stage_says_what_it_reads_and_writes() -> None:
-    """The maps that come from outside of it, each once, not those that its layers pass on."""
+def test_the_comment_of_a_stage_names_the_maps_that_it_reads_and_writes() -> None:
+    """It names each map from outside the stage once, and none that its layers pass on."""
     net = Net(12, 10, 3)
     first = net.conv("image", 8)
     last = net.add(net.conv(net.depthwise(first, 3), 8), first)
@@ -212,18 +212,18 @@ def test_a_stage_says_what_it_reads_and_writes() -> None:
     assert notes == ["depthwise_conv_2d_1 to add_3, row by row: 12x10x8 -> 12x10x8"]
 
 
-def test_a_loop_over_columns_says_once_what_a_tile_holds_before_the_first() -> None:
+def test_tiles_are_explained_once_before_the_first() -> None:
     net = Net(12, 10, 3)
     last = net.conv(net.depthwise(net.depthwise(net.conv("image", 8), 3), 3), 8)
     made = plan_in_stages(net.finish("stage", last), [(0, 1, 2, 3), (4,), (5,)], tiles=[Tile((0, 1, 2, 3), 3)])
     lines = [line.strip() for line in source_of(made.graph, made).files["stage.c"].splitlines()]
     tiles = [at for at, line in enumerate(lines) if line.startswith("tw_tile ")]
     assert len(tiles) > 1, "more than one map inside"
-    notes = [at for at, line in enumerate(lines) if line.startswith("/* {address, bytes of a row, ")]
+    notes = [at for at, line in enumerate(lines) if line.startswith("/* Tiles: view {address, ")]
     assert notes == [tiles[0] - 1]
 
 
-def test_a_pad_says_by_how_much() -> None:
+def test_the_comment_of_a_pad_gives_its_widths() -> None:
     x = Tensor("image", (1, 5, 6, 3), "int8", Quant((0.5,), (3,)))
     paddings = Tensor("paddings", (4, 2), "int32", None, np.array([[0, 0], [1, 2], [3, 0], [0, 0]], np.int32), "constant")
     tensors = {t.name: t for t in (x, paddings, replace(x, name="out", shape=(1, 8, 9, 3)))}
@@ -235,5 +235,5 @@ def test_a_pad_says_by_how_much() -> None:
 @pytest.mark.parametrize(
     ("shape", "text"), [((1, 6, 5, 4), "6x5x4"), ((2, 6), "2x6"), ((1,), "1"), ((), "1"), ((3,), "3"), ((1, 1, 4), "1x4")]
 )
-def test_shapes_as_comments_have_them(shape: tuple[int, ...], text: str) -> None:
+def test_shapes_in_comments(shape: tuple[int, ...], text: str) -> None:
     assert shape_text(shape) == text == shape_text(list(shape))

@@ -1,4 +1,4 @@
-"""The emitted C of three tiny networks, kept as files: a change of any emitted byte is seen in review."""
+"""The emitted C of small networks, kept as files, so that a change of any emitted byte is seen in review."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header as an application uses it: its macros, its conversions of numbers, its example, and the check of its memory."""
+"""The header as an application uses it: macros, conversions, the example program, and the check of memories."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tinyweave import toolchain
 from tinyweave.codegen.layer import CTYPES
 from tinyweave.ir import Graph, Op, Quant, Tensor, limits
 from tinyweave.ops import SPECS
-from tinyweave.planning import Plan, check, plan
+from tinyweave.planning import Plan, Request, check, plan
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 
 MANY = 2000  # random numbers for each conversion
 
 
 def in_two_memories(graph: Graph) -> Plan:
-    """Buffers dealt out over `fast` and `slow`."""
+    """Return a plan with its buffers in the memories `fast` and `slow`."""
     made = plan(graph)
     dealt = [replace(buffer, memory=("fast", "slow")[index % 2]) for index, buffer in enumerate(made.buffers)]
     mine = {memory: [buffer for buffer in dealt if buffer.memory == memory] for memory in ("fast", "slow")}
@@ -38,13 +38,13 @@ def in_two_memories(graph: Graph) -> Plan:
 PLANS = {name: lambda make=make: plan(make()) for name, make in NETWORKS.items()}
 PLANS |= {
     "two_memories": lambda: in_two_memories(NETWORKS["residual"]()),
-    "segmentation": lambda: plan(segmentation(), stream_inputs=True, stream_outputs=True),
-    "heads": lambda: plan(heads(), stream_inputs=True, stream_outputs=True),
+    "segmentation": lambda: plan(segmentation(), Request(stream_inputs=True, stream_outputs=True)),
+    "heads": lambda: plan(heads(), Request(stream_inputs=True, stream_outputs=True)),
 }
 
 
 def run(folder: Path, language: str = "c", given: str = "") -> str:
-    """Build main.c, with all other C files of the folder, or main.cpp alone, and return what it prints."""
+    """Build main.c with all other C files of the folder, or main.cpp alone, and return what it prints."""
     tool = toolchain.host()
     flags = [*CPP, "-Wold-style-cast"] if language == "cpp" else c99(tool.name)
     files = [folder / "main.cpp"] if language == "cpp" else sorted(folder.glob("*.c"))
@@ -55,7 +55,7 @@ def run(folder: Path, language: str = "c", given: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_macros_say_what_inputs_and_outputs_are(name: str, tmp_path: Path) -> None:
+def test_macros_describe_inputs_and_outputs(name: str, tmp_path: Path) -> None:
     made = PLANS[name]()
     (tmp_path / "m.h").write_text(source_of(made.graph, made, "m").files["m.h"])
     ends = {f"M_INPUT_{i}": made.graph.tensors[tensor] for i, tensor in enumerate(made.graph.inputs)}
@@ -126,7 +126,7 @@ def tensor(name: str, dtype: str, scale: float, zero_point: int) -> Tensor:
 
 
 def reals(scale: float, seed: int) -> np.ndarray:
-    """Floats of all kinds: ends, halves of steps and their neighbours, no numbers, random ones of all sizes."""
+    """Return floats of all kinds: limits, half steps and their neighbours, NaN, infinities, random ones."""
     rng, step = np.random.default_rng(seed), np.float32(scale)
     halves = (np.arange(-400, 401).astype(np.float32) / 2) * step
     wide = (np.array([-65536, -32769, -32768.5, -32768, 32767, 32767.5, 32768, 65535]) * step).astype(np.float32)
@@ -138,7 +138,7 @@ def reals(scale: float, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("language", "compiler"), [("c", ""), ("cpp", ""), ("c", "zig")])
 @pytest.mark.parametrize("case", CONVERTED, ids=lambda case: f"{case[0]}-{case[2]}-{case[3][0]:g}")
-def test_conversions_give_what_the_reference_gives(
+def test_conversions_equal_the_reference(
     case: Case, language: str, compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TINYWEAVE_CC", compiler)
@@ -176,8 +176,8 @@ def test_conversions_give_what_the_reference_gives(
 
 
 @pytest.mark.parametrize(("dtype", "end"), [("int8", 128.0), ("uint8", 128.0), ("int16", 0.5)])
-def test_conversions_of_integers_end_where_32_bits_do(dtype: str, end: float) -> None:
-    """An output's real numbers, in units of 1/65536, must be int32s; an input's steps no smaller than such a unit."""
+def test_q16_conversions_exist_only_within_32_bits(dtype: str, end: float) -> None:
+    """An output's real numbers in units of 1/65536 must fit int32; an input's steps must not be smaller than a unit."""
     for name, scales in (("input", (2.0**-16, 2.0**-16 * 1.001)), ("output", (end, end * 0.999))):
         for scale, there in zip(scales, (False, True), strict=True):
             x, y = tensor("x", dtype, 1.0, 0), tensor("y", dtype, 1.0, 0)
@@ -188,7 +188,7 @@ def test_conversions_of_integers_end_where_32_bits_do(dtype: str, end: float) ->
 
 
 def example(header: str) -> str:
-    """The program in the header's first comment."""
+    """Return the program in the header's first comment."""
     comment = header[: header.index("*/")].splitlines()
     lines = comment[comment.index(" * A whole program:") + 1 :]
     return "".join(f"{line.removeprefix(' *').removeprefix('     ')}\n" for line in lines)

@@ -18,7 +18,7 @@ from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.codegen.emitters import EMITTERS
 from tinyweave.kernels.table import ASKED_FOR, VARIANTS, Variant, variant_for
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated, host
 
 FOLDED = {"shape"}  # always known at compile time, so no C is ever emitted for it
@@ -40,20 +40,20 @@ def chosen_of(kind: str, core: str, which: str) -> Iterator[tuple[Case, Variant]
 
 
 def usual(drawn: Sequence[tuple[Case, Variant]]) -> list[tuple[Case, Variant]]:
-    """Some cases evenly drawn, and the first that each kernel runs."""
+    """Return some cases drawn evenly, and the first case of each kernel."""
     first = {row.name: number for number, (_, row) in reversed(list(enumerate(drawn)))}
     return [drawn[number] for number in sorted({*range(0, len(drawn), -(-len(drawn) // USUAL)), *first.values()})]
 
 
 def side_by_side(name: str, drawn: Sequence[tuple[Case, Variant]]) -> Plan:
-    """A plan of all cases that takes no search."""
+    """Return a plan of all cases that needs no search."""
     if all(len(case.graph.ops) == 1 for case, _ in drawn):
         return apart(name, drawn)
-    return plan(union(name, [case for case, _ in drawn]), "layer")
+    return plan(union(name, [case for case, _ in drawn]), Request("layer"))
 
 
 def emit_to(made: Plan, folder: Path) -> Path:
-    """A folder with the C of a plan."""
+    """Write the C of a plan and return its folder."""
     folder.mkdir()
     for file, text in emit(made, made.graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -97,7 +97,7 @@ def test_emitted_c_gives_the_reference_bytes_in_all_cases(core: str, which: str,
 
 
 def same_bytes(kind: str, core: str, drawn: Sequence[tuple[Case, Variant]], folder: Path) -> None:
-    """Run cases on the host and on the emulated core, many to a model."""
+    """Check cases on the host and on the emulated core, many per model."""
     for number in range(0, len(drawn), AT_A_TIME):
         made = side_by_side(f"{kind}_{number}", drawn[number : number + AT_A_TIME])
         graph, chosen = made.graph, [case for case, _ in drawn[number : number + AT_A_TIME]]

@@ -1,4 +1,4 @@
-"""Names that come from outside: of files, of a device's memories, of tensors. None gets out of its place in the C."""
+"""Names from outside (files, memories of a device, tensors) cannot break out of their place in the C."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import FILES
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
-from tinyweave.planning import Plan, check, plan
+from tinyweave.planning import Plan, Request, check, plan
 
 MEMORY = "zzz"  # no name in the C is like it
 
@@ -81,9 +81,12 @@ def in_memory(planned: Plan, memory: str) -> Plan:
 
 
 def plans() -> list[Plan]:
-    """Layers of many kinds apart, fused, in tiles, with state, streamed."""
-    found = [plan(make(), schedule=schedule) for make in NETWORKS.values() for schedule in ("best", "layer")]
-    found += [plan(NETWORKS["chain"](), stream_inputs=True), plan(maps.heads(), stream_inputs=True, stream_outputs=True)]
+    """Return plans with layers of many kinds: unfused, fused, in tiles, with state, streamed."""
+    found = [plan(make(), Request(schedule)) for make in NETWORKS.values() for schedule in ("best", "layer")]
+    found += [
+        plan(NETWORKS["chain"](), Request(stream_inputs=True)),
+        plan(maps.heads(), Request(stream_inputs=True, stream_outputs=True)),
+    ]
     tiled = plan(to_graph("tiled", blocks(Arch((32, 32, 3), 8, (Group(8, 2, (3, 3), (4, 6)),))), classes=10))
     assert any(stage.tiles for stage in tiled.stages)
     return [*found, tiled]
@@ -98,7 +101,7 @@ def is_free(memory: str) -> bool:
 
 
 def words_of(text: str) -> set[str]:
-    """The identifiers in C, but those of members, of comments and of what the preprocessor is told."""
+    """Return the identifiers in C, except struct members and those in comments and preprocessor lines."""
     code = re.sub(r'/\*.*?\*/|"[^"]*"|^\s*#\s*(include[^\n]*|\w+)|__\w+', " ", text, flags=re.DOTALL | re.MULTILINE)
     return set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", code))
 
@@ -124,7 +127,7 @@ def test_a_memory_cannot_have_a_name_that_the_c_uses_for_something_else() -> Non
 )
 def test_a_memory_with_such_a_name_is_refused_in_one_line(memory: str) -> None:
     graph = NETWORKS["chain"]()
-    with pytest.raises(CompileError, match=f"the memory '{memory}' has the name of something else in C; give it another"):
+    with pytest.raises(CompileError, match=f"the memory name '{memory}' has another meaning in the C; rename the memory"):
         source_of(graph, in_memory(plan_of(graph), memory))
 
 

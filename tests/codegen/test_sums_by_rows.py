@@ -1,4 +1,4 @@
-"""A mean or a pool over a whole map that takes its rows as a stage computes them: the same bytes, whatever the channels."""
+"""A mean or a pool over a whole map that sums rows as a fused stage computes them, with any number of channels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from cases.draw import integers
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.ops import check
+from tinyweave.planning import check as check_plan
 from tinyweave.planning import plan_in_stages
 from tinyweave.simulate import compare
 
 
-def network(kind: str, channels: int) -> Graph:
-    """A pool of 1 x 2 windows, whose rows the mean or the pool over the whole map sums up."""
-    x = Tensor("x", (1, 5, 8, channels), "int8", Quant((0.05,), (-9,)))
-    half = replace(x, name="half", shape=(1, 5, 4, channels))
+def network(kind: str, channels: int, width: int = 4) -> Graph:
+    """Return a pool of 1 x 2 windows whose rows a mean or a pool over the whole map sums up."""
+    x = Tensor("x", (1, 5, 2 * width, channels), "int8", Quant((0.05,), (-9,)))
+    half = replace(x, name="half", shape=(1, 5, width, channels))
     out = Tensor("out", (1, 1, 1, channels), "int8", Quant((0.03,), (4,)) if kind == "mean" else half.quant)
     window = {"padding": ((0, 0), (0, 0)), "activation": "none"}
     first = Op("half_0", "max_pool_2d", ("x",), ("half",), window | {"kernel": (1, 2), "stride": (1, 2)})
@@ -27,7 +28,7 @@ def network(kind: str, channels: int) -> Graph:
         tensors.append(integers("axes", 1, 2))
         last = Op("last_1", "mean", ("half", "axes"), ("out",), {"keep_dims": True})
     else:
-        last = Op("last_1", kind, ("half",), ("out",), window | {"kernel": (5, 4), "stride": (1, 1)})
+        last = Op("last_1", kind, ("half",), ("out",), window | {"kernel": (5, width), "stride": (1, 1)})
     return check(verify(Graph("sums", {t.name: t for t in tensors}, (first, last), ("x",), ("out",))))
 
 
@@ -40,4 +41,18 @@ def test_sums_of_rows(kind: str, channels: int, tmp_path: Path) -> None:
         (tmp_path / file).write_text(text)
     assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()
     result = compare.verify(plan, tmp_path, "sums", compare.samples(graph, 6, channels), cores=())
+    assert result.ok, result.first_difference
+
+
+@pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
+def test_the_last_row_and_no_earlier_one_writes_the_output(kind: str, tmp_path: Path) -> None:
+    """The output overlaps the last row of the input. Of a map one pixel wide, each row is one element of the sum."""
+    graph = network(kind, 4, width=1)
+    made = plan_in_stages(graph, [(0, 1)])
+    begin = -(-made.arena["sram"] // 8) * 8
+    offsets = {**made.offsets, "x": begin, "out": begin + graph.tensors["x"].bytes - 2 * 4}
+    plan = check_plan(replace(made, offsets=offsets, arena={"sram": begin + graph.tensors["x"].bytes}))
+    for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
+        (tmp_path / file).write_text(text)
+    result = compare.verify(plan, tmp_path, "sums", compare.samples(graph, 6, 1), cores=())
     assert result.ok, result.first_difference

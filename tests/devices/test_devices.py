@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tinyweave.api import device_limits, emulated_core
+from tinyweave.api.results import Limits
 from tinyweave.devices import KINDS, all_devices, find, parse_size, read
 from tinyweave.devices.device import CACHE_KEYS, FOLDER, KEYS, MEMORY_KEYS, Cache
 from tinyweave.devices.device import CORES as CORES_ALONE
 from tinyweave.ir import CompileError
-from tinyweave.results import Limits
 from tinyweave.simulate.cores import CORES
 
 if sys.version_info >= (3, 11):
@@ -237,15 +237,15 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ("8192", "0", r"memory\[2\].bytes: '0' is not a size"),
         ("8192", "-5", r"memory\[2\].bytes: is -5"),
         ('"24k"', '"999999999999m"', r"memory\[1\].bytes: is 1048575999998951424; at most 4,294,967,296"),
-        ("0x1000_0000", "0xFFFF_FFFF", r"memory\[1\]: does not end within 4 GiB"),
+        ("0x1000_0000", "0xFFFF_FFFF", r"memory\[1\]: ends beyond 4 GiB"),
         ("0x1000_0000", "0b" + "1" * 60_000, r"memory\[1\].address: is a number of more than 64 bits"),
         # names that go into C, into the terminal and into files
-        ('name = "a"', 'name = "\u00e4"', r"memory\[0\].name: is no name for a memory"),
-        ('name = "a"', 'name = "a b"', r"memory\[0\].name: is no name for a memory"),
-        ('name = "a"', 'name = "2a"', r"memory\[0\].name: is no name for a memory"),
-        ('name = "a"', f'name = "{"a" * 32}"', r"memory\[0\].name: is no name for a memory"),
-        ('name = "a"', 'name = "a\\u0000"', r"memory\[0\].name: is no name for a memory"),
-        ('name = "a"', 'name = "D"', "memory: 2 of them are called 'd'"),
+        ('name = "a"', 'name = "\u00e4"', r"memory\[0\].name: is not a valid name"),
+        ('name = "a"', 'name = "a b"', r"memory\[0\].name: is not a valid name"),
+        ('name = "a"', 'name = "2a"', r"memory\[0\].name: is not a valid name"),
+        ('name = "a"', f'name = "{"a" * 32}"', r"memory\[0\].name: is not a valid name"),
+        ('name = "a"', 'name = "a\\u0000"', r"memory\[0\].name: is not a valid name"),
+        ('name = "a"', 'name = "D"', "memory: 2 of them have the name 'd'"),
         ('"Mine"', r'"\u001b[31mred"', r"name: is '\\x1b\[31mred', not a name"),
         ('"Mine"', f'"{"x" * 65}"', "name: is 'xxx.*xxx\\.\\.\\., not a name"),
         ('"Mine"', r'"\u202emine"', r"name: is '\\u202emine', not a name"),
@@ -261,19 +261,23 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         # what follows from the core
         ("clock_hz", 'isa = "armv6-m"\nclock_hz', "isa: is 'armv6-m', but a cortex-m4 has 'armv7e-m': leave the key out"),
         ("clock_hz", 'nearest = "cortex-m7"\nclock_hz', "nearest: is 'cortex-m7', but a cortex-m4 has ''"),
-        ("cortex-m4", "cortex-m4f", "core: is 'cortex-m4f', which needs isa, and nearest"),
+        ("cortex-m4", "cortex-m4f", "core: 'cortex-m4f' needs the keys isa, and nearest"),
         ('"cortex-m4"', '"cortex-m23"\nisa = "armv8-m.base"\nnearest = "z80"', "nearest: is 'z80', not one of cortex-m0"),
         ('["the schematic"]', "[1]", "sources: must be a list of strings"),
-        ('name = "d"', 'external = 1\nname = "d"', r"memory\[3\].external: is true or false"),
-        ('name = "d"', 'external = true\nname = "d"', r"memory\[3\].external: .* for a memory of kind 'flash' only"),
+        ('name = "d"', 'external = 1\nname = "d"', r"memory\[3\].external: must be true or false"),
+        ('name = "d"', 'external = true\nname = "d"', r"memory\[3\].external: .* for kind 'flash' only"),
         ("name =", "name", "not TOML"),
-        ("sources", "run_ma = 3\nsources", "run_ma: goes with volts"),
+        ("sources", "run_ma = 3\nsources", "run_ma: must be given together with volts"),
         ("sources", "run_ma = -3\nvolts = 3\nsources", "run_ma: is -3, not positive"),
         ("sources", "volts = inf\nrun_ma = 3\nsources", "volts: is inf, not positive"),
         ("[[memory]]", '[[cache]]\nkind = "l2"\n[[memory]]', r"cache\[0\].kind: is 'l2', not one of code, data, unified"),
         ("[[memory]]", f"{CACHE}ways = 3\n[[memory]]", r"cache\[0\]: lines must be a power of two, and bytes a multiple"),
         ("[[memory]]", f"{CACHE}ways = 0\n[[memory]]", r"cache\[0\].ways: is 0, not positive"),
-        ("[[memory]]", f"{CACHE}ways = 4\n{CACHE}ways = 4\n[[memory]]", "cache: there is one of code and one of data"),
+        (
+            "[[memory]]",
+            f"{CACHE}ways = 4\n{CACHE}ways = 4\n[[memory]]",
+            "cache: give one of kind 'code' and one of kind 'data'",
+        ),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, new: str, message: str):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cases.strict import c99
 from packages.export import needs
+from pages import check_output
 
 import tinyweave as tw
 from tinyweave import api, toolchain
@@ -33,6 +34,7 @@ def test_two_networks_in_one_arena_fit_in_64_kib(
     printed = capsys.readouterr().out
     sizes = {line[2:26].strip(): int(line.split()[-2].replace(",", "")) for line in printed.splitlines() if line[0] == " "}
     assert sizes["arena of both"] == 30_756 and 40_000 < sizes["all of its RAM"] < 64 * 1024
+    check_output("CAMERA.md", "cascade.py", printed)
     assert "the detector ran" in printed and printed.endswith("as in Python\n") and "NOT" not in printed
 
 

@@ -63,7 +63,7 @@ def test_ten_inputs_are_recognised() -> None:
 
 @pytest.mark.litert
 def test_litert_reference_computes_the_same_bytes() -> None:
-    pytest.importorskip("ai_edge_litert", reason="needs LiteRT (pip install 'tinyweave[verify]')")
+    pytest.importorskip("ai_edge_litert", reason="needs LiteRT (pip install '.[verify]')")
     runs = litert.run(MODEL.file, [[x[None]] for x in INPUTS])
     for run, x in zip(runs, INPUTS, strict=True):
         assert run.outputs[0].tobytes() == probabilities(x).tobytes()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cases.strict import c99
 from packages.export import needs
+from pages import check_output
 
 from tinyweave import api, toolchain
 from tinyweave.simulate.run import Fault
@@ -22,12 +23,13 @@ pytest.importorskip("PIL.Image")
 
 
 def test_everything_fits_in_64_kib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the page shows is what it prints, but for what depends on the compiler and on Pillow's encoder."""
+    """What the page shows is what it prints, but for what depends on the compilers and on Pillow's encoder."""
     needs("qemu-system-arm")
     monkeypatch.setattr(sys, "argv", ["photograph.py", "-o", str(tmp_path)])
     assert photograph.main() == 0
-    shown = capsys.readouterr().out.splitlines()
-    page = (ROOT / "docs" / "CAMERA.md").read_text()
+    printed = capsys.readouterr().out
+    shown, page = printed.splitlines(), (ROOT / "docs" / "CAMERA.md").read_text()
+    check_output("CAMERA.md", "photograph.py", printed, is_exact=shown[0] in page)
     sizes = {line[2:26].strip(): line for line in shown if line.startswith("  ")}
     assert sizes["network"] in page and sizes["decoder, resize, boxes"] in page
     total = int(sizes["all of its RAM"].split()[-2].replace(",", ""))
@@ -50,7 +52,7 @@ def test_the_firmware_refuses_what_it_cannot_decode(tmp_path: Path) -> None:
     for data, number in ((small[:-200], -10), (photograph.drawn(64, 40), -22), (b"", -13)):
         (tmp_path / "file").write_bytes(data)
         with pytest.raises(Fault, match=f"it said it cannot be read: error {number} of tw_jpeg.h"):
-            api.play(package, tmp_path / "file")
+            api.run_program(package, tmp_path / "file")
 
 
 def test_what_cannot_be_decoded_is_told_in_a_line(

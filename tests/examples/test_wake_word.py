@@ -75,7 +75,7 @@ def test_the_program_hears_as_python_does(
 @pytest.mark.shared
 def test_the_step_is_strict_c(shared: Path, tmp_path: Path) -> None:
     network, features = example.load(shared / "models" / example.MODEL.name)
-    tw.api.write(tw.api.source(network, tw.api.plan(network)), tmp_path)
+    tw.api.write(tw.api.emit_c(network, tw.api.plan(network)), tmp_path)
     for name, text in example.beside(features).items():
         (tmp_path / name).write_text(text)
     for name in ("step.c", "step.h"):

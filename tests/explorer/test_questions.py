@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tinyweave import api, explorer
+from tinyweave.api.results import Limits
 from tinyweave.codegen import constant_bytes
 from tinyweave.devices import find
 from tinyweave.explorer import questions
@@ -19,13 +20,12 @@ from tinyweave.ir import CompileError
 from tinyweave.nas.arch import macs, weights
 from tinyweave.nas.costs import model_of
 from tinyweave.nas.network import to_graph
-from tinyweave.nas.space import MOBILE, arch_of, sampled
+from tinyweave.nas.space import MOBILE, arch_of, sample
 from tinyweave.nas.stage_one import layer_bytes
 from tinyweave.ops import macs_original
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.planning.alias.overlap import views
 from tinyweave.planning.order.search import file_order, live_bytes
-from tinyweave.results import Limits
 
 ASKED = {"network": "mobilenet_v2", "resolution": 48, "width": 0.35, "schedule": "best", "grid": 0, "stream": False}
 ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
@@ -82,26 +82,29 @@ def check_answer(value: dict[str, Any]) -> None:
     model = model_of(graph_of(value["network"], value["resolution"], value["width"]))
     board = find(value["device"])
     core = board.core
-    options: dict[str, Any] = {"schedule": asked.schedule, "core": core}
+    options: dict[str, Any] = {"strategy": asked.schedule, "core": core}
     if value["schedule"] in ("best", "msf"):
         options["max_mac_overhead"] = value["overhead"]
     if value["schedule"] in ("best", "msf", "stream2d"):
         options["stream_inputs"] = value["stream"]
     if answer is None:
         with pytest.raises(CompileError):
-            api.plan(model, limits=Limits(value["ram"], None, reads=api.flash_reads(board)), **options)
+            api.make_plan(
+                model,
+                api.Request(limits=Limits(value["ram"], None, reads=api.flash_reads(board)), **options),
+            )
         return
-    right = api.plan(model, limits=Limits(value["ram"], None, reads=api.flash_reads(board)), **options)
+    right = api.make_plan(model, api.Request(limits=Limits(value["ram"], None, reads=api.flash_reads(board)), **options))
     record = answer["entry"]["record"]
     assert record["ram"]["arena"] == sum(right.arena.values()) and record["plan"]["steps"] == len(right.stages)
     assert {each["name"]: each["offset"] for each in record["buffers"]} == right.offsets
-    assert answer["least"] == sum(api.plan(model, optimize="size", **options).arena.values())
-    by_layer = api.plan(model, core=core, schedule="layer")
+    assert answer["least"] == sum(api.make_plan(model, api.Request(objective="size", **options)).arena.values())
+    by_layer = api.plan(model, core, schedule="layer")
     assert max(answer["layer"].values()) == max(by_layer.live(step) for step in range(len(by_layer.stages)))
     known = fast(asked)
     assert known and (known["arena"] is None) == value["network"].startswith("resnet")
     if known["arena"] and value["schedule"] == "best" and value["overhead"] == 1.0:
-        assert known["arena"] == plan(model.graph, "best", stream_inputs=value["stream"]).lower_bound
+        assert known["arena"] == plan(model.graph, Request(stream_inputs=value["stream"])).lower_bound
 
 
 def test_the_front_is_that_of_the_planner() -> None:
@@ -110,10 +113,12 @@ def test_the_front_is_that_of_the_planner() -> None:
     model = model_of(graph_of("mobilenet_v2", 48, 0.35))
     right = api.front(
         model,
-        Limits(None, None, reads=api.flash_reads(find("stm32f746"))),
-        core="cortex-m7",
-        stream_inputs=True,
-        max_mac_overhead=1.1,
+        api.Request(
+            limits=Limits(None, None, reads=api.flash_reads(find("stm32f746"))),
+            core="cortex-m7",
+            stream_inputs=True,
+            max_mac_overhead=1.1,
+        ),
     )
     assert [point["arena"] for point in found["points"]] == [sum(each.arena.values()) for each in right]
 
@@ -151,6 +156,16 @@ def test_presets_are_questions() -> None:
         assert question(ASKED | changes | {"ram": preset["ram"] << 10})
 
 
+def test_the_preset_by_patches_shows_what_the_lecture_says() -> None:
+    """Its third preset: layer by layer the peak is above the line, with 2 x 2 patches it drops below."""
+    preset = next(each for each in PRESETS if each["schedule"] == "patch")
+    asked = ASKED | {key: value for key, value in preset.items() if key != "title"} | {"ram": preset["ram"] << 10}
+    by_patches, alone = (exact(question(asked | changes)) for changes in ({}, {"schedule": "layer", "grid": 0}))
+    assert by_patches["least"] <= asked["ram"] < alone["least"]
+    fits = [each["entry"]["record"]["fits"] for each in (by_patches, alone)]
+    assert fits == [True, False]
+
+
 # what table 1.1 and figure 5-1 of the thesis are about, worked out by hand: multiply-accumulates and weights as published, the
 # largest layer's input and output, and layer by layer with what lies beside: a sum's two operands and its output
 RIGHT = {
@@ -185,7 +200,7 @@ def check_rung(number: int) -> None:
     each, found = RUNGS[number], rung(number)
     model = model_of(graph_of(each.network, each.resolution, each.width))
     layer, *best = found["arenas"]
-    plans = [api.plan(model, optimize="size", core="cortex-m7", stream_inputs=stream) for stream in (False, True)]
+    plans = [api.plan(model, "cortex-m7", optimize="size", stream_inputs=stream) for stream in (False, True)]
     assert best == [sum(made.arena.values()) for made in plans] and found["constants"] == constant_bytes(plans[1])
     assert layer == max(live_bytes(model.graph, file_order(model.graph), views(model.graph)))
     right = RIGHT[each.title]
@@ -200,9 +215,9 @@ def in_map(rng: random.Random) -> tuple[int, float, int]:
 def check_map(side: int, width: float, number: int) -> None:
     """Hold a network of the table against the planner and the thesis' count."""
     rng = random.Random(f"{MAP['seed']} {side} {width}")
-    arch = [arch_of(MOBILE, sampled(MOBILE, rng, (side, side), width), 1000) for _ in range(number + 1)][-1]
+    arch = [arch_of(MOBILE, sample(MOBILE, rng, (side, side), width), 1000) for _ in range(number + 1)][-1]
     graph = to_graph("network", *blocks_and_classes(arch))
-    bounds = [plan(model_of(graph).graph, "best", stream_inputs=stream).lower_bound for stream in (False, True)]
+    bounds = [plan(model_of(graph).graph, Request(stream_inputs=stream)).lower_bound for stream in (False, True)]
     assert MAP["networks"][f"{side} {width:g}"][number] == [layer_bytes(arch), *bounds, weights(arch), macs(arch)]
 
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
-import os
 import random
-import re
+import shlex
 import signal
 import socket
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from cases import tiny
-from cases.browser import browse, needs_chromium, seen
+from cases import slow, tiny
 
 from tinyweave.cli import main
+from tinyweave.explorer import networks, questions
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
 
-testclient = pytest.importorskip("starlette.testclient", reason="needs starlette: pip install 'tinyweave[explore]'")
+testclient = pytest.importorskip("starlette.testclient", reason="needs starlette: pip install '.[explore]'")
 server = pytest.importorskip("tinyweave.explorer.server")
 ASKED = {"network": "five_layers", "resolution": 32, "width": 0.5, "schedule": "best", "grid": 0, "stream": False}
 ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}
@@ -139,25 +140,44 @@ def test_two_hundred_hostile_models_leave_it_running(client: Any, planner: Any, 
 
 
 def test_a_plan_that_takes_too_long_or_dies_does_not_end_it() -> None:
-    import asyncio
-
     planner = server.Planner(seconds=1.0)
     try:
-        with pytest.raises(CompileError, match="it took too long"):
-            asyncio.run(planner.ask(time.sleep, 60))
+        with pytest.raises(CompileError, match="on the page: it takes more than 1 s; use the command line: wait 60"):
+            asyncio.run(planner.ask("wait 60", time.sleep, 60))
         planner.seconds = 60
-        with pytest.raises(CompileError, match="the process that planned it died"):
-            asyncio.run(planner.ask(signal.raise_signal, signal.SIGKILL))
-        with pytest.raises(CompileError, match="too much memory"):
-            asyncio.run(planner.ask(bytearray, server.MAX_MEMORY))
-        assert asyncio.run(planner.ask(sum, [1, 2])) == 3
+        with pytest.raises(CompileError, match="the process that planned it died; use the command line: this"):
+            asyncio.run(planner.ask("this", signal.raise_signal, signal.SIGKILL))
+        with pytest.raises(CompileError, match="it takes too much memory; use the command line: that"):
+            asyncio.run(planner.ask("that", bytearray, server.MAX_MEMORY))
+        for pool in planner.idle:  # as the kernel does if memory runs out
+            (process,) = pool._processes.values()
+            process.kill()
+            process.join()
+        time.sleep(0.5)
+        assert [asyncio.run(planner.ask("", sum, [1, number])) for number in range(3)] == [1, 2, 3]
     finally:
         planner.close()
 
 
-def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path) -> None:
-    import asyncio
+def test_a_question_waits_for_a_process_and_not_with_too_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time it waits does not count, and those that wait stay when the one before takes too long."""
+    monkeypatch.setattr(server, "MOST_WAITING", 2)
+    planner = server.Planner(seconds=8, most=1)
 
+    async def several() -> list[Any]:
+        first = asyncio.ensure_future(planner.ask("", time.sleep, 60))
+        await asyncio.sleep(0.1)
+        others = [asyncio.ensure_future(planner.ask("", pow, 2, number)) for number in range(3)]
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    try:
+        first, zero, one, third = asyncio.run(several())
+    finally:
+        planner.close()
+    assert (zero, one) == (1, 2) and "more than 8 s" in str(first) and "2 questions are waiting already" in str(third)
+
+
+def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path) -> None:
     import httpx
 
     async def both() -> list[str]:
@@ -166,7 +186,7 @@ def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path
         async with httpx.AsyncClient(transport=transport, base_url=LOCAL) as client:
 
             async def plan() -> None:
-                await planner.ask(time.sleep, 2)
+                await planner.ask("", time.sleep, 2)
                 done.append("plan")
 
             async def fast() -> None:
@@ -181,168 +201,114 @@ def test_the_fast_form_answers_while_a_plan_is_made(planner: Any, tmp_path: Path
     assert asyncio.run(both()) == ["fast"] * 3 + ["plan"]
 
 
-# ---- in a browser ----
-
-# turns every knob, presses every preset, and writes what the server was then asked into the page
-USER = """
-const questions = [], rungs = [], answer = ANSWER;
-window.fetch = async (path, { body }) => {
-  if (String(path) === "rung") rungs.push(JSON.parse(body));
-  if (String(path) === "exact") questions.push(JSON.parse(body));
-  const rung = { arenas: [90001, 80001, 70001], constants: 60001 };
-  const fast = { arena: 50000, layer: 200000, macs: 1e6, weights: 1e5 };
-  const value = { own: [], exact: answer, fast, front: FRONT, rung }[String(path)] ?? null;
-  return { ok: true, json: async () => value };
-};
-"""
-TURNS = """
-const last = () => questions.at(-1), pause = () => new Promise((done) => setTimeout(done, 200)), seen = {};
-const put = async (id, value) => {
-  const knob = document.getElementById(id);
-  knob.type === "checkbox" ? (knob.checked = value) : (knob.value = value);
-  knob.dispatchEvent(new Event(knob.type === "range" ? "input" : "change"));
-  await pause();
-  return last();
-};
-(async () => {
-  await pause();
-  seen.first = last();
-  seen.network = await put("network", "proxyless");
-  seen.resolution = await put("resolution", 64);
-  seen.width = await put("width", 0.25);
-  seen.schedule = await put("schedule", "patch");
-  seen.grid = await put("grid", 3);
-  seen.rules = [...document.querySelectorAll("#rules .big")].map((each) => each.textContent);
-  seen.best = await put("schedule", "best");
-  seen.rulesOfBest = [...document.querySelectorAll("#rules .big")].map((each) => each.textContent);
-  seen.overhead = await put("overhead", 1.1);
-  seen.ram = await put("ram", 32);
-  seen.device = await put("device", "stm32f412");
-  seen.stream = await put("stream", true);
-  seen.presets = {};
-  for (const button of document.querySelectorAll("[data-preset]")) {
-    button.click();
-    await pause();
-    seen.presets[button.dataset.preset] = last();
-  }
-  const captions = () => [...document.querySelectorAll("figcaption")].map((each) => each.textContent);
-  const star = () => captions().find((words) => words.includes("★"));
-  await put("ram", 1024);
-  seen.starLarge = star();
-  await put("ram", 48);
-  seen.starSmall = star();
-  document.getElementById("three").click();
-  await pause();
-  seen.three = [...document.querySelectorAll("[data-network]")].map((each) => each.dataset.network);
-  seen.asked = questions.slice(-3).map((each) => each.network);
-  document.getElementById("front").click();
-  await pause();
-  seen.fastest = document.getElementById("fastest").textContent;
-  await put("ram", 8);
-  seen.none = document.getElementById("fastest").textContent;
-  await put("ram", 48);
-  await put("width", 0.3);
-  seen.gone = document.getElementById("fastest") === null && !document.querySelector("[data-network]");
-  seen.verdict = document.getElementById("verdict").textContent;
-  await put("ram", 320);
-  seen.starBest = star();
-  await put("schedule", "layer");
-  seen.starLayer = star();
-  const line = () => [...document.querySelectorAll("tr")].find((row) => row.textContent.includes("MCUNet, for 512 kB"));
-  const shown = () => [...line().children].map((cell) => cell.textContent);
-  seen.rungBefore = shown();
-  document.querySelector("button#ladder").click();
-  await pause();
-  seen.rung = shown();
-  seen.rungs = rungs;
-  seen.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-  document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
-})();
-"""
+# ---- over the network ----
 
 
-def best_place(column: int, ram: int, flash: int = 1 << 20) -> str:
-    """Return where the networks of the map that fit have most MACs, by their 80th percentile."""
-    table, places = json.loads((Path(server.__file__).parent / "map.json").read_text()), {}
-    for name, networks in table["networks"].items():
-        fitting = [each[4] for each in networks if each[column] <= ram and each[3] <= flash]
-        places[name] = float(np.percentile(fitting, 80)) if fitting else 0.0
-    side, width = max(places, key=lambda name: places[name]).split()
-    return f"{side} x {side} at width {width}"
-
-
-def test_each_knob_and_preset_asks_what_it_says(tmp_path: Path) -> None:
-    from tinyweave.explorer import questions
-    from tinyweave.explorer.networks import NETWORKS, PRESETS
-    from tinyweave.explorer.questions import exact, question
-
-    answer, front = (work(question(ASKED)) for work in (exact, questions.front))
-    for point in front["front"]["points"]:
-        point["arena"] += 8 << 10  # none fits the least budget
-    user = USER.replace("ANSWER", json.dumps(answer)).replace("FRONT", json.dumps(front)).replace("<", "\\u003c")
-    text = server.page().replace('<main id="page">', f'<script>{user}</script><main id="page">')
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"<script>{TURNS}</script></body>"))
-    shown = browse((tmp_path / "page.html").as_uri(), tmp_path, 20_000, 500)
-    found = seen(shown)
-    assert found["first"]["network"] == "mobilenet_v2" and set(found["first"]) == set(ASKED)
-    of_network = {"network": "proxyless", "resolution": NETWORKS["proxyless"].resolution, "width": NETWORKS["proxyless"].width}
-    expected = found["first"] | of_network
-    assert found["network"] == expected
-    turned = {
-        "resolution": 64, "width": 0.25, "schedule": "patch", "grid": 3, "best": "best", "overhead": 1.1, "ram": 32 << 10,
-        "device": "stm32f412", "stream": True,
-    }  # fmt: skip
-    for key, value in turned.items():
-        change = {"schedule" if key == "best" else key: value}
-        expected |= change
-        assert found[key] == expected, key
-    for preset in PRESETS:
-        asked = found["presets"][preset["title"]]
-        assert all(asked[key] == preset[key] for key in ("network", "resolution", "width", "schedule", "grid"))
-        assert asked["ram"] == preset["ram"] << 10 and question(asked)
-    sides = [int(re.search(r"★: (\d+) x", found[key])[1]) for key in ("starLarge", "starSmall")]  # type: ignore[index]
-    assert sides[0] >= sides[1], "more SRAM: no smaller images"
-    assert found["rules"] == ["195 KiB", "24.3 KiB"], "200,000 B; with halos, by 9 patches"
-    assert found["rulesOfBest"] == found["rules"][:1], "they stay beside the plan"
-    assert found["three"] == found["asked"] == ["mobilenet_v2", "proxyless", "mcunet_320kb"]
-    fastest = next(point for point in front["front"]["points"] if point["arena"] <= 48 << 10)
-    assert f"{fastest['arena']:,} B" in found["fastest"] and "fastest takes" in found["fastest"]
-    least = front["front"]["points"][-1]["arena"]
-    assert found["none"] == f"No plan of the best schedule fits into 8 KiB: the least is {least:,} B."
-    assert found["gone"] is True
-    for key, column in (("starBest", 1), ("starLayer", 0)):  # the best plan with its image in RAM; layer by layer
-        assert f"★: {best_place(column, 320 << 10)}," in found[key], key
-    assert found["rungBefore"] == ["MCUNet, for 512 kB", "160", "409,600", "1,710,232", "–", "–"]
-    planned = ["90,001", "80,001", "70,001", "1,710,232", "60,001", "–", "–"]
-    assert found["rung"] == ["MCUNet, for 512 kB", "160", "409,600", *planned] and found["rungs"] == [0, 1, 2, 3, 4]
-    assert found["wide"] <= 0 and "✓ In 48 KiB" in found["verdict"]
-
-
-def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
-    from tinyweave.explorer.questions import exact, question
-
-    needs_chromium()
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "tinyweave", "explore", "--port", str(port)]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, **pipes) as process:
+@contextmanager
+def served(folder: Path, seconds: float) -> Iterator[tuple[str, Any]]:
+    """Serve the explorer on a free port; yield its address and its Planner."""
+    uvicorn = pytest.importorskip("uvicorn", reason="needs uvicorn: pip install '.[explore]'")
+    planner = server.Planner(seconds=seconds)
+    config = uvicorn.Config(server.application(folder, [], planner), log_level="warning", access_log=False)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        running = uvicorn.Server(config)
+        thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])))
+        thread.start()
         try:
-            assert process.stdout is not None and f"127.0.0.1:{port}" in process.stdout.readline()
-            for _ in range(100):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
-            with socket.socket() as probe:
-                assert probe.connect_ex(("127.0.0.2", port)) != 0, "it listens on one address alone"
-            knobs = "network=five_layers&resolution=32&width=0.5&ram=64"
-            shown = browse(f"http://127.0.0.1:{port}/#{knobs}", tmp_path, 10_000)
+            yield f"127.0.0.1:{listening.getsockname()[1]}", planner
         finally:
-            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal, which reaches the process that plans, too
-            _, complaints = process.communicate(timeout=20)
-    assert complaints == "" and process.returncode == 130
-    record = exact(question(ASKED))["entry"]["record"]
-    assert f"{record['ram']['arena']:,} B" in shown and "The planner's answer" in shown
-    assert shown.count('class="box"') == len(record["buffers"])
+            running.should_exit = True
+            thread.join(timeout=30)
+            planner.close()
+
+
+def post(address: str, path: str, asked: Any, limit_s: float = 60) -> tuple[int, Any]:
+    """Return the status and the answer to a question."""
+    connection = http.client.HTTPConnection(address, timeout=limit_s)
+    try:
+        connection.request("POST", path, json.dumps(asked))
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_a_slow_question_delays_no_other_and_ends_with_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "front", slow.a_minute)
+    with served(tmp_path, 20) as (address, _), ThreadPoolExecutor(2) as clients:
+        assert post(address, "/exact", ASKED)[0] == 200  # the processes have started
+        fronts = [clients.submit(post, address, "/front", ASKED | {"overhead": overhead}) for overhead in (1.0, 1.5)]
+        time.sleep(0.2)
+        for number in range(3):
+            assert post(address, "/exact", ASKED | {"ram": (64 + number) << 10})[0] == 200
+            assert not any(each.done() for each in fronts), "a small question waited for a slow one"
+        answers = [each.result() for each in fronts]
+        assert post(address, "/exact", ASKED)[0] == 200
+    command = "python -m tinyweave.explorer.networks five_layers 32 0.5 five_layers.tflite && tinyweave plan five_layers.tflite"
+    why = f"this cannot be planned on the page: it takes more than 20 s; use the command line: {command} --io int8"
+    for overhead, answer in zip((1, 1.5), answers, strict=True):
+        assert answer == (400, {"error": f"{why} --device stm32f746 --max-mac-overhead {overhead} --pareto --flash 64m"})
+
+
+def test_a_question_that_nobody_waits_for_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page closes its connection when a later question takes the place of one, and when it is closed itself."""
+    monkeypatch.setattr(questions, "front", slow.a_minute)
+    with served(tmp_path, 60) as (address, planner):
+        connection = http.client.HTTPConnection(address)
+        connection.request("POST", "/front", json.dumps(ASKED))
+        for _ in range(100):
+            if planner.busy:
+                break
+            time.sleep(0.1)
+        (pool,) = planner.busy
+        (process,) = pool._processes.values()
+        connection.close()
+        process.join(timeout=45)  # of the minute that the question would take
+        assert not process.is_alive()
+        assert post(address, "/exact", ASKED)[0] == 200
+        assert not planner.busy and len(planner.idle) == server.PROCESSES, "another process took its place"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"network": "mobilenet_v2", "width": 0.35, "stream": True, "ram": 16 << 10},  # its plan depends on a limit of Flash
+        {"stream": True, "overhead": 1.1, "ram": 4 << 10},
+        {"schedule": "patch", "grid": 2, "device": "nrf52840"},
+        {"schedule": "layer", "stream": True},
+    ],
+    ids=str,
+)
+def test_the_command_that_is_named_gives_the_same_plan(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = questions.question(ASKED | change)
+    monkeypatch.chdir(tmp_path)
+    write, plan = (shlex.split(words) for words in questions.command(asked).split(" && "))
+    assert write[:3] == ["python", "-m", "tinyweave.explorer.networks"] and networks.main(write[3:]) == 0
+    assert plan[0] == "tinyweave" and main([*plan[1:], "--json"]) in (0, 1)
+    said = json.loads(capsys.readouterr().out)
+    assert said["ram"]["arena"] == questions.exact(asked)["entry"]["record"]["ram"]["arena"]
+    if "network" in change:
+        return  # its front takes long
+    _, pareto = (shlex.split(words) for words in questions.command(asked, is_front=True).split(" && "))
+    assert main([*pareto[1:], "--json"]) in (0, 1)
+    points = json.loads(capsys.readouterr().out)["points"]
+    assert {each["arena"] for each in points} <= {each["arena"] for each in questions.front(asked)["front"]["points"]}
+
+
+def test_a_model_is_called_by_its_file_in_a_command() -> None:
+    asked = questions.question(ASKED)
+    assert questions.command(asked, "a `touch x` b.tflite").startswith(
+        "tinyweave plan 'a `touch x` b.tflite' --io int8 --device"
+    )
+    ladder = questions.rung_command(2)
+    assert ladder.endswith(
+        " && tinyweave plan mobilenet_v2.tflite --io int8 --device cortex-m7 --optimize size --stream-inputs"
+    )
+    assert questions.look_command("it's.onnx") == """tinyweave plan 'it'"'"'s.onnx'"""
+    for words in (["none", "32", "1", "x"], ["resnet18", "31", "1", "x"], ["resnet18", "32", "1.6", "x"], ["resnet18"]):
+        with pytest.raises(SystemExit) as end:
+            networks.main(words)
+        assert end.value.code == 2

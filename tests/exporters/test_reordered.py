@@ -52,7 +52,7 @@ def test_litert_computes_the_same(seed: int) -> None:
 @pytest.mark.shared
 def test_a_real_model_needs_less_and_computes_the_same(shared: Path) -> None:
     model = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite")
-    done = api.reorder(model, "working_set")
+    done = api.reorder_model(model, "working_set")
     assert done.best.peak == 19_600 and done.file != model.file
     again = from_tflite(done.file, model.original.name)
     assert max(sum(step.values()) for step in done.live(done.best.ops)) == 19_600
@@ -67,7 +67,7 @@ def test_a_real_model_needs_less_and_computes_the_same(shared: Path) -> None:
 @pytest.mark.shared
 def test_a_float_model_is_reordered_too(shared: Path) -> None:
     """tinyweave compiles int8 only, but any file that it can read has an order."""
-    done = api.reorder(api.read(shared / "models/derived__swiftnet_cell_ckpt75000_float.tflite"), "working_set")
+    done = api.reorder_model(api.read(shared / "models/derived__swiftnet_cell_ckpt75000_float.tflite"), "working_set")
     before, after = (
         max(sum(step.values()) for step in done.live(order)) for order in (range(len(done.best.ops)), done.best.ops)
     )
@@ -77,11 +77,11 @@ def test_a_float_model_is_reordered_too(shared: Path) -> None:
 def test_a_file_that_is_best_already_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(to_tflite(random_network(3, 1)))
-    assert api.reorder(api.load(path)).file == path.read_bytes()
+    assert api.reorder_model(api.load(path)).file == path.read_bytes()
 
 
 def test_an_unknown_count_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "one.tflite"
     path.write_bytes(to_tflite(random_network(3, 1)))
     with pytest.raises(CompileError, match="live, working_set"):
-        api.reorder(api.load(path), "most")
+        api.reorder_model(api.load(path), "most")

@@ -152,15 +152,15 @@ def test_padding_is_written_as_same_or_valid(padding: Any, written: int) -> None
 
 @pytest.mark.parametrize("padding", [((1, 1), (0, 0)), ((2, 0), (1, 1)), ((2, 2), (2, 2))])
 def test_other_padding_is_refused(padding: Any) -> None:
-    refuses(convolution(padding=padding), "conv_2d_0", "neither SAME nor VALID", "pad op")
+    refuses(convolution(padding=padding), "conv_2d_0", "only SAME and VALID", "pad op")
 
 
-def test_same_padding_of_a_stride_is_lopsided() -> None:
+def test_same_padding_with_a_stride_is_asymmetric() -> None:
     to_tflite(pool("max_pool_2d", padding=((0, 1), (0, 1))))
-    refuses(pool("max_pool_2d", padding=((1, 0), (1, 0))), "neither SAME nor VALID")
+    refuses(pool("max_pool_2d", padding=((1, 0), (1, 0))), "only SAME and VALID")
 
 
-def test_what_the_format_cannot_hold_is_refused() -> None:
+def test_a_graph_that_the_format_cannot_hold_is_refused() -> None:
     graph = convolution()
     refuses(replace(graph, ops=(replace(graph.ops[0], kind="attention"),)), "attention", "cannot be written", "conv_2d")
     refuses(replace(graph, ops=(replace(graph.ops[0], attrs={}),)), "conv_2d_0", "lacks the attribute")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tinyweave.kernels.table import BY_NAME, variant_for
 from tinyweave.planning.check import check
-from tinyweave.planning.fuse.schedule import rules_of
+from tinyweave.planning.fuse.row_schedule import rules_of
 from tinyweave.planning.place.place import TRIES, lower_bound, place
 from tinyweave.planning.plan import Buffer, Plan, scratch_name
 

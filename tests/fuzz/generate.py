@@ -12,8 +12,8 @@ from typing import Any
 from tinyweave.ir import Graph, Tensor, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.planning import Tile
-from tinyweave.planning.fuse.access import RowGraph, streamable_outputs
-from tinyweave.planning.fuse.schedule import schedule_stage
+from tinyweave.planning.fuse.row_access import RowGraph, streamable_outputs
+from tinyweave.planning.fuse.row_schedule import schedule_stage
 
 from .growers import GROWERS, Growers
 from .growth import Growth
@@ -101,8 +101,8 @@ def random_stages(graph: Graph, rng: random.Random) -> tuple[list[tuple[int, ...
     streamed_inputs: tuple[str, ...] = ()
     for name in (name for name in graph.inputs if rng.random() < 0.7):
         brought = RowGraph(graph, variants, (*streamed_inputs, name))
-        readers = [ops for ops in stages if name in brought.graph.inputs and not row_graph.users[name].isdisjoint(ops)]
-        if len(readers) == 1 and schedule_stage(brought, readers[0]) is not None and -1 not in row_graph.users[name]:
+        readers = [ops for ops in stages if name in brought.graph.inputs and not row_graph.readers[name].isdisjoint(ops)]
+        if len(readers) == 1 and schedule_stage(brought, readers[0]) is not None and -1 not in row_graph.readers[name]:
             streamed_inputs += (name,)
     tiles: tuple[Tile, ...] = ()
     for ops in stages:

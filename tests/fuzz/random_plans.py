@@ -23,14 +23,14 @@ from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network
 
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
-from tinyweave.ir import CompileError, Graph
-from tinyweave.planning import Buffer, Plan, check, front
+from tinyweave.ir import CompileError, Graph, rebuild
+from tinyweave.planning import Buffer, Plan, Request, check, front
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
-from tinyweave.planning.assemble import NO_OVERLAP, draft, finish, lay_out, one_by_one
+from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, plan_of_layout, unfused_stages
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import Kernels
-from tinyweave.planning.order.search import each_its_own, file_order
+from tinyweave.planning.order.search import file_order, without_views
 from tinyweave.planning.place.place import Rule
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare
@@ -77,8 +77,26 @@ class Trial:
 
 
 def network(seed: int) -> Graph:
-    """The network of this seed."""
-    return random_network(seed, random.Random(seed).randint(5, 18), growers=BRANCHING)
+    """The network of this seed. In every third, one filter of each convolution has a scale that makes it an outlier."""
+    graph = random_network(seed, random.Random(seed).randint(5, 18), growers=BRANCHING)
+    return with_outliers(graph, random.Random(seed)) if seed % 3 == 0 else graph
+
+
+def with_outliers(graph: Graph, rng: random.Random) -> Graph:
+    """The network with one filter of each int8 convolution scaled to a rescale shift of -1 or more, and its bias likewise."""
+    tensors = dict(graph.tensors)
+    for op in graph.ops:
+        operands = [tensors[name] for name in op.inputs if name is not None]
+        quant = operands[1].quant if op.kind in ("conv_2d", "depthwise_conv_2d") else None
+        if quant is None or not quant.per_channel or operands[0].dtype != "int8" or len(graph.consumers[op.inputs[1]]) > 1:
+            continue
+        number, wanted = rng.randrange(len(quant.scale)), rng.uniform(0.3, 3) * graph.output(op).scale / operands[0].scale
+        factor = wanted / quant.scale[number]
+        for tensor in operands[1:]:
+            if tensor.quant is not None and tensor.quant.per_channel:
+                scales = [scale * (factor if at == number else 1) for at, scale in enumerate(tensor.quant.scale)]
+                tensors[tensor.name] = replace(tensor, quant=replace(tensor.quant, scale=tuple(scales)))
+    return rebuild(graph, tensors=tensors)
 
 
 def trials(seed: int) -> list[Trial]:
@@ -96,9 +114,9 @@ def front_trials(seed: int) -> list[Trial]:
     options = {"core": rng.choice(CORES), "max_mac_overhead": rng.choice((None, 1.1, 1.5, 2.0))}
     streams = {"stream_inputs": rng.random() < 0.4, "stream_outputs": rng.random() < 0.4}
     try:
-        points = front(graph, **options, **streams)
+        points = front(graph, Request(**options, **streams))
     except CompileError:  # something cannot come or go by rows
-        points = front(graph, **options)
+        points = front(graph, Request(**options))
     chosen = rng.sample(points, min(PLANS, len(points)))
     return [Trial(seed, f"net_{seed}_{number}", plan, is_exact=True) for number, plan in enumerate(chosen)]
 
@@ -109,11 +127,11 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
     if rng.random() < 0.5:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
-    shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
+    shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
     flash_heavy, lean, copying = (frozenset(op.name for op in graph.ops if rng.random() < 0.5) for _ in range(3))
     kernels = Kernels(rng.choice(CORES), frozenset(), flash_heavy, lean, copying)
-    laid = lay_out(graph, one_by_one(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
-    made = finish(draft(laid, moves=False))
+    laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
+    made = plan_of_layout(place_layout(laid, moves=False))
     owner = {name: place.buffer for name, place in made.places.items()}
     distance = distances(graph, made.variants, owner, offset={name: place.offset for name, place in made.places.items()})
     allowed = rules(graph, [(index,) for index in order], owner, [distance[index] for index in order], made.buffers)

@@ -15,7 +15,8 @@ from fuzz.faster_kernels import with_kernels_of
 from fuzz.formats import AS_UINT8, FILED, as_uint8
 from fuzz.generate import BY_SOME_ROWS, GROWERS, random_network, random_order, random_stages
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph
 from tinyweave.planning import Plan, plan_in_order, plan_in_stages
@@ -37,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
 def test_random_network_gives_the_same_bytes_everywhere(seed: int, damaged: bool, tmp_path: Path) -> None:
     model = loaded(random_network(seed, damaged=damaged), tmp_path)
-    prove(model, api.plan(model, "layer"), seed, "cortex-m4" if seed % 8 == 0 else None)
+    prove(model, api.plan(model, schedule="layer"), seed, "cortex-m4" if seed % 8 == 0 else None)
 
 
 @pytest.mark.litert
@@ -46,8 +47,8 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
     steps = random.Random(seed).randint(8, 20)
     graph = random_network(seed, steps, growers=(GROWERS, FILED, AS_UINT8)[seed % 3])
     model = loaded(as_uint8(graph, seed) if seed % 3 == 2 else graph, tmp_path)
-    layer, best = api.plan(model, "layer"), api.plan(model)
-    least, by_layer = (api.plan(model, schedule, optimize="size") for schedule in ("best", "layer"))
+    layer, best = api.plan(model, schedule="layer"), api.plan(model)
+    least, by_layer = (api.plan(model, schedule=schedule, optimize="size") for schedule in ("best", "layer"))
     assert least.arena["sram"] <= by_layer.arena["sram"]
     shuffled = plan_in_order(model.graph, random_order(model.graph, random.Random(seed)))
     prove(model, shuffled, seed, "cortex-m4" if seed % 16 == 1 else None)
@@ -74,7 +75,7 @@ def loaded(graph: Graph, folder: Path) -> results.Model:
 
 
 def prove(model: results.Model, plan: Plan, seed: int, core: str | None) -> None:
-    result = api.verify(model, plan, count=5, seed=seed, core=core)
+    result = api.verify_plan(model, plan, api.ProofOptions(count=5, seed=seed), core=core)
     assert result.reference.startswith("LiteRT's reference kernels"), result.reference
     assert result.ok, f"seed {seed}: {result.first_difference or dict(result.touched)}"
 

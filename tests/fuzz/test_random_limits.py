@@ -10,10 +10,10 @@ from fuzz.generate import BY_ROW, BY_SOME_ROWS, GROWERS, random_network
 from fuzz.random_plans import CORES
 
 from tinyweave.ir import CompileError, Graph
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Limits, Plan, Request, plan
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import constant_bytes
-from tinyweave.planning.schedules import SCHEDULES
+from tinyweave.planning.strategies import STRATEGIES
 
 ASKED = 6  # of each network
 IN_SWEEPS = 80
@@ -36,10 +36,15 @@ def size(made: Plan) -> int:
 def planned(graph: Graph, schedule: str, options: dict[str, Any]) -> Plan | None:
     """Return the plan; None where the schedule has none, which it says in one line."""
     try:
-        return plan(graph, schedule, **options)
+        return plan(graph, Request(schedule, **options))
     except CompileError as error:
         assert "\n" not in str(error)
         return None
+
+
+def in_cycles(cycles: int) -> dict[str, float]:
+    """Return the limit on time that is this many cycles, at a clock of 1 kHz."""
+    return {"latency_ms": float(cycles), "clock_hz": 1e3}
 
 
 def near(rng: random.Random, value: int) -> int:
@@ -52,19 +57,20 @@ def test_any_limits_give_a_plan(seed: int) -> None:
     growers, live = rng.choice(((BY_ROW, 2), (BY_SOME_ROWS, 4), (GROWERS, 6)))
     graph = random_network(seed, rng.randint(4, 14), growers=growers, live=live)
     core, overhead = rng.choice((KNOWN_CYCLES, *CORES)), rng.choice((None, 1.0, 1.1, 1.5))
-    free = plan(graph, core=core, max_mac_overhead=overhead)
+    free = plan(graph, Request(core=core, max_mac_overhead=overhead))
     cycles = round(cycles_to_compare(free, core)) if core == KNOWN_CYCLES else 10_000
     constants = constant_bytes(free.graph, free.variants)
     for _ in range(ASKED):
-        options = {"core": core, "max_mac_overhead": overhead, "aim": rng.choice(("size", "balanced", "speed"))}
-        options |= {"ram_limit": near(rng, size(free))} if rng.random() < 0.6 else {}
-        options |= {"cycle_limit": near(rng, cycles)} if rng.random() < 0.6 else {}
-        options |= {"flash": near(rng, constants)} if rng.random() < 0.4 else {}
+        options = {"core": core, "max_mac_overhead": overhead, "objective": rng.choice(("size", "balanced", "speed"))}
+        ram = near(rng, size(free)) if rng.random() < 0.6 else None
+        time_limit = near(rng, cycles) if rng.random() < 0.6 else None
+        flash = near(rng, constants) if rng.random() < 0.4 else None
+        options["limits"] = Limits(ram, flash, **({} if time_limit is None else in_cycles(time_limit)))
         options |= {"stream_inputs": rng.random() < 0.2, "stream_outputs": rng.random() < 0.2}
-        schedule = rng.choice(("best", "best", "best", *SCHEDULES, "patch:2:3"))
+        schedule = rng.choice(("best", "best", "best", *STRATEGIES, "patch:2:3"))
         made = planned(graph, schedule, options)
-        if made is None or "flash" in options or "ram_limit" not in options:
+        if made is None or flash is not None or ram is None:
             continue
-        least = planned(graph, schedule, options | {"aim": "size", "ram_limit": None, "cycle_limit": None})
+        least = planned(graph, schedule, options | {"objective": "size", "limits": Limits()})
         assert least is not None
-        assert size(made) <= max(options["ram_limit"], size(least)), f"{schedule}, {options}"
+        assert size(made) <= max(ram, size(least)), f"{schedule}, {options}"

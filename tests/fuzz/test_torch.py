@@ -10,14 +10,15 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from cases.from_torch import distances, trained
 from fuzz.torch_networks import network
 from fuzz.whole_way import whole_way
 
-from tinyweave.importers.aten import OPS, QUANTISED
-from tinyweave.importers.torch import exported
+from tinyweave.importers.aten import OPS
+from tinyweave.importers.aten.quantised import QUANTISED
+from tinyweave.importers.torch import trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same'")  # of even kernels, where torch pads by a copy
 USUAL, IN_SWEEPS, OF_EACH = 30, 500, 10
@@ -29,7 +30,7 @@ def ops_where_close(seed: int, litert: ModuleType | None) -> Counter[str]:
     module, example = network(seed)
     _, ours, by_litert = distances(trained(module, seed), example, litert)
     assert ours < CLOSE and by_litert < CLOSE, seed
-    return Counter({node.op.removesuffix("_") for node in exported(module, example).nodes})
+    return Counter({node.op.removesuffix("_") for node in trace(module, example).nodes})
 
 
 @pytest.mark.parametrize("offset", range(USUAL))

@@ -17,14 +17,14 @@
  *         }
  *         int8_t *const input_0 = chain_input(&memory, 0);
  *         for (int32_t i = 0; i < CHAIN_INPUT_0_ELEMENTS; ++i) {
- *             input_0[i] = chain_quantize_input_0(0.5f); // your numbers
+ *             input_0[i] = chain_quantize_input_0(0.5f); // replace with your value
  *         }
  *         if (chain_invoke(&memory, NULL) != 0) {
  *             return 1;
  *         }
  *         const int8_t *const output_0 = chain_output(&memory, 0);
  *         const float first = chain_dequantize_output_0(output_0[0]);
- *         (void)first; // the first of CHAIN_OUTPUT_0_ELEMENTS
+ *         (void)first; // the first of CHAIN_OUTPUT_0_ELEMENTS values
  *         return 0;
  *     }
  */
@@ -38,9 +38,9 @@
 extern "C" {
 #endif
 
-/* Memory that the caller provides: the whole working memory of the model, inputs and outputs included. */
+/* Memories that the caller provides. They hold all data that the model works on, its inputs and outputs included. */
 #define CHAIN_SRAM_BYTES 84
-#define CHAIN_ALIGN 4 /* of every memory */
+#define CHAIN_ALIGN 4 /* alignment of every memory, in bytes */
 
 typedef struct {
     struct { void *data; size_t bytes; } sram; /* at least CHAIN_SRAM_BYTES */
@@ -74,30 +74,32 @@ typedef struct {
 #define CHAIN_OUTPUT_0_SCALE 0.00390625f
 #define CHAIN_OUTPUT_0_ZERO_POINT (-128)
 
-/* Rows that stream in or out during invoke; a callback returns 0, or an error that ends invoke.
- * A model in which nothing is streamed (see _STREAMED above) takes NULL. */
+/* Callbacks for inputs and outputs that are streamed row by row during invoke (those whose _STREAMED macro above is 1).
+ * A callback returns 0, or an error code, which ends invoke. If nothing is streamed, pass NULL to invoke. */
 typedef struct {
     void *user;
     int (*read_rows)(void *user, int32_t input, int32_t first, int32_t count, void *destination);
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } chain_io;
 
-/* Once, before all else. 0, or -1 when a memory is NULL or not aligned, -2 when it has too few bytes. */
+/* Call this once, before any other function. Returns 0, or -1 if a memory is NULL or not aligned, -2 if it is too small. */
 int chain_init(const chain_memory *memory);
 
-/* Forget all state, as after init. */
+/* Set all state to its initial value, as init does. */
 void chain_reset(const chain_memory *memory);
 
-/* Where to write an input before invoke, and to read an output after it; NULL when there is none or it is streamed. */
+/* Return the address of an input, to be written before invoke, or of an output, to be read after invoke. Return NULL if there
+ * is no such input or output, or if it is streamed. */
 void *chain_input(const chain_memory *memory, int32_t index);
 const void *chain_output(const chain_memory *memory, int32_t index);
 
-/* Run the network once. 0, or what a callback returned. */
+/* Run the network once. Returns 0, or the error code of a callback. */
 int chain_invoke(const chain_memory *memory, const chain_io *io);
 
-/* From real numbers to the model's and back: real = scale * (q - zero_point). The result is rounded to the nearest, halves away
- * from zero, and kept within its type; NaN gives the least. Functions in _q16 take and give the real number as an integer, in
- * units of 1/65536, for cores without floating point. Convert the 256 values of a pixel once, into a table. */
+/* Conversions between real numbers and the model's integers: real = scale * (q - zero_point). Results are rounded to the
+ * nearest integer, halves away from zero, and clamped to the range of the type; NaN becomes its minimum. The _q16 functions
+ * take and return the real number as an integer in units of 1/65536, for cores without floating point. For images, convert the
+ * 256 possible values of a pixel once, into a table. */
 #ifdef __cplusplus
 #define CHAIN_AS(type, value) static_cast<type>(value)
 #else
@@ -115,7 +117,7 @@ static inline int32_t chain_quantize(float real, float scale, int32_t zero_point
     return steps > 0.0f ? high : low;
 }
 
-/* x * multiplier * 2^(shift - 31), rounded as between layers. */
+/* Return x * multiplier * 2^(shift - 31), with the rounding of the layers. */
 static inline int32_t chain_rescale(int32_t x, int32_t multiplier, int32_t shift)
 {
     const int32_t left = shift > 0 ? shift : 0;

@@ -17,13 +17,13 @@
  *         }
  *         float *const input_0 = edges_input(&memory, 0);
  *         for (int32_t i = 0; i < EDGES_INPUT_0_ELEMENTS; ++i) {
- *             input_0[i] = 0; // your numbers
+ *             input_0[i] = 0; // replace with your value
  *         }
  *         if (edges_invoke(&memory, NULL) != 0) {
  *             return 1;
  *         }
  *         const float *const output_0 = edges_output(&memory, 0);
- *         (void)output_0[0]; // the first of EDGES_OUTPUT_0_ELEMENTS
+ *         (void)output_0[0]; // the first of EDGES_OUTPUT_0_ELEMENTS values
  *         return 0;
  *     }
  */
@@ -37,9 +37,9 @@
 extern "C" {
 #endif
 
-/* Memory that the caller provides: the whole working memory of the model, inputs and outputs included. */
+/* Memories that the caller provides. They hold all data that the model works on, its inputs and outputs included. */
 #define EDGES_SRAM_BYTES 20
-#define EDGES_ALIGN 4 /* of every memory */
+#define EDGES_ALIGN 4 /* alignment of every memory, in bytes */
 
 typedef struct {
     struct { void *data; size_t bytes; } sram; /* at least EDGES_SRAM_BYTES */
@@ -67,25 +67,26 @@ typedef struct {
 #define EDGES_OUTPUT_0_BYTES 8
 #define EDGES_OUTPUT_0_STREAMED 0
 
-/* Rows that stream in or out during invoke; a callback returns 0, or an error that ends invoke.
- * A model in which nothing is streamed (see _STREAMED above) takes NULL. */
+/* Callbacks for inputs and outputs that are streamed row by row during invoke (those whose _STREAMED macro above is 1).
+ * A callback returns 0, or an error code, which ends invoke. If nothing is streamed, pass NULL to invoke. */
 typedef struct {
     void *user;
     int (*read_rows)(void *user, int32_t input, int32_t first, int32_t count, void *destination);
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } edges_io;
 
-/* Once, before all else. 0, or -1 when a memory is NULL or not aligned, -2 when it has too few bytes. */
+/* Call this once, before any other function. Returns 0, or -1 if a memory is NULL or not aligned, -2 if it is too small. */
 int edges_init(const edges_memory *memory);
 
-/* Forget all state, as after init. */
+/* Set all state to its initial value, as init does. */
 void edges_reset(const edges_memory *memory);
 
-/* Where to write an input before invoke, and to read an output after it; NULL when there is none or it is streamed. */
+/* Return the address of an input, to be written before invoke, or of an output, to be read after invoke. Return NULL if there
+ * is no such input or output, or if it is streamed. */
 void *edges_input(const edges_memory *memory, int32_t index);
 const void *edges_output(const edges_memory *memory, int32_t index);
 
-/* Run the network once. 0, or what a callback returned. */
+/* Run the network once. Returns 0, or the error code of a callback. */
 int edges_invoke(const edges_memory *memory, const edges_io *io);
 
 #ifdef __cplusplus

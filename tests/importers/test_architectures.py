@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from cases.architectures import BUILDERS, network
 from cases.from_torch import distances, trained

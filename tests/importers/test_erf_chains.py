@@ -1,4 +1,4 @@
-"""GELU written with erf: every form is one op that computes the same; what only looks like it is refused as an erf."""
+"""GELU written with erf becomes one op; an erf in any other chain is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -52,7 +52,7 @@ ENDS = ("x then half", "half of x first", "x by two first", "half of the sum fir
 
 
 @pytest.mark.parametrize("start, end, swapped", [*itertools.product(("div", "mul"), ENDS, (False, True))])
-def test_every_form_is_one_gelu(start: str, end: str, swapped: bool) -> None:
+def test_every_form_of_gelu_becomes_one_op(start: str, end: str, swapped: bool) -> None:
     data = file(chain(start, end, swapped), as_nodes=swapped)
     graph = from_onnx(data, "net")
     assert [op.kind for op in graph.ops] == ["gelu"] and not graph.ops[0].attrs["approximate"]
@@ -60,7 +60,7 @@ def test_every_form_is_one_gelu(start: str, end: str, swapped: bool) -> None:
     np.testing.assert_allclose(ops.run(graph, {"x": X})[graph.outputs[0]], expected, atol=1e-5)
 
 
-def test_two_in_a_row_are_two() -> None:
+def test_two_gelus_in_a_row_become_two_ops() -> None:
     first, second = chain("div", "x then half", False), chain("mul", "half of x first", True)
     renamed = {name: f"{name}2" for name in "abcd"} | {"x": "y", "y": "z"}
     nodes = first + [(op, tuple(renamed.get(n, n) for n in given), renamed[out]) for op, given, out in second]
@@ -91,18 +91,18 @@ def test_two_in_a_row_are_two() -> None:
         ([*START, ("Mul", ("c", "half"), "d"), ("Mul", ("x", "half"), "e"), ("Mul", ("d", "e"), "y")], ("y",), {}),
     ],
 )
-def test_what_only_looks_like_it_is_refused(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, Any]) -> None:
-    with pytest.raises(CompileError, match=r"Erf .*TFLite has no op for it here"):
+def test_an_erf_outside_of_a_gelu_is_refused(nodes: Nodes, outputs: Sequence[str], numbers: dict[str, Any]) -> None:
+    with pytest.raises(CompileError, match=r"Erf .*tinyweave does not import it"):
         from_onnx(file(nodes, outputs, numbers=NUMBERS | numbers), "net")
 
 
-def test_a_scaled_input_that_others_read_stays() -> None:
+def test_a_scaled_input_with_another_reader_stays() -> None:
     nodes = [*chain("mul", "half of x first", False), ("Neg", ("a",), "z"), ("Neg", ("d",), "w")]
     graph = from_onnx(file(nodes, ("y", "z", "w")), "net")
     assert "gelu" in {op.kind for op in graph.ops} and len(graph.outputs) == 3
 
 
-def test_what_a_node_that_stays_is_made_of_stays() -> None:
+def test_the_inputs_of_a_node_that_stays_stay() -> None:
     nodes: Nodes = [
         *START,
         ("Mul", ("x", "half"), "d"),
@@ -114,13 +114,13 @@ def test_what_a_node_that_stays_is_made_of_stays() -> None:
     assert [op.kind for op in graph.ops] == ["mul", "mul", "gelu", "mul"]
 
 
-def test_the_half_may_be_of_the_erf() -> None:
+def test_the_factor_one_half_may_be_applied_to_the_erf() -> None:
     nodes: Nodes = [*START[:2], ("Mul", ("b", "half"), "c"), ("Add", ("c", "half"), "d"), ("Mul", ("x", "d"), "y")]
     assert [op.kind for op in from_onnx(file(nodes), "net").ops] == ["gelu"]
 
 
 def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
     class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
         def forward(self, x: Any) -> Any:
@@ -134,8 +134,8 @@ def test_pytorch_s_functions_are_one_gelu(tmp_path: Any) -> None:
     np.testing.assert_allclose(ops.run(graph, {graph.inputs[0]: X})[graph.outputs[0]], expected, atol=1e-5)
 
 
-def test_what_only_looks_like_it_in_pytorch_is_refused() -> None:
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+def test_an_erf_outside_of_a_gelu_in_pytorch_is_refused() -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     from tinyweave.importers.torch import from_module
 
     class Of(torch.nn.Module):  # type: ignore[misc, name-defined]

@@ -122,17 +122,17 @@ def empty() -> bytes:
 
 # what makes the file, and what the one line says; none where there is a result
 FILES: dict[str, tuple[Callable[[], bytes], str]] = {
-    "states": (states, "with it the variables have 33,554,432 bytes"),
-    "broadcasts": (lambda: broadcasts(150), "with it the tensors have 134,217,737 bytes"),
+    "states": (states, "brings all variables to 33,554,432 bytes"),
+    "broadcasts": (lambda: broadcasts(150), "brings all tensors to 134,217,737 bytes"),
     "long axes": (lambda: broadcasts(7, (MAX_BYTES,)), "each axis of the input and the outputs must have"),
-    "shared constants": (shared, "with it the tensors have 135,266,304 bytes"),
+    "shared constants": (shared, "brings all tensors to 135,266,304 bytes"),
     "window of a pool": (lambda: to_tflite(pool(4, 1 << 30)), "the padded input must have at most"),
     "window of another pool": (lambda: to_tflite(pool(4, 1 << 30, "max_pool_2d")), "the padded input must have at most"),
     "work of a pool": (lambda: to_tflite(pool(2000, 1500)), ""),
     "dilation": (lambda: to_tflite(convolution(4, 3, 1 << 30)), "the padded input must have at most"),
-    "filter": (lambda: to_tflite(convolution(MEBIBYTE, MEBIBYTE)), "windows times taps"),
-    "stride": (lambda: to_tflite(transposed(1 << 30, known=False)), "what the windows reach must have at most"),
-    "folded stride": (lambda: to_tflite(transposed(1 << 30, known=True)), "what the windows reach must have at most"),
+    "filter": (lambda: to_tflite(convolution(MEBIBYTE, MEBIBYTE)), "output size times filter size"),
+    "stride": (lambda: to_tflite(transposed(1 << 30, known=False)), "the padded output must have at most"),
+    "folded stride": (lambda: to_tflite(transposed(1 << 30, known=True)), "the padded output must have at most"),
     "relus": (lambda: chain("relu", MAX_OPS + 1), f"{MAX_OPS + 1} ops"),
     "operands": (many_operands, "the ops have 70001 operands"),
     "empty": (empty, "has 2,147,483,647 bytes"),

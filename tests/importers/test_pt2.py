@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 import torch
 from cases.architectures import network
@@ -83,7 +83,7 @@ def test_a_random_file_is_the_graph_of_its_module(seed: int) -> None:
 
 
 def changed(file: bytes, **parts: Any) -> bytes:
-    """The archive with parts replaced, by bytes or by a function of what their JSON holds, or removed."""
+    """Return the archive with files replaced by bytes, changed by a function of their JSON, or removed."""
     names = {"graph": GRAPH, "weights": WEIGHTS, "samples": SAMPLES, "order": "byteorder", "weight": "data/weights/weight_0"}
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(out, "w") as new:
@@ -142,7 +142,7 @@ def test_torch_is_not_needed(file: bytes, tmp_path: Path) -> None:
 
 
 class Constants(nn.Module):
-    """Has constants that are computed of parameters."""
+    """Computes constants from its parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class Of(nn.Module):
 
 
 @pytest.mark.parametrize("module", [*map(Of, CONSTANT_ONLY.values()), "norm"], ids=[*CONSTANT_ONLY, "weight_norm"])
-def test_what_depends_on_constants_only_is_computed(module: Any) -> None:
+def test_nodes_on_constants_only_are_computed_at_import(module: Any) -> None:
     module = nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)) if module == "norm" else module
     example = torch.randn(1, 4)
     ours, theirs = from_pt2(saved(module, example), "net"), from_module(module, example, "net")
@@ -193,11 +193,11 @@ def test_what_depends_on_constants_only_is_computed(module: Any) -> None:
 
 def test_an_op_on_constants_that_is_not_supported_is_named() -> None:
     module = Of(lambda m, x: x * torch.softmax(m.g, 0))
-    assert "softmax (in softmax): what it reads is constant" in refusal(saved(module, torch.randn(1, 4)))
+    assert "softmax (in softmax): all of its inputs are constant" in refusal(saved(module, torch.randn(1, 4)))
 
 
 class Whole(nn.Module):
-    """Gives `outputs` beside what it computes."""
+    """Returns `outputs` besides its result."""
 
     def __init__(self, *outputs: Any):
         super().__init__()
@@ -207,8 +207,8 @@ class Whole(nn.Module):
         return (x.relu(), *self.outputs)
 
 
-@pytest.mark.parametrize(("output", "words"), [(None, "is as_none, no tensor"), (3, "is as_int, no tensor")])
-def test_outputs_that_are_no_tensors_are_refused(output: Any, words: str) -> None:
+@pytest.mark.parametrize(("output", "words"), [(None, "is as_none, not a tensor"), (3, "is as_int, not a tensor")])
+def test_outputs_that_are_not_tensors_are_refused(output: Any, words: str) -> None:
     assert f"an output of the program {words}" in refusal(saved(Whole(output), torch.randn(1, 4)))
 
 
@@ -222,7 +222,7 @@ class Written(nn.Module):
         return half.reshape(1, 4) * 2 + x
 
 
-def test_what_is_changed_in_place_is_not_read_as_it_was() -> None:
+def test_a_stale_view_of_a_tensor_changed_in_place_is_refused() -> None:
     assert "after the network has changed it in place" in refusal(saved(Written(), torch.randn(1, 4)))
 
 
@@ -239,7 +239,7 @@ def set_many(program: Any) -> None:
 
 def test_large_constants_are_counted_together() -> None:
     file = saved(Written(), torch.randn(1, 4))
-    assert "takes more than 536,870,912 bytes" in refusal(changed(file, graph=set_many))
+    assert "the constants computed at import take more than 536,870,912 bytes" in refusal(changed(file, graph=set_many))
 
 
 def set_version(program: Any) -> None:
@@ -289,22 +289,22 @@ def set_zeros(program: Any) -> None:
         ({"weights": set_pickled_dtype}, "'conv.weight': is float16; only float32"),
         ({"weights": set_shape}, "'conv.weight': has the shape"),
         ({"weights": set_strides}, "'conv.weight': has the shape"),
-        ({"weights": set_negative}, "not a readable .pt2 file: -4 as an extent"),
+        ({"weights": set_negative}, "not a readable .pt2 file: -4 is not an extent"),
         ({"graph": set_dynamic}, "'x': has the dynamic extent s77; export it with fixed shapes"),
         ({"graph": set_large}, "elements"),
-        ({"graph": set_unknown}, "softplus (in conv): TFLite has no op for it here"),
-        ({"graph": set_zeros}, "makes a constant of the shape [1048576, 1048576]"),
+        ({"graph": set_unknown}, "softplus (in conv): tinyweave does not import it"),
+        ({"graph": set_zeros}, "computes a constant of shape [1048576, 1048576]"),
         ({"weight": b"\0\0\xc0\x7f" * 108}, "'conv.weight': holds values that are not finite"),
-        ({"order": b"big"}, "high byte first"),
+        ({"order": b"big"}, "is big-endian"),
         ({"graph": b"{" * 100_000}, "not a readable .pt2 file"),
         ({"graph": b"[" * 100_000}, "not a readable .pt2 file"),
     ],
 )
-def test_what_is_wrong_is_told(file: bytes, change: dict[str, Any], words: str) -> None:
+def test_a_faulty_file_is_refused_with_its_fault(file: bytes, change: dict[str, Any], words: str) -> None:
     assert words in refusal(changed(file, **change))
 
 
-def test_what_is_no_archive_is_told(file: bytes) -> None:
+def test_a_file_that_is_not_an_archive_is_refused(file: bytes) -> None:
     assert "not a readable .pt2 file" in refusal(b"TFL3") and "not a readable .pt2 file" in refusal(file[: len(file) // 2])
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as bomb:
@@ -319,7 +319,7 @@ def test_an_archive_that_torch_does_not_write_is_refused(file: bytes, packing: i
     with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(out, "w", packing) as new:
         for entry in old.infolist():
             new.writestr(entry.filename, old.read(entry))
-    assert "packed in another way than torch packs" in refusal(out.getvalue())
+    assert "has an unsupported zip compression" in refusal(out.getvalue())
 
 
 def test_a_damaged_file_is_read_or_refused(file: bytes) -> None:
@@ -342,7 +342,7 @@ def test_a_damaged_file_is_read_or_refused(file: bytes) -> None:
 
 
 def shake(value: Any, rng: random.Random) -> None:
-    """Change one value somewhere below."""
+    """Replace one nested value at random."""
     places: list[tuple[Any, Any]] = []
 
     def collect(part: Any) -> None:

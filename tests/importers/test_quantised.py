@@ -1,4 +1,4 @@
-"""Models that others quantised: int8 graphs that give LiteRT's bytes, and nearly those of the framework that quantised them."""
+"""Models quantised elsewhere become int8 graphs that equal LiteRT and are close to the framework that quantised them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'tinyweave[onnx]'")
+onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -22,7 +22,7 @@ from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify  # noqa: E402
 from tinyweave.ir import Op as GraphOp  # noqa: E402
 from tinyweave.quantize.convert import quantised  # noqa: E402
-from tinyweave.quantize.given import with_given_scales  # noqa: E402
+from tinyweave.quantize.prequantised import from_prequantised  # noqa: E402
 
 RNG = np.random.default_rng(0)
 C = 4
@@ -148,7 +148,7 @@ def last(values: np.ndarray) -> np.ndarray:
 
 
 def steps_apart(graph: Graph, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """How many steps lie between a real output and what the int8 graph gives; x and y are channels first."""
+    """Return the error of the int8 graph's output in quantisation steps; x and y are channels first."""
     (source,), (target,) = ((graph.tensors[name] for name in names) for names in (graph.inputs, graph.outputs))
     assert {tensor.dtype for tensor in graph.tensors.values()} <= {"int8", "int32"}
     assert source.quant and target.quant
@@ -167,7 +167,7 @@ def gives_litert_bytes(graph: Graph, litert: ModuleType) -> bool:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("name", QDQ)
-def test_pairs_around_ops_are_scales(name: str, litert: ModuleType) -> None:
+def test_qdq_pairs_around_ops_give_litert_bytes(name: str, litert: ModuleType) -> None:
     data = model(QDQ[name])
     graph = from_onnx(data, name)
     wide = 1 if name == "concat-of-other-scales" else 6  # beyond what the scales hold, which the second one cannot undo
@@ -179,7 +179,7 @@ def test_pairs_around_ops_are_scales(name: str, litert: ModuleType) -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("name", QOPERATOR)
-def test_ops_on_integers_have_their_scales(name: str, litert: ModuleType) -> None:
+def test_qlinear_ops_give_litert_bytes(name: str, litert: ModuleType) -> None:
     data = model(QOPERATOR[name], (1, C, 7, 6) if name == "conv" else (5, C), (TensorProto.INT8, TensorProto.INT8))
     data = data if name == "conv" else model(QOPERATOR[name], (1, 5, C), (TensorProto.INT8, TensorProto.INT8))
     graph = from_onnx(data, name)
@@ -191,7 +191,7 @@ def test_ops_on_integers_have_their_scales(name: str, litert: ModuleType) -> Non
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_ops_of_onnx_runtime_have_their_scales(name: str) -> None:
+def test_quantised_ops_of_onnx_runtime_are_at_most_one_step_apart(name: str) -> None:
     nodes, function = BY_HAND[name]
     shape = (1, C) if name == "gemm" else (1, C, 7, 6)
     graph = from_onnx(model(nodes, shape, (TensorProto.INT8, TensorProto.INT8)), name)
@@ -201,14 +201,14 @@ def test_ops_of_onnx_runtime_have_their_scales(name: str) -> None:
     assert steps_apart(graph, x, function(x)).max() <= 1
 
 
-def test_unsigned_steps_are_shifted() -> None:
+def test_uint8_scales_are_shifted_to_int8() -> None:
     (source,) = from_onnx(model(QDQ["conv-uint8"]), "unsigned").inputs
     graph = from_onnx(model(QDQ["conv-uint8"]), "unsigned")
     assert graph.tensors[source].quant == Quant((float(SCALES["xs"]),), (-3,))
     assert graph.tensors[graph.outputs[0]].quant == Quant((float(SCALES["ys"]),), (5,))
 
 
-def test_weights_and_biases_are_those_of_the_file() -> None:
+def test_weights_and_biases_keep_the_integers_of_the_file() -> None:
     graph = from_onnx(model(QDQ["conv"]), "exact")
     (op,) = graph.ops
     weights, bias = graph.input(op, 1), graph.input(op, 2)
@@ -225,16 +225,18 @@ REFUSED: dict[str, tuple[list[Op], str]] = {
     "16 bits": (pair("x", "y", "xs", "h"), "its integers are int16; int8 and uint8 are supported"),
     "another scale behind": (
         [("QuantizeLinear", ["x", "xs", "xz"], "q", {}), ("DequantizeLinear", ["q", "ys", "xz"], "y", {})],
-        "its scale or zero point is not the one that its input was quantised with",
+        "its scale or zero point differs from those that its input was quantised with",
     ),
-    "scales of a map's channels": (pair("x", "y", "ws", "wz"), "its map has several scales; TFLite's have one"),
+    "scales of a map's channels": (
+        pair("x", "y", "ws", "wz"), "its input has per-channel scales; TFLite supports them for constants only",
+    ),
     "scales that are found at run time": (
-        [("DynamicQuantizeLinear", ["x"], "y", {})], "it finds its scales while it runs",
+        [("DynamicQuantizeLinear", ["x"], "y", {})], "it computes scales at run time",
     ),
     "weights far from 0": (
         [("DequantizeLinear", ["w", "ms", "asymmetric"], "v", {}), *pair("x", "a"), ("Conv", ["a", "v"], "c", {}),
          *pair("c", "y", "ys", "yz")],
-        "has the zero point 9, from which weights are more than 8 bits away; quantise weights symmetrically",
+        "has the zero point 9, from which some weights differ by more than 8 bits; quantise weights symmetrically",
     ),
     "weights with scales along inputs": (
         [("DequantizeLinear", ["w", "ws", "wz"], "v", {"axis": 1}), *pair("x", "a"), ("Conv", ["a", "v"], "c", {}),
@@ -243,17 +245,17 @@ REFUSED: dict[str, tuple[list[Op], str]] = {
     ),
     "an output without a scale": (
         [*WEIGHTS, *pair("x", "a"), ("Conv", ["a", "w.real"], "y", {})],
-        "the model was quantised without a scale for 'y', made by conv_2d; its neighbours do not say one",
+        "the model was quantised without a scale for 'y', made by conv_2d; it cannot be inferred from its neighbours",
     ),
     "an op without a rule": (
         [("QLinearConv", ["x", *X, *W, *Y, "b"], "q", {}), ("DequantizeLinear", ["q", *Y], "d", {}), ("Erf", ["d"], "y", {})],
-        "Erf (in y): TFLite has no op for it here",
+        "Erf (in y): tinyweave does not import it",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_tflite_cannot_hold_is_refused_in_one_line(name: str) -> None:
+def test_quantisation_that_tflite_cannot_hold_is_refused_in_one_line(name: str) -> None:
     nodes, message = REFUSED[name]
     with pytest.raises(CompileError) as error:
         from_onnx(model(nodes), name)
@@ -285,7 +287,7 @@ def chain(*kinds: str, first: Quant | None, end: Quant | None) -> Graph:
 def test_a_missing_scale_follows_from_neighbours(
     kinds: tuple[str, ...], first: Quant | None, end: Quant | None, tensor: str, range_: tuple[float, float]
 ) -> None:
-    graph, (low, high) = with_given_scales(chain(*kinds, first=first, end=end)), range_
+    graph, (low, high) = from_prequantised(chain(*kinds, first=first, end=end)), range_
     quant = graph.tensors[tensor].quant
     assert quant is not None
     least, most = ((step - quant.zero_point[0]) * quant.scale[0] for step in (-128, 127))
@@ -313,7 +315,7 @@ def test_a_missing_scale_behind_a_constant_holds_what_is_possible() -> None:
         ("mul", False): (-1, 1.55),
     }
     for (kind, first), (low, high) in expected.items():
-        quant = with_given_scales(with_constant(kind, 0.5, first=first)).tensors["y"].quant
+        quant = from_prequantised(with_constant(kind, 0.5, first=first)).tensors["y"].quant
         assert quant is not None
         least, most = ((step - quant.zero_point[0]) * quant.scale[0] for step in (-128, 127))
         assert (least, most) == pytest.approx((low, high), abs=quant.scale[0]), (kind, first)
@@ -351,7 +353,7 @@ def test_a_hard_sigmoid_that_was_left_in_float_gets_what_it_needs() -> None:
         GraphOp("1", "add", ("x", "three"), ("a",), none), GraphOp("2", "relu6", ("a",), ("b",), {}),
         GraphOp("3", "mul", ("b", "sixth"), ("c",), none),
     )  # fmt: skip
-    graph = with_given_scales(verify(Graph("g", tensors, made, ("x",), ("c",))))
+    graph = from_prequantised(verify(Graph("g", tensors, made, ("x",), ("c",))))
     scales = [graph.tensors[name].quant for name in names]
     assert [quant.scale[0] * 255 for quant in scales if quant] == pytest.approx([6, 6, 6, 1], rel=0.01)
 
@@ -378,7 +380,7 @@ NETWORKS = ("ds_cnn", "resnet8")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_what_onnx_runtime_quantised_gives_nearly_its_outputs(name: str, form: str, tmp_path: Path, litert: ModuleType) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     from cases.architectures import network
     from cases.from_torch import trained
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -458,5 +460,5 @@ def test_what_torchaos_x86_quantizer_left_in_float_follows_or_is_named() -> None
     x = samples((1, 3, 8, 8), 1, 1)[0]
     near("x86", [steps_apart(graph, x, made(torch.from_numpy(x)).detach().numpy())], 3, 0.1)
     _, program = converted(net[:3], example, x86.X86InductorQuantizer().set_global(config))
-    with pytest.raises(CompileError, match="without a scale for '2', made by conv_2d; its neighbours do not say one"):
+    with pytest.raises(CompileError, match="without a scale for '2', made by conv_2d; it cannot be inferred"):
         from_program(program, "x86")

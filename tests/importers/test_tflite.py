@@ -92,7 +92,7 @@ def test_int4_constants_that_are_not_only_weights_become_int8(also: str) -> None
 def test_int4_maps_are_refused() -> None:
     graph = convolution()
     narrow = replace(graph, tensors=graph.tensors | {"image": replace(graph.tensors["image"], dtype="int4")})
-    with pytest.raises(CompileError, match="'image': is an int4 map"):
+    with pytest.raises(CompileError, match="'image': is an int4 activation"):
         to_tflite(narrow)
 
 
@@ -103,7 +103,7 @@ def test_int4_weights_give_the_bytes_of_the_reference(kind: str, tmp_path: Path)
     for case in itertools.islice((case for case in cases(kind) if case.graph.tensors["weights"].dtype == "int4"), 0, None, 12):
         (tmp_path / "net.tflite").write_bytes(to_tflite(case.graph))
         model = api.load(tmp_path / "net.tflite")
-        result = api.verify(model, api.plan(model), count=2, core=None)
+        result = api.verify_plan(model, api.plan(model), api.ProofOptions(count=2), core=None)
         assert result.ok and result.reference.startswith("LiteRT's reference kernels")
         seen += 1
     assert seen
@@ -277,10 +277,10 @@ def test_odd_variables_are_refused() -> None:
     kinds = {"call_once": 0, "var_handle": 1, "assign_variable": 2, "read_variable": 3}
     assert [op(0, i)(tflite.Model.GetRootAs(file, 0)).OpcodeIndex() for i in (0, 1, 2, 3)] == [0, 1, 1, 3]
     for number in (0, 7):
-        refuses(patch(file, options, 4, "<i", number), "call_once_0", f"calls the subgraph {number}")
-    refuses(patch(file, op(1, 1), 4, "<I", kinds["read_variable"]), "call_once_0", "more than to assign")
-    refuses(patch_vector(file, op(1, 1), 6, 0, 1), "call_once_0", "not of a constant to a variable")
-    refuses(patch_vector(file, op(1, 1), 6, 1, 2), "call_once_0", "not of a constant to a variable")
+        refuses(patch(file, options, 4, "<i", number), "call_once_0", f"calls subgraph {number}")
+    refuses(patch(file, op(1, 1), 4, "<I", kinds["read_variable"]), "call_once_0", "does more than initialise variables")
+    refuses(patch_vector(file, op(1, 1), 6, 0, 1), "call_once_0", "does not assign a constant to a variable")
+    refuses(patch_vector(file, op(1, 1), 6, 1, 2), "call_once_0", "does not assign a constant to a variable")
     refuses(patch_vector(file, op(1, 3), 6, 0, 0), "call_once_0", "twice")
     refuses(patch(file, op(1, 3), 4, "<I", kinds["var_handle"]), "has 0 outputs")
     reads = tflite.Model.GetRootAs(file, 0).Subgraphs(0).Operators(3)
@@ -299,7 +299,7 @@ def test_absurd_numbers_are_refused(file: bytes) -> None:
         return model.Subgraphs(0)
 
     features = tensor_table("features")
-    refuses(patch_vector(file, features, 4, 1, 1 << 30), "features", "has room for 16,777,216 at most")
+    refuses(patch_vector(file, features, 4, 1, 1 << 30), "features", "at most 16,777,216 are supported")
     refuses(patch_vector(file, features, 4, 1, -1), "features", "fixed shapes")
     refuses(patch_vector(file, features, 4, -1, 1 << 20), "features", "at most 8")
     refuses(patch_vector(file, subgraph, 4, -1, MAX_COUNT + 1), f"{MAX_COUNT + 1} tensors")
@@ -366,7 +366,7 @@ def test_unsupported_features_are_named(file: bytes) -> None:
     refuses(patch(file, code, 10, "<i", 100_000), "builtin_100000")
     refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.FLOAT16), "weights", "FLOAT16")
     refuses(patch(file, tensor_table("weights"), 6, "<b", tflite.TensorType.INT4), "weights", "needs 54 bytes")
-    refuses(patch(file, tensor_table("features"), 6, "<b", tflite.TensorType.INT4), "features", "is an int4 map")
+    refuses(patch(file, tensor_table("features"), 6, "<b", tflite.TensorType.INT4), "features", "is an int4 activation")
     refuses(patch(file, lambda m: wrap(options(m)), 8, "<i", 0), "conv_2d_0", "stride")
     refuses(patch(file, lambda m: wrap(options(m)), 10, "<b", 4), "conv_2d_0", "fused activation number 4")
 

@@ -1,4 +1,4 @@
-"""PyTorch modules as graphs: each op computes what torch does, without transposes; the rest is refused by name."""
+"""PyTorch modules become graphs without transposes that compute what torch does; unsupported ops are refused by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 from cases.from_torch import distances, trained  # noqa: E402
 from torch import nn  # noqa: E402
@@ -22,7 +22,7 @@ CLOSE = 1e-5  # of the output's range
 
 
 class Of(nn.Module):
-    """A module of a function and of parts that it may use, by name."""
+    """A module that applies a function; the function may use the submodules given by name."""
 
     def __init__(self, function: Callable[..., Any], **parts: Any):
         super().__init__()
@@ -314,7 +314,7 @@ def test_padding_is_an_op_only_where_it_is_not_same() -> None:
     assert graph.output(graph.ops[0]).shape == (1, 9, 9, 3)  # no window reaches a second row of padding
 
 
-def test_a_convolution_of_one_channel_is_no_depthwise_one() -> None:
+def test_a_convolution_of_one_channel_is_not_depthwise() -> None:
     assert kinds(nn.Conv2d(1, 8, 3), 1, 1, 8, 8) == ["conv_2d"]
 
 
@@ -324,19 +324,19 @@ def test_a_shuffle_is_a_gather_and_a_flattening_a_reshape() -> None:
     assert kinds(CASES["sequence-to-conv1d"][0], 1, 12, 5) == ["reshape", "conv_2d", "reshape"]
 
 
-def test_infinite_limits_are_none() -> None:
+def test_infinite_limits_of_a_clamp_are_ignored() -> None:
     assert kinds(Of(lambda m, x: x.clamp(0, math.inf)), 1, 4) == ["relu"]
     assert kinds(Of(lambda m, x: x.clamp(-math.inf, 2)), 1, 4) == ["minimum"]
 
 
-def test_the_module_stays_in_its_mode() -> None:
+def test_the_import_restores_the_mode_of_the_module() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Dropout())
     module[2].eval()
     from_module(module, torch.randn(1, 3, 4, 4))
     assert [part.training for part in module.modules()] == [True, True, True, False]
 
 
-def test_an_exported_program_is_the_same_graph() -> None:
+def test_an_exported_program_gives_the_same_graph_as_its_module() -> None:
     module, example = nn.Conv2d(3, 4, 1).eval(), (torch.randn(1, 3, 4, 4),)
     assert isinstance(from_program(torch.export.export(module, example)), Graph)
 
@@ -348,7 +348,7 @@ def refusal(module: nn.Module, example: Any) -> str:
     return str(error.value)
 
 
-def test_all_that_is_not_supported_is_told_at_once() -> None:
+def test_one_error_names_all_unsupported_ops() -> None:
     parts = [nn.Softplus(), nn.Conv2d(3, 3, 1), nn.Softplus(), nn.GroupNorm(1, 3), nn.AdaptiveAvgPool2d(2)]
     text = refusal(nn.Sequential(*parts), torch.randn(1, 3, 9, 9))
     assert text.startswith("1 op of the PyTorch model") and "softplus (in 0)" in text  # what depends on it is not known
@@ -363,25 +363,29 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
     ("module", "shape", "words"),
     [
         (nn.AdaptiveAvgPool2d(2), (1, 3, 9, 9), "does not divide the map [9, 9]"),
-        (nn.AvgPool2d(3, 2, 1, count_include_pad=False), (1, 3, 8, 8), "leaves out a padding"),
+        (nn.AvgPool2d(3, 2, 1, count_include_pad=False), (1, 3, 8, 8), "it excludes padding that is not TFLite's SAME"),
         (nn.MaxPool2d(3, 2, ceil_mode=True), (1, 3, 8, 8), "ceil_mode"),
-        (nn.MaxPool2d(2, dilation=2), (1, 3, 8, 8), "no dilation"),
-        (nn.ConvTranspose2d(4, 4, 2, 2, groups=2), (1, 4, 8, 8), "neither groups nor dilation"),
+        (nn.MaxPool2d(2, dilation=2), (1, 3, 8, 8), "it has dilation"),
+        (nn.ConvTranspose2d(4, 4, 2, 2, groups=2), (1, 4, 8, 8), "it has groups or dilation"),
         (nn.Softmax(2), (1, 3, 8, 8), "softmax runs along the channels"),
-        (Of(lambda m, x: x + torch.ones(3, 1, 1)), (1, 1, 8, 8), "enlarges the map"),
-        (Of(lambda m, x: x.double().relu().float()), (1, 4), "to (in to): it makes a map of another type"),
-        (Of(lambda m, x: x.to(torch.int32) + x), (1, 4), "it makes a map of another type"),
-        (Of(lambda m, x: x + x.max(1)[1]), (1, 4), "the places of its extremes are read"),
-        (nn.ELU(0.5), (1, 4), "only alpha 1 is supported"),
+        (Of(lambda m, x: x + torch.ones(3, 1, 1)), (1, 1, 8, 8), "would broadcast the map"),
+        (Of(lambda m, x: x.double().relu().float()), (1, 4), "to (in to): it converts to another dtype"),
+        (Of(lambda m, x: x.to(torch.int32) + x), (1, 4), "it converts to another dtype"),
+        (Of(lambda m, x: x + x.max(1)[1]), (1, 4), "add (in add): its indices are read"),
+        (nn.ELU(0.5), (1, 4), "its alpha, scale or input_scale is not 1"),
         (nn.Conv2d(3, 4, 1), (2, 3, 8, 8), "tensor 'input': has a batch of 2; export it with a batch of 1"),
-        (nn.Conv2d(3, 4, 1), (3, 8, 8), "batch of 1"),
+        (nn.Conv2d(3, 4, 1), (3, 8, 8), "its map has 3 axes but its filters have 4; it must be [1, c, h, w]"),
         (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
         (Of(lambda m, x: x / x.mean()), (1, 3, 8, 8), "divisor"),
-        (Of(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(8, 4, bidirectional=True, batch_first=True)), (1, 3, 8), "both directions"),
+        (
+            Of(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(8, 4, bidirectional=True, batch_first=True)),
+            (1, 3, 8),
+            "it is bidirectional",
+        ),
         (
             Of(lambda m, x: m.lstm(x, (torch.ones(1, 1, 4),) * 2)[0], lstm=nn.LSTM(8, 4, batch_first=True)),
             (1, 3, 8),
-            "first state is not 0",
+            "initial state is not 0",
         ),
         (Of(lambda m, x: m.lstm(x)[1][1], lstm=nn.LSTM(8, 4, batch_first=True)), (1, 3, 8), "cell state"),
         (
@@ -392,19 +396,19 @@ def test_all_that_is_not_supported_is_told_at_once() -> None:
         (Of(lambda m, x: _written(x)), (1, 3, 8, 8), "in place"),
         (Of(lambda m, x: _written_constant(x)), (1, 4), "read through another view after the network has changed it in place"),
         (Of(lambda m, x: x + torch.rand(4)), (1, 4), "rand makes random numbers"),
-        (Of(lambda m, x: (x.relu(), None)), (1, 4), "an output of the module is None, no tensor"),
-        (Of(lambda m, x: (x.relu(), 3)), (1, 4), "an output of the module is 3, no tensor"),
-        (Of(lambda m, x: (x.relu(), torch.ones(3))), (1, 4), "an output is constant, or no tensor"),
-        (nn.Conv2d(1, 8, 3, padding=1), (1, 4, 4), "its map has 3 axes, its filters have 4"),
-        (nn.ConvTranspose2d(1, 8, 2, 2), (1, 4, 4), "its map has 3 axes, its filters have 4"),
+        (Of(lambda m, x: (x.relu(), None)), (1, 4), "an output of the module is None, not a tensor"),
+        (Of(lambda m, x: (x.relu(), 3)), (1, 4), "an output of the module is 3, not a tensor"),
+        (Of(lambda m, x: (x.relu(), torch.ones(3))), (1, 4), "output (in ones): it is a constant or not a tensor"),
+        (nn.Conv2d(1, 8, 3, padding=1), (1, 4, 4), "its map has 3 axes but its filters have 4"),
+        (nn.ConvTranspose2d(1, 8, 2, 2), (1, 4, 4), "its map has 3 axes but its filters have 4"),
         (
             Of(lambda m, x: m.norm(m.conv(x)), conv=nn.Conv2d(3, 3, 1), norm=nn.LayerNorm(8)),
             (1, 3, 8, 8),
-            "layer_norm (in norm): the axes that it norms over do not lie last in memory",
+            "layer_norm (in norm): its normalised axes are not innermost in memory",
         ),
     ],
 )
-def test_what_cannot_be_exact_is_refused(module: nn.Module, shape: tuple[int, ...], words: str) -> None:
+def test_ops_that_tflite_cannot_compute_exactly_are_refused(module: nn.Module, shape: tuple[int, ...], words: str) -> None:
     example = torch.randn(shape)
     assert words in refusal(module, example.half() if words == "float16" else example)
 
@@ -422,7 +426,7 @@ def _written_constant(x: Any) -> Any:
     return half * 2 + x[:, :2]
 
 
-def test_a_norm_that_is_trained_is_refused() -> None:
+def test_a_batch_norm_without_running_statistics_is_refused() -> None:
     text = refusal(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4, track_running_stats=False)), torch.randn(1, 3, 8, 8))
     assert "batch_norm (in 1)" in text
 
@@ -441,10 +445,10 @@ def test_values_that_are_not_numbers_are_refused() -> None:
     assert "'weight': holds values that are not finite" in refusal(module, torch.randn(1, 3))
 
 
-def test_what_is_no_module_is_refused() -> None:
-    with pytest.raises(CompileError, match=r"a function is no PyTorch module"):
+def test_arguments_of_a_wrong_type_are_refused() -> None:
+    with pytest.raises(CompileError, match=r"a function is not a PyTorch module"):
         from_module(lambda x: x, torch.randn(1, 3))
-    with pytest.raises(CompileError, match=r"a Linear is no exported program; give an example input beside it"):
+    with pytest.raises(CompileError, match=r"a Linear is not an ExportedProgram; give an example input beside it"):
         from_program(nn.Linear(3, 2))
     with pytest.raises(CompileError, match=r"an example input is a list"):
         from_module(nn.ReLU(), [1.0])

@@ -142,7 +142,7 @@ def test_how_often_kernels_without_scratch_read_their_weights(shape: tuple) -> N
     graph, op = layer(shape, "conv_2d")
     _, height, width, _ = graph.output(op).shape
     assert cycle_features.windows(graph, op).passes == height * width, "for each pixel"
-    if shape[4] in ((3, 3), (5, 5)) and shape[5][1] in taps.STRIDES:
+    if shape[4] in ((3, 3), (5, 5)) and shape[5][1] in (1, 2):
         graph, op = layer(shape, "depthwise_conv_2d")
         _, height, width, _ = graph.output(op).shape
         assert cycle_features.outputs(graph, op).passes == height * len(range(0, width, taps.OUTPUTS)), "for two of a row"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from tinyweave.kernels.scalar import convolution as scalar
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
+LEAN_DEPTH = 4  # channels that the dense kernel without scratch takes, or a multiple
+STRIDES = (1, 2)  # across, of depthwise kernels
 PORTABLE = ("tw_conv_2d_s8", "tw_depthwise_conv_2d_s8")
 SCALAR = ("tw_conv_2d_s8_scalar", "tw_depthwise_3x3_s8_scalar")
 LEAN = (
@@ -71,6 +73,11 @@ def rescales(rng: Rng, sums: int, count: int, least: int = 2) -> tuple[np.ndarra
     return multiplier.astype(np.int32), shift.astype(np.int8)
 
 
+def meets(given: dense.Filters, requirements: Iterable[dense.FilterRequirement]) -> bool:
+    """Return whether filters meet all of these requirements."""
+    return all(requirement(given).met.all() for requirement in requirements)
+
+
 def convolution(rng: Rng, kernel: str) -> Twins | None:
     """None when what was drawn is not for the kernel."""
     is_depthwise, tiled, int4, lean = (part in kernel for part in ("depthwise", "winograd", "_w4_", "_lean_"))
@@ -83,12 +90,12 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     elif not is_depthwise and rng.integers(8) == 0:
         depth, chosen = 3, {"kernel": (3, 3)}  # a first layer
     if lean:
-        depth = -(-depth // dense.LEAN_DEPTH) * dense.LEAN_DEPTH if not is_depthwise else depth
+        depth = -(-depth // LEAN_DEPTH) * LEAN_DEPTH if not is_depthwise else depth
         size = int(kernel.partition("x")[0][-1]) if is_depthwise else int(rng.integers(1, dense.LEAN_ROWS + 1))
         chosen = {"kernel": (size, size if is_depthwise or rng.integers(3) else int(rng.integers(1, 6)))}
     if is_depthwise and lean:
         units = depth = max(depth, taps.CHANNELS)
-        chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(taps.STRIDES))), "room": 9 if rng.integers(4) else 40}
+        chosen |= {"stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES))), "room": 9 if rng.integers(4) else 40}
     elif is_depthwise:
         units = depth = max(depth, depthwise.PLANES)
         chosen = {"kernel": (int(rng.choice([3, int(rng.integers(1, 10))])), int(rng.choice([3, int(rng.integers(1, 18))])))}
@@ -104,18 +111,27 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     filters, most = weights(rng, (units, products), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier, shift = rescales(rng, max(int(products**0.5 * (300 if int4 else 5000)), most), units)
+    with_outliers = "_outliers_" in kernel
+    if with_outliers and rng.integers(8):
+        odd = rng.integers(4, size=units) == 0
+        bias[odd] = rng.integers(-(1 << 30), 1 << 30, odd.sum())
+        shift[odd] = rng.integers(-31, 31, odd.sum())
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    is_exact = dense_w4.is_exact if int4 else winograd.is_exact if tiled else dense.is_exact
-    if not (dense.rescales_exactly if is_depthwise else is_exact)(given):
+    paired = dense.PAIRS_EXACTLY
+    exact = dense.RESCALES_EXACTLY if is_depthwise else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
+    if not with_outliers and not meets(given, exact):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
     bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
-    if is_depthwise:
+    if with_outliers:
+        of = depthwise.stream_with_outliers
+        words = of(given, rows, stride) if is_depthwise else dense.stream_with_outliers(dense.by_rows(given, rows))
+    elif is_depthwise:
         words = taps.stream(given) if lean else depthwise.stream(given, rows, stride)
     else:
         words = winograd.stream(given) if tiled else (dense_w4 if int4 else dense).stream(dense.by_rows(given, rows))
@@ -159,7 +175,7 @@ def int4_convolution(rng: Rng, kernel: str) -> Twins | None:
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     less = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     given = dense_w4.of_int4(less)
-    if not dense_w4.is_exact(given):
+    if not meets(given, dense_w4.EXACT):
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": 1, "dilation": (1, 1)}
     tables = {"weights": packed(filters), "bias": bias, "multiplier": multiplier, "shift": shift}
@@ -194,7 +210,7 @@ def vector_convolution(rng: Rng, kernel: str) -> Twins | None:
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
     flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
-    if is_depthwise and not mve.adds_in_16_bits(given):
+    if is_depthwise and not mve.products_add_in_16_bits(given).met.all():
         return None
     shapes = {"in": inside, "out": (*outside[:2], units), "groups": depth if is_depthwise else 1, "dilation": (1, 1)}
     common = {**shapes, **geometry, **quantised}
@@ -223,7 +239,7 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
     depth = int(rng.integers(1, 41 if rng.integers(3) else 9))
     units, chosen = depth if is_depthwise else int(rng.integers(scalar.FILTERS, 28)), dict[str, Any]()
     if is_depthwise:
-        chosen = {"kernel": (scalar.SIDE,) * 2, "stride": (int(rng.integers(1, 4)), int(rng.choice(scalar.STRIDES)))}
+        chosen = {"kernel": (scalar.SIDE,) * 2, "stride": (int(rng.integers(1, 4)), int(rng.choice(STRIDES)))}
     elif rng.integers(3) == 0:
         chosen = {"kernel": (1, 1)}
     geometry, inside, outside, reads = ring_views.windowed(rng, depth, False, room=room, **chosen)
@@ -243,8 +259,12 @@ def scalar_convolution(rng: Rng, kernel: str) -> Twins:
 
 def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     h, w, depth, units = (int(n) for n in rng.integers(1, (3, 4, 90, 40)))
-    int4, per_channel = "_w4_" in kernel, int(rng.integers(2))
-    filters, most = weights(rng, (units, depth), int4=int4), int(rng.choice([0, 1000, 1 << (18 if int4 else 21)]))
+    int4, per_channel, segmented = "_w4_" in kernel, int(rng.integers(2)), "_segments_" in kernel
+    depth += int(rng.integers(2000)) if segmented and rng.integers(2) else 0
+    filters, most = (
+        weights(rng, (units, depth), int4=int4),
+        int(rng.choice([0, 1000, 1 << (18 if int4 else 30 if segmented else 21)])),
+    )
     bias = rng.integers(-most, most + 1, units).astype(np.int32)
     multiplier = rng.integers(1 << 62, (1 << 63) - 1, units, endpoint=True)
     bits = max(int(depth**0.5 * (300 if int4 else 5000)), most).bit_length() - 7
@@ -253,17 +273,19 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     flat = filters.astype(np.int64)
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multiplier, shift.astype(np.int64))
     vectors = kernel.endswith("_mve")
-    if not vectors and not (dense_w4 if int4 else dense).sums_exactly(given):
+    sums = (dense.weights_pack_in_pairs,) if segmented else (dense_w4.packed_sums_fit,) if int4 else dense.SUMS_EXACTLY
+    if not vectors and not meets(given, sums):
         return None
     common = {"in": (h, w, depth), "out": (h, w, units), "per_channel": per_channel, "multiplier": multiplier, "shift": shift}
     laid = packed(filters) if int4 else filters
     portable = ring_calls.build("tw_fully_connected", **common, **quantised, weights=laid, bias=bias)
-    words = mve.wrapped(given.bias) if vectors else (dense_w4 if int4 else dense).eight_at_a_time(given)
+    stream = dense.segments if segmented else (dense_w4 if int4 else dense).eight_at_a_time
+    words = mve.wrapped(given.bias) if vectors else stream(given)
     own = {"in_zero": 0, "weights": filters, "bias": words} if vectors else {"weights": None, "bias": None}
     fast = ring_calls.build("tw_fully_connected", **{**common, **quantised, **own})
     fast = fast if vectors else ring_calls.build("tw_fully_connected_dsp", dense=fast, stream=words)
     source, keep = inputs(rng, ring_views.operand(rng, (h, w, depth))), (laid, filters, bias, multiplier, shift, words)
-    calls = Call(re.sub("_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
+    calls = Call(re.sub("(_segments)?_(dsp|m7|mve)$", "", kernel), portable, (0,)), Call(kernel, fast, (0,))
     portable_trial, fast_trial = (Trial([call], [source], (h, w, units), keep) for call in calls)
     return portable_trial, fast_trial
 
@@ -313,6 +335,8 @@ def mul(rng: Rng, kernel: str) -> Twins:
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
+    **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_outliers_dsp" for name in PORTABLE)},
+    "tw_fully_connected_s8_segments_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_segments_dsp"),
     "tw_conv_2d_s4_dsp": lambda rng: int4_convolution(rng, "tw_conv_2d_s4_dsp"),
     **{n: lambda rng, n=n: convolution(rng, n) for n in LEAN},
     **{n: lambda rng, n=n: scalar_convolution(rng, n) for n in SCALAR},

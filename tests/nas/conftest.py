@@ -1,4 +1,4 @@
-"""What tests of searches share: they train in this process, as a new one would spend its time on importing PyTorch."""
+"""Searches in tests train in this process, because a new process would spend its time on importing PyTorch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def one_worker() -> Iterator[Any]:
     """A worker that trains and measures in this process, with one thread; searches of the module take it instead of others."""
     pytest.importorskip("torch", reason="needs torch")
     from tinyweave.nas import searching
-    from tinyweave.nas.learning.train import threads
+    from tinyweave.nas.learning.train import thread_count
     from tinyweave.nas.workers import Workers
 
-    with ThreadPoolExecutor(1) as executor, threads(1), pytest.MonkeyPatch.context() as patch:
-        executor.submit(lambda: threads(1).__enter__()).result()  # a setting of each thread
+    with ThreadPoolExecutor(1) as executor, thread_count(1), pytest.MonkeyPatch.context() as patch:
+        executor.submit(lambda: thread_count(1).__enter__()).result()  # a setting of each thread
         worker = Workers(executor.submit, 1)
 
         @contextmanager

@@ -1,4 +1,4 @@
-"""Architectures: MobileNetV2's published counts, JSON there and back, and what is no architecture."""
+"""Architectures: MobileNetV2's published counts, JSON, and faulty architectures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_mobilenet_v2() -> None:
     assert (rounded(7), rounded(11), rounded(11.2), rounded(33.6)) == (8, 16, 16, 32)
 
 
-def test_blocks_are_those_of_the_numbers() -> None:
+def test_blocks_have_the_layers_of_the_architecture() -> None:
     stem, first, down, same = blocks(SMALL)
     assert [layer.kernel for layer in layers([stem, first])] == [(3, 3), (3, 3), (1, 1)], "expansion 1 needs no layer"
     assert [(layer.h, layer.c_in, layer.c_out) for layer in down.layers] == [(16, 8, 24), (16, 24, 24), (8, 24, 16)]
@@ -56,7 +56,7 @@ def test_blocks_are_those_of_the_numbers() -> None:
     assert [layer.kernel for layer in bottleneck((8, 8), (4, 4, 6), 1, 1).layers] == [(1, 1)], "nor does kernel 1"
 
 
-def test_counts_are_those_of_the_graph() -> None:
+def test_macs_and_weights_equal_those_of_the_graph() -> None:
     graph = to_graph("small", blocks(SMALL), SMALL.classes)
     assert macs_original(graph) == macs(SMALL)
     assert sum(t.bytes for name, t in graph.tensors.items() if name.startswith("weights")) == weights(SMALL)
@@ -102,41 +102,44 @@ def test_json_there_and_back(arch: Arch) -> None:
     [
         ({"image": [0, 8, 3]}, r"image\[0\] is 0; give a whole number from 1 to 8192"),
         ({"image": [8, 8, True]}, r"image\[2\] is True"),
-        ({"image": [8, 8]}, "image is no list of 3"),
-        ({"image": 8}, "image is no list"),
-        ({"stem_kernel": [3, 2]}, r"stem_kernel\[1\] is 2; kernels are odd"),
+        ({"image": [8, 8]}, "image is not a list of 3"),
+        ({"image": 8}, "image is not a list"),
+        ({"stem_kernel": [3, 2]}, r"stem_kernel\[1\] is 2; give an odd number"),
         ({"stem_stride": [0, 1]}, r"stem_stride\[0\] is 0"),
         ({"stem": 1e3}, "stem is 1000.0"),
         ({"last": -1}, "last is -1"),
         ({"classes": [3]}, "classes is list"),
         ({"classes": 10**50}, "classes is 1000"),
-        ({"groups": {}}, "groups is no list"),
-        ({"groups": [3]}, r"groups\[0\] has not the fields width, stride"),
-        ({"depth": 3}, "the whole has not the fields image, stem"),
+        ({"groups": {}}, "groups is not a list"),
+        ({"groups": [3]}, r"groups\[0\] must have exactly the fields width, stride"),
+        ({"depth": 3}, "the whole must have exactly the fields image, stem"),
         ({"width": None}, r"groups\[1\].width is NoneType"),
         ({"stride": 3}, r"groups\[1\].stride is 3; give a whole number from 1 to 2"),
-        ({"kernels": 3}, r"groups\[1\].kernels is no list"),
+        ({"kernels": 3}, r"groups\[1\].kernels is not a list"),
         ({"kernels": [3]}, r"groups\[1\] has 1 kernels and 2 expansions"),
         ({"kernels": [], "expansions": []}, r"groups\[1\] has 0 kernels"),
-        ({"kernels": [3, 4]}, r"groups\[1\].kernels\[1\] is 4; kernels are odd"),
+        ({"kernels": [3, 4]}, r"groups\[1\].kernels\[1\] is 4; give an odd number"),
         ({"kernels": [1, 3]}, r"groups\[1\] has stride 2 and kernel 1"),
         ({"anchors": -1}, "anchors is -1"),
-        ({"anchors": 2, "stem_stride": [2, 1]}, "a detector's stem_stride differs by side"),
-        ({"anchors": 2, "classes": 0}, "2 anchors detect no class; give classes, or no anchors"),
+        ({"anchors": 2, "stem_stride": [2, 1]}, "the stem_stride of a detector differs in rows and columns"),
+        ({"anchors": 2, "classes": 0}, "it has 2 anchors but no classes; give classes, or no anchors"),
         ({"squeeze": -1}, r"groups\[1\].squeeze is -1"),
-        ({"activation": "swish"}, r"groups\[1\].activation is swish; it is one of relu6, hard_swish"),
-        ({"plan": 3}, "plan has not the fields schedule, stream_inputs"),
+        ({"activation": "swish"}, r"groups\[1\].activation is swish; give one of relu6, hard_swish"),
+        ({"plan": 3}, "plan must have exactly the fields schedule, stream_inputs"),
         (
             {"plan": {"schedule": "fast", "stream_inputs": True, "max_mac_overhead": None}},
-            "plan.schedule is unknown; it is one",
+            "plan.schedule is unknown; give one",
         ),
         ({"plan": {"schedule": [], "stream_inputs": True, "max_mac_overhead": None}}, "plan.schedule is unknown"),
         ({"plan": {"schedule": "best", "stream_inputs": 1, "max_mac_overhead": None}}, "plan.stream_inputs is not true or"),
-        ({"plan": {"schedule": "best", "stream_inputs": True, "max_mac_overhead": 0.5}}, "no factor; give 1 to 100, or null"),
+        (
+            {"plan": {"schedule": "best", "stream_inputs": True, "max_mac_overhead": 0.5}},
+            "not a factor; give 1 to 100",
+        ),
         ({"expansions": [0, 3]}, r"groups\[1\].expansions\[0\] is 0"),
     ],
 )
-def test_what_is_no_architecture(change: dict[str, Any], message: str) -> None:
+def test_faulty_architectures_are_refused(change: dict[str, Any], message: str) -> None:
     record = json.loads(to_json(V3 if set(change) <= {"squeeze", "activation"} else SMALL))
     for key, value in change.items():
         (record["groups"][1] if key in record["groups"][1] else record)[key] = value
@@ -146,7 +149,7 @@ def test_what_is_no_architecture(change: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "3", "[]", "NaN", "[" * 100_000, '{"image": ' + "9" * 5000 + "}"])
-def test_what_is_no_json(text: str) -> None:
+def test_faulty_json_is_refused(text: str) -> None:
     with pytest.raises(CompileError, match="architecture: "):
         from_json(text)
 
@@ -172,7 +175,7 @@ def test_a_detector_ends_with_its_head(classes: int, channels: int) -> None:
     assert macs(arch) == macs_original(to_graph("detector", blocks(arch), None))
 
 
-def test_a_file_from_before_there_were_detectors_is_a_classifier_s() -> None:
+def test_a_file_without_anchors_is_a_classifier() -> None:
     record = json.loads(to_json(SMALL))
     assert set(record) == {field.name for field in fields(Arch)} - {"activation", "plan"}, "nor have files of such networks now"
     assert set(record["groups"][0]) == {"width", "stride", "kernels", "expansions"}

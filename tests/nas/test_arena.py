@@ -1,4 +1,4 @@
-"""The arena of an architecture without its graph is that of its plan."""
+"""The peak RAM computed from an architecture alone equals the peak RAM of the plan of its graph."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from cases.archs import any_arch, graph_of, of_space, small_arch
 from tinyweave import toolchain
 from tinyweave.ir import CompileError
 from tinyweave.nas.arch import ACTIVATIONS, Arch, Group, blocks, mobilenet_v2
-from tinyweave.nas.arena import arena, forget, least_arena, macs
+from tinyweave.nas.arena import arena, arena_lower_bound, clear_caches, macs
+from tinyweave.nas.ram_model import cropped
 from tinyweave.nas.stage_one import unfused_bytes
-from tinyweave.nas.steps import cropped
-from tinyweave.planning.fuse.schedule import plan_macs
-from tinyweave.planning.planner import Choices
+from tinyweave.planning import Request
+from tinyweave.planning.fuse.row_schedule import plan_macs
+from tinyweave.planning.planner import PlanSearch
 
 
 def agrees(arch: Arch, *, stream_inputs: bool, max_mac_overhead: float | None = None, schedule: str = "best") -> bool:
     """Where rows are computed again, a plan may need less than its search counts: it is compared with that."""
     how = {"stream_inputs": stream_inputs, "max_mac_overhead": max_mac_overhead, "schedule": schedule}
-    found, choices = arena(arch, **how), Choices(graph_of(arch), **how)
+    found, choices = (
+        arena(arch, **how),
+        PlanSearch(graph_of(arch), Request(schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)),
+    )
     if max_mac_overhead is not None:
         return found == choices.least_bytes
     made = choices.plan("size", checked=False)
@@ -60,7 +64,7 @@ def test_networks_like_mobilenet_v3_are_planned_alike(batch: int) -> None:
         arch, streamed = _tiny_v3(seed), seed % 4 > 1
         overhead = 1.0 + seed % 7 / 5 if seed % 6 == 2 else None
         assert agrees(arch, stream_inputs=streamed, max_mac_overhead=overhead), seed
-        exact, least = arena(arch, stream_inputs=streamed), least_arena(arch, stream_inputs=streamed)
+        exact, least = arena(arch, stream_inputs=streamed), arena_lower_bound(arch, stream_inputs=streamed)
         has_squeeze = any(block.squeezed for block in blocks(arch))
         assert least <= exact if has_squeeze else least == exact, seed
         bounded += least < exact
@@ -86,7 +90,7 @@ def test_more_networks_are_planned_alike(kind: Callable[[random.Random], Arch]) 
 def test_without_a_compiler_the_planner_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [(_tiny(seed), streamed, overhead) for seed in range(4) for streamed, overhead in ((False, None), (True, 1.2))]
     known = [arena(arch, stream_inputs=streamed, max_mac_overhead=overhead) for arch, streamed, overhead in cases]
-    monkeypatch.setattr(toolchain, "library", lambda source: None)
+    monkeypatch.setattr(toolchain, "library", lambda *sources: None)
     found = [arena(arch, stream_inputs=streamed, max_mac_overhead=overhead) for arch, streamed, overhead in cases]
     assert found == known
 
@@ -105,7 +109,7 @@ def test_a_skip_that_a_tile_reads_late() -> None:
     assert agrees(Arch((21, 21, 3), 8, groups), stream_inputs=True)
 
 
-def test_by_hand() -> None:
+def test_a_stem_and_a_mean_by_hand() -> None:
     """A stem and the mean of what it makes: the image's ring of 3 rows, a row, sums of 4 bytes, the output; F is 1."""
     arch = Arch((32, 32, 3), 8, ())
     assert arena(arch, stream_inputs=True) == 3 * 32 * 3 + 16 * 8 + 4 * 8 + 8
@@ -115,10 +119,10 @@ def test_by_hand() -> None:
     assert arena(arch) == 32 * 32 * 3 + 72
 
 
-def test_what_is_known_of_blocks_changes_nothing() -> None:
+def test_caches_of_blocks_do_not_change_results() -> None:
     archs = [of_space(random.Random(seed)) for seed in range(3)]
     known = [arena(arch, stream_inputs=True) for arch in archs]
-    forget()
+    clear_caches()
     assert [arena(arch, stream_inputs=True) for arch in reversed(archs)] == known[::-1]
 
 
@@ -134,21 +138,21 @@ def test_mobilenet_v2() -> None:
     assert macs(mobilenet_v2()) < 300_774_272, "borders clipped"
 
 
-def test_windows_keep_what_sees_the_map() -> None:
+def test_cropped_windows_keep_the_rows_that_read_the_map() -> None:
     assert cropped(8, 3, 1, 1) == (3, 1), "nothing to crop"
     assert cropped(1, 7, 1, 3) == (1, 0), "a pixel sees itself"
     assert cropped(2, 7, 1, 3) == (3, 1), "two see each other"
     assert cropped(2, 7, 2, 3) == (2, 0), "one output of two pixels"
 
 
-def test_channels_of_no_whole_words_are_refused() -> None:
+def test_channels_that_are_no_multiple_of_4_are_refused() -> None:
     with pytest.raises(CompileError, match="a layer of 6 channels; give a multiple of 4"):
         arena(Arch((32, 32, 3), 8, (Group(6, 1, (3,), (2,)),)))
     three = Arch((32, 32, 3), 8, (), classes=3)
     assert arena(three) > 0, "the classes may be any number"
 
 
-def test_an_image_that_is_not_square_is_not_known() -> None:
+def test_an_image_that_is_not_square_is_refused() -> None:
     for arch in (Arch((49, 10, 1), 8, ()), Arch((1, 64, 4), 8, ()), Arch((32, 32, 3), 8, (), stem_stride=(1, 2))):
         with pytest.raises(CompileError, match="give a square one"):
             arena(arch)

@@ -1,16 +1,22 @@
-"""Baselines are scaled as well as they can be: they fit, nothing larger does, and something is left of a small image."""
+"""Baselines fit, no larger ones do, and their strides leave a last map of at least 4 x 4."""
 
 from __future__ import annotations
 
+import sys
 from itertools import product
+from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "bench" / "training"))
+
+# isort: split
+from baselines import KEPT, TABLES, Kept, best_ds_cnn, best_scaled, ds_cnn, kept_strides, scaled
 
 from tinyweave import api
 from tinyweave.devices import find
 from tinyweave.nas.arch import Arch, blocks, macs, mobilenet_v2, weights
-from tinyweave.nas.baselines import KEPT, TABLES, Kept, best_ds_cnn, best_scaled, ds_cnn, kept_strides, scaled
-from tinyweave.nas.costs import Beside, Target, costs
+from tinyweave.nas.costs import Overhead, Target, costs
 from tinyweave.nas.published.mobile import proxyless_mobile
 
 SIZES = [(side, side) for side in (16, 24, 32, 48)]
@@ -22,14 +28,14 @@ def last_map(arch: Arch) -> tuple[int, int]:
     return layer.h_out, layer.w_out
 
 
-def test_at_their_own_size_they_are_what_was_published() -> None:
+def test_baselines_at_their_published_size_are_the_published_networks() -> None:
     for kept in KEPT:
         assert scaled("mobilenet_v2", (224, 224, 3), 1.0, 1000, kept) == mobilenet_v2()
         assert scaled("proxyless", (160, 160, 3), 0.5, 1000, kept) == proxyless_mobile(160, 0.5)
 
 
 @pytest.mark.parametrize(("name", "kept"), list(product(TABLES, KEPT)))
-def test_something_is_left_of_a_small_image(name: str, kept: Kept) -> None:
+def test_the_last_map_of_a_small_image_has_at_least_4_rows(name: str, kept: Kept) -> None:
     for side in (8, 16, 24, 32, 48, 64, 96, 100, 128):
         rows, columns = last_map(scaled(name, (side, side, 3), 0.3, 10, kept))
         assert rows == columns >= 4 and (side >= 128 or rows < 8), side
@@ -45,7 +51,7 @@ def test_early_strides_save_ram_and_late_ones_compute_more() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_nothing_larger_fits(name: str) -> None:
+def test_no_larger_baseline_fits(name: str) -> None:
     def fits(arch: Arch) -> bool:
         return weights(arch) < 150_000 and macs(arch) < 4e6
 
@@ -73,8 +79,8 @@ def test_the_largest_ds_cnn_that_fits() -> None:
     assert best_ds_cnn((49, 10), 12, NO_LIMIT, fits=lambda arch: False) == []
 
 
-def test_the_planner_is_asked() -> None:
+def test_the_planner_decides_which_baseline_fits() -> None:
     board = find("stm32f412")
-    target = Target(board, api.limits_of(board, ram="12k", flash="160k"), stream_inputs=True, beside=Beside(1000, 25_000))
+    target = Target(board, api.limits_of(board, ram="12k", flash="160k"), stream_inputs=True, overhead=Overhead(1000, 25_000))
     (first, *_) = best_scaled("mobilenet_v2", [(32, 32)], 3, 10, target, widths=(0.1, 0.5))
     assert costs(first, target).fit and first == scaled("mobilenet_v2", (32, 32, 3), 0.1, 10)

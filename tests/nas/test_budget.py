@@ -1,4 +1,4 @@
-"""Minutes become numbers by a measurement: a search whose clock is played ends when it should, all of its work included."""
+"""Rungs for a time limit: searches with a simulated clock end in time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from tinyweave.nas.arch import Arch, macs
-from tinyweave.nas.budget import SAMPLE, Seconds, chosen_rungs, measure, needed, rungs_within
+from tinyweave.nas.budget import TIMED, Timings, choose_rungs, measure_seconds, rungs_within, seconds_needed
 from tinyweave.nas.halving import Rung, rungs_for
-from tinyweave.nas.space import arch_of, sampled, small_images
+from tinyweave.nas.space import arch_of, sample, small_images
 
 SPACE, WORKERS = small_images(), 2
 
@@ -40,7 +40,7 @@ class Played:
     def find(self, count: int) -> Sequence[Arch]:
         while len(self.found) < 4 * count:
             self.clock.passes(self.finding / 4)
-            self.found.append(arch_of(SPACE, sampled(SPACE, self.rng), 10))
+            self.found.append(arch_of(SPACE, sample(SPACE, self.rng), 10))
         return sorted(self.found[: 4 * count], key=macs)[-count:]
 
     def epoch(self, arch: Arch) -> float:
@@ -57,10 +57,10 @@ class Played:
         self.clock.passes(self.converting / 3)
         return self.converting
 
-    def measured(self) -> Seconds:
+    def measured(self) -> Timings:
         self.clock.passes(8.0)  # what a search does before
-        about = {"find": self.find, "train": self.train, "build": self.build, "finish": self.finish}
-        return measure(self.begin, self.clock, **about)
+        about = {"sample": self.find, "train": self.train, "build": self.build, "finish": self.finish}
+        return measure_seconds(self.begin, self.clock, **about)
 
     def runs(self, rungs: Sequence[Rung]) -> float:
         """Return the minutes that it has taken when it ends; the larger ones are usually the better ones."""
@@ -79,48 +79,48 @@ class Played:
 
 
 @pytest.mark.parametrize("minutes", [10, 20, 60, pytest.param(300, marks=pytest.mark.sweep)])
-def test_a_search_ends_when_it_should(minutes: float) -> None:
+def test_a_search_ends_at_its_time_limit(minutes: float) -> None:
     taken = list[float]()
     for seed in range(12):
         played = Played(seed, speed=10.0 ** random.Random(seed).uniform(6.3, 7.3))
-        rungs = chosen_rungs(60 * minutes, played.measured(), WORKERS, played.find)
+        rungs = choose_rungs(60 * minutes, played.measured(), WORKERS, played.find)
         taken.append(played.runs(rungs) / minutes)
     assert sum(taken) / len(taken) > 0.84 and max(taken) < 1.05, taken
 
 
-def test_what_each_number_is() -> None:
+def test_measured_times() -> None:
     played = Played(0, speed=1e7)
     seconds = played.measured()
-    assert seconds.finding == pytest.approx(0.8) and seconds.found == SAMPLE
+    assert seconds.sampling == pytest.approx(0.8) and seconds.sampled == TIMED
     assert (seconds.step, seconds.mac) == (pytest.approx(0.3), pytest.approx(1e-7))
     assert seconds.epoch(2e6) == pytest.approx(0.5)
     assert (seconds.training, seconds.building, seconds.finishing) == (1.5, 4.0, 30 + 1.5 * 4)
     assert seconds.spent == played.clock() - 1000 == pytest.approx(8 + 6 * 0.8 + 2 * 2 + 4 + 10)
 
 
-def test_what_a_search_needs_by_hand() -> None:
-    seconds = Seconds(spent=5, finding=2, found=6, step=1, mac=0.1, training=0.5, building=10, finishing=20)
+def test_seconds_needed_by_hand() -> None:
+    seconds = Timings(spent=5, sampling=2, sampled=6, step=1, mac=0.1, training=0.5, building=10, finishing=20)
     first, second, third = 1 + 0.1 * 20, 1 + 0.1 * 30, 1 + 0.1 * 35  # each halfway to the largest, 40
     three = 4 * (2 * first + 0.5) + 2 * (4 * second + 0.5) + 1 * (10 * third + 0.5)
     rungs = [Rung(8, 2), Rung(3, 4), Rung(2, 10)]
-    assert needed(rungs, [10, 10, 40], seconds, 2) == 5 + (8 - 6) * 2 + 3 * 10 + 20 + three
-    assert needed([Rung(1, 7)], [0], seconds, 4) == 5 + 10 + 20 + 7.5, "found already"
+    assert seconds_needed(rungs, [10, 10, 40], seconds, 2) == 5 + (8 - 6) * 2 + 3 * 10 + 20 + three
+    assert seconds_needed([Rung(1, 7)], [0], seconds, 4) == 5 + 10 + 20 + 7.5, "found already"
 
 
-def test_the_most_that_there_is_time_for() -> None:
-    seconds = Seconds(spent=10, finding=1, found=6, step=1, mac=0.1, training=1, building=5, finishing=20)
+def test_the_most_epochs_within_a_time_limit() -> None:
+    seconds = Timings(spent=10, sampling=1, sampled=6, step=1, mac=0.1, training=1, building=5, finishing=20)
     for total in (100, 1200, 7200):
         rungs = rungs_within(total, [10, 20], seconds, 2)
-        assert 0.97 * total < needed(rungs, [10, 20], seconds, 2) <= total
+        assert 0.97 * total < seconds_needed(rungs, [10, 20], seconds, 2) <= total
     assert rungs_within(0, [10], seconds, 2) == rungs_within(20, [10], seconds, 2) == rungs_for(1)
 
 
-def test_noise_of_a_measurement_is_no_speed() -> None:
+def test_noise_of_a_measurement_gives_no_negative_times() -> None:
     """The largest one may seem the fastest, and one of the same size say nothing of the rest."""
     for faster in (0.5, 1.0, 50.0):
         played = Played(0, speed=1e7)
         epochs = iter((1.0, faster))
         played.epoch = lambda arch: next(epochs)  # type: ignore[method-assign] # noqa: B023
         seconds = played.measured()
-        size = sorted(map(macs, played.find(SAMPLE)))[SAMPLE // 2]
+        size = sorted(map(macs, played.find(TIMED)))[TIMED // 2]
         assert seconds.step >= 0 and seconds.mac >= 0 and seconds.epoch(size) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Evolution beats chance, keeps to the limits, and ends as it would have ended wherever it was interrupted."""
+"""Evolution beats random search, keeps to the limits, and resumes after an interrupt to the same result."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from tinyweave.ir import CompileError
 from tinyweave.nas import evolution
 from tinyweave.nas.arch import Arch, PlanGene, macs, to_json
 from tinyweave.nas.arena import arena
-from tinyweave.nas.costs import Beside, Costs, Target, costs
+from tinyweave.nas.costs import Costs, Overhead, Target, costs
 from tinyweave.nas.evolution import (
     Evaluated,
+    Evaluator,
     Evolution,
     best_of,
     check_feasible,
@@ -28,15 +29,15 @@ from tinyweave.nas.evolution import (
     evolve,
     fronts,
     objectives,
-    priced,
-    unplanned,
+    quick_costs,
+    without_plan,
 )
 from tinyweave.nas.predictor import genes, predictor
-from tinyweave.nas.space import Choice, arch_of, planned, sampled, sensors, small_images, smallest
+from tinyweave.nas.space import Choice, arch_of, sample, sensors, small_images, smallest, with_plan_genes
 
 SPACE = sensors(24, 2)
 BOARD = find("stm32f412")
-TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), beside=Beside(500, 9000))
+TARGET = Target(BOARD, api.limits_of(BOARD, ram="3k", flash="40k", latency_ms=5), overhead=Overhead(500, 9000))
 SMALL = Evolution(8, 4, 4, 4, 0.1, 3)
 
 
@@ -49,7 +50,7 @@ def cheap(archs: Sequence[Arch]) -> list[Costs | None]:
 
 
 def goodness(arch: Arch) -> float:
-    """What is to be found: kernels of 7, many blocks; and a little that follows from the network alone."""
+    """An accuracy that rewards kernels of 7 and many blocks, plus noise derived from the architecture."""
     kernels = [kernel for group in arch.groups for kernel in group.kernels]
     noise = int(hashlib.sha1(to_json(arch).encode()).hexdigest()[:4], 16) / 65536
     return (sum(kernel == 7 for kernel in kernels) + len(kernels) + noise) / 20
@@ -63,7 +64,7 @@ def test_evolution_beats_random_search_at_the_same_cost() -> None:
     settings = Evolution(20, 6, 10, 10, 0.1, 8)
     for seed in range(3):
         at_random = Evolution(settings.evaluations, 1, 0, 0, generations=0)
-        bred, drawn = (evolve(SPACE, TARGET, 2, each, measure, seed=seed, price=cheap) for each in (settings, at_random))
+        bred, drawn = (evolve(SPACE, TARGET, 2, each, Evaluator(measure, cheap), seed=seed) for each in (settings, at_random))
         assert 170 < len({each.arch for each in bred}) == len(bred) <= len(drawn) == settings.evaluations == 180
         assert bred[0].accuracy > drawn[0].accuracy + 0.05, "more than two blocks or kernels"
         assert [each.accuracy for each in bred] == sorted((each.accuracy for each in bred), reverse=True)
@@ -71,7 +72,7 @@ def test_evolution_beats_random_search_at_the_same_cost() -> None:
             assert each.costs.fit and each.arch == arch_of(SPACE, each.choice, 2) and each.accuracy == goodness(each.arch)
 
 
-def test_what_does_not_fit_is_never_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_does_not_fit_is_never_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[Arch]()
 
     def watched(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
@@ -79,9 +80,9 @@ def test_what_does_not_fit_is_never_measured(monkeypatch: pytest.MonkeyPatch) ->
         return measure(archs)
 
     monkeypatch.setattr(evolution, "BATCH", 4)
-    found = evolve(SPACE, TARGET, 2, Evolution(3, 2, 1, 1, 0.1, 1), watched, seed=1)
+    found = evolve(SPACE, TARGET, 2, Evolution(3, 2, 1, 1, 0.1, 1), Evaluator(watched), seed=1)
     assert len(asked) == len(set(asked)) == len(found) == 5
-    assert [priced(TARGET, arch) for arch in asked[:2]] == [
+    assert [quick_costs(TARGET, arch) for arch in asked[:2]] == [
         each.costs for arch in asked[:2] for each in found if each.arch == arch
     ]
     assert all(each.costs.fit and each.costs.ram <= 3072 and each.costs.flash <= 40960 for each in found)
@@ -91,8 +92,8 @@ class StopError(Exception):
     pass
 
 
-def test_it_ends_as_it_would_have_ended_wherever_it_is_interrupted(tmp_path: Path) -> None:
-    whole = evolve(SPACE, TARGET, 2, SMALL, measure, seed=5, price=cheap)
+def test_an_interrupted_evolution_resumes_to_the_same_result(tmp_path: Path) -> None:
+    whole = evolve(SPACE, TARGET, 2, SMALL, Evaluator(measure, cheap), seed=5)
     file, interrupted = tmp_path / "memory", 0
     priced_archs, measured_archs = list[Arch](), list[Arch]()
 
@@ -112,7 +113,7 @@ def test_it_ends_as_it_would_have_ended_wherever_it_is_interrupted(tmp_path: Pat
 
     for _ in range(400):
         try:
-            found = evolve(SPACE, TARGET, 2, SMALL, stopping_measure, file=file, seed=5, price=stopping_price)
+            found = evolve(SPACE, TARGET, 2, SMALL, Evaluator(stopping_measure, stopping_price), file=file, seed=5)
             break
         except StopError:
             interrupted += 1
@@ -122,20 +123,26 @@ def test_it_ends_as_it_would_have_ended_wherever_it_is_interrupted(tmp_path: Pat
         pytest.fail("it does not go on")
     assert interrupted > 10 and found == whole
     again = evolve(
-        SPACE, TARGET, 2, SMALL, lambda archs: pytest.fail("known"), file=file, seed=5, price=lambda _: pytest.fail("known")
+        SPACE,
+        TARGET,
+        2,
+        SMALL,
+        Evaluator(lambda archs: pytest.fail("known"), lambda _: pytest.fail("known")),
+        file=file,
+        seed=5,
     )
-    assert again == whole and whole != evolve(SPACE, TARGET, 2, SMALL, measure, seed=6, price=cheap)
+    assert again == whole and whole != evolve(SPACE, TARGET, 2, SMALL, Evaluator(measure, cheap), seed=6)
 
 
 @pytest.mark.parametrize(
     ("limits", "over"), [({"ram": "500"}, "ram by"), ({"flash": "4k"}, "flash by"), ({"latency_ms": 0.01}, "latency_ms by")]
 )
-def test_a_limit_that_nothing_meets_is_said_at_once(limits: dict[str, str], over: str) -> None:
-    target = Target(BOARD, api.limits_of(BOARD, **limits), beside=Beside(500, 9000))
+def test_limits_below_the_smallest_network_are_refused_at_once(limits: dict[str, str], over: str) -> None:
+    target = Target(BOARD, api.limits_of(BOARD, **limits), overhead=Overhead(500, 9000))
     least = costs(arch_of(SPACE, smallest(SPACE), 2), target)
-    needs = f"{over}.*; it needs {least.ram:,} B of RAM, {least.flash:,} B of Flash, .* ms: give at least that"
-    with pytest.raises(CompileError, match=f"no network of the space 'sensors' fits: the smallest one exceeds {needs}"):
-        evolve(SPACE, target, 2, SMALL, lambda _: pytest.fail("measured"), price=lambda _: pytest.fail("priced"))
+    needs = f"{over}.*; it needs {least.ram:,} B of RAM, {least.flash:,} B of Flash, .* ms: raise the limits to that"
+    with pytest.raises(CompileError, match=f"no network of the space 'sensors' fits: its smallest network exceeds {needs}"):
+        evolve(SPACE, target, 2, SMALL, Evaluator(lambda _: pytest.fail("measured"), lambda _: pytest.fail("quick_costs")))
     enough = {"ram": least.ram, "flash": least.flash, "latency_ms": least.ms}
     check_feasible(SPACE, replace(target, limits=api.limits_of(BOARD, **{key: enough[key] for key in limits})), 2)
 
@@ -147,9 +154,9 @@ def test_few_networks_that_fit_are_found_near_the_smallest(monkeypatch: pytest.M
     def strict(archs: Sequence[Arch]) -> list[Costs | None]:
         return [Costs(1, 1, n, 1.0, {} if n < 1.5 * least else {"macs": 1.0}) for n in map(macs, archs)]
 
-    found = evolve(SPACE, TARGET, 2, SMALL, measure, price=strict)
+    found = evolve(SPACE, TARGET, 2, SMALL, Evaluator(measure, strict))
     assert 1 <= len(found) <= SMALL.evaluations and all(each.costs.fit for each in found)
-    only = evolve(SPACE, TARGET, 2, SMALL, measure, price=lambda archs: [None] * len(archs))
+    only = evolve(SPACE, TARGET, 2, SMALL, Evaluator(measure, lambda archs: [None] * len(archs)))
     assert [each.arch for each in only] == [arch_of(SPACE, smallest(SPACE), 2)], "known to fit"
 
 
@@ -158,7 +165,7 @@ def point(ram: int, accuracy: float, ms: float = 1.0) -> Evaluated:
     return Evaluated(Choice((8, 8), 1.0, ()), arch, Costs(ram, 1, 1, ms, {}), accuracy)
 
 
-def test_fronts_are_those_of_brute_force() -> None:
+def test_pareto_fronts_equal_those_of_brute_force() -> None:
     points = [point(ram, ((ram * 7 + right * 5) % 11) / 11, (ram * right) % 5) for ram, right in product(range(1, 9), range(6))]
     for against in (("ram",), ("ram", "ms")):
         left, found = list(points), list(fronts(points, against))
@@ -174,21 +181,21 @@ def test_fronts_are_those_of_brute_force() -> None:
         assert not left and len(found) > 1
 
 
-def test_of_a_front_those_that_lie_apart_are_kept() -> None:
+def test_networks_with_the_largest_crowding_distance_are_kept() -> None:
     front = [point(10, 0.1), point(20, 0.3), point(38, 0.48), point(39, 0.49), point(40, 0.5)]
     worse = point(50, 0.4)
     kept = best_of([*front, worse], 3, ("ram",))
     assert front[0] in kept and front[4] in kept and worse not in kept
     assert front[1] in kept, "its neighbours lie farthest apart"
     assert best_of([*front, worse], 6, ("ram",))[5] == worse and best_of([*front, worse], 2, ()) == [front[4], front[3]]
-    with pytest.raises(CompileError, match="'speed' of a network is not known; compare by ram, flash or macs, by ms on"):
+    with pytest.raises(CompileError, match="the objective 'speed' is not known for this network; give ram, flash or macs"):
         best_of(front, 2, ("speed",))
 
 
 def test_several_objectives_spread_over_a_front() -> None:
     settings = replace(SMALL, against=("ram",), generations=6)
-    found = evolve(SPACE, TARGET, 2, settings, measure, seed=2, price=cheap)
-    single = evolve(SPACE, TARGET, 2, replace(settings, against=()), measure, seed=2, price=cheap)
+    found = evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=2)
+    single = evolve(SPACE, TARGET, 2, replace(settings, against=()), Evaluator(measure, cheap), seed=2)
     front, other = (next(fronts(each, ("ram",))) for each in (found, single))
     assert len(front) >= 4 and min(each.costs.ram for each in front) <= min(each.costs.ram for each in other)
 
@@ -197,13 +204,15 @@ def test_the_numbers_of_the_paper() -> None:
     assert Evolution() == Evolution(100, 20, 50, 50, 0.1, 30) and Evolution().evaluations == 3100
 
 
-def test_what_fits_and_was_not_needed_may_be_drawn_again() -> None:
+def test_networks_that_fit_but_were_not_needed_may_be_sampled_again() -> None:
     choices = [smallest(SPACE)._replace(width=width) for width in (0.5, 1.0)]
     order = iter(choices * 100)
     seen = set[Arch]()
 
-    def fitting(price: evolution.Price) -> list[tuple[Choice, Arch, Costs]]:
-        return evolution._fitting(lambda: next(order), 1, SPACE, 2, seen=seen, price=price, progress=lambda *_: None)
+    def fitting(costs_of: evolution.CostFunction) -> list[tuple[Choice, Arch, Costs]]:
+        return evolution._sample_fitting(
+            lambda: next(order), 1, SPACE, 2, seen=seen, costs_of=costs_of, progress=lambda *_: None
+        )
 
     fits = lambda archs: [Costs(1, 1, 1, 1.0, {}) for _ in archs]  # noqa: E731
     assert [fitting(fits)[0][0] for _ in choices] == choices and not fitting(fits)
@@ -211,31 +220,31 @@ def test_what_fits_and_was_not_needed_may_be_drawn_again() -> None:
 
 def test_plans_are_bred_and_accuracy_is_measured_once(tmp_path: Path) -> None:
     """A network is measured once, however it is planned; what it costs follows from its plan."""
-    space = planned(SPACE, stream_inputs=False, max_mac_overhead=None)
+    space = with_plan_genes(SPACE, stream_inputs=False, max_mac_overhead=None)
     asked = list[Arch]()
 
     def watched(archs: Sequence[Arch]) -> Iterator[tuple[int, float]]:
         asked.extend(archs)
         return measure(archs)
 
-    found = evolve(space, TARGET, 2, Evolution(6, 3, 3, 6, 0.1, 3), watched, seed=2, price=cheap, file=tmp_path / "memory")
+    found = evolve(space, TARGET, 2, Evolution(6, 3, 3, 6, 0.1, 3), Evaluator(watched, cheap), seed=2, file=tmp_path / "memory")
     assert {each.arch.plan for each in found} == set(space.plans) and {each.choice.redistributed for each in found} == {
         True,
         False,
     }
     assert len(asked) == len(set(asked)) <= len(found) == 33 and all(arch.plan is None for arch in asked)
-    by_network = {unplanned(each.arch): each.accuracy for each in found}
-    assert all(by_network[unplanned(each.arch)] == each.accuracy for each in found)
+    by_network = {without_plan(each.arch): each.accuracy for each in found}
+    assert all(by_network[without_plan(each.arch)] == each.accuracy for each in found)
 
 
-def test_costs_are_those_of_the_network_s_plan() -> None:
+def test_costs_are_those_of_the_plan_gene() -> None:
     """The best plan takes less RAM than one of all layers apart; a limit that the former alone meets can be met."""
-    space = planned(small_images((24,)), stream_inputs=False, max_mac_overhead=None)
+    space = with_plan_genes(small_images((24,)), stream_inputs=False, max_mac_overhead=None)
     choice, target = smallest(space), replace(TARGET, limits=api.limits_of(BOARD))
     arch = arch_of(space, choice, 2)
     apart, best = (costs(replace(arch, plan=plan), target) for plan in space.plans)
-    assert best.ram < apart.ram and best == costs(unplanned(arch), target) and best.macs == apart.macs
-    enough = target.beside.ram + arena(arch)
+    assert best.ram < apart.ram and best == costs(without_plan(arch), target) and best.macs == apart.macs
+    enough = target.overhead.ram + arena(arch)
     tight = replace(target, limits=api.limits_of(BOARD, ram=str(enough)))
     check_feasible(space, tight, 2)
     assert costs(arch, tight).fit and set(costs(replace(arch, plan=PlanGene("unfused")), tight).excess) == {"ram"}
@@ -243,10 +252,10 @@ def test_costs_are_those_of_the_network_s_plan() -> None:
         check_feasible(space, replace(target, limits=api.limits_of(BOARD, ram=str(enough - 1))), 2)
 
 
-def test_a_predictor_knows_what_each_gene_is_worth() -> None:
+def test_a_predictor_learns_the_effect_of_each_gene() -> None:
     """Of an accuracy that is a sum over genes it ranks networks that it has not seen nearly as they are."""
     rng = random.Random(4)
-    choices = [sampled(SPACE, rng) for _ in range(340)]
+    choices = [sample(SPACE, rng) for _ in range(340)]
     archs = [arch_of(SPACE, choice, 2) for choice in choices]
     predict = predictor(SPACE, choices[:300], [goodness(arch) for arch in archs[:300]])
     true, said = np.array([goodness(arch) for arch in archs[300:]]), predict(choices[300:])
@@ -257,22 +266,22 @@ def test_a_predictor_knows_what_each_gene_is_worth() -> None:
     assert table[0].sum() == 1 + 1 + 3 * blocks
 
 
-def test_with_a_predictor_the_same_number_of_measurements_finds_more(tmp_path: Path) -> None:
+def test_with_a_predictor_the_same_number_of_evaluations_finds_better_networks(tmp_path: Path) -> None:
     bests = list[tuple[float, float]]()
     for seed in range(4):
         pair = list[float]()
         for predicted in (1, 6):
             settings = Evolution(10, 4, 5, 5, 0.1, 4, predicted=predicted)
-            found = evolve(SPACE, TARGET, 2, settings, measure, seed=seed, price=cheap)
+            found = evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=seed)
             assert 40 < len(found) == len({each.arch for each in found}) <= settings.evaluations == 50
             pair.append(found[0].accuracy)
         bests.append((pair[0], pair[1]))
     assert sum(guided for _, guided in bests) > sum(blind for blind, _ in bests) + 4 * 0.02, bests
     settings = Evolution(6, 3, 3, 3, 0.1, 2, predicted=3)
-    whole = evolve(SPACE, TARGET, 2, settings, measure, seed=1, price=cheap, file=tmp_path / "memory")
+    whole = evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=1, file=tmp_path / "memory")
     lines = (tmp_path / "memory").read_text().splitlines()
     (tmp_path / "memory").write_text("\n".join(lines[: len(lines) // 2]))  # interrupted halfway
-    assert evolve(SPACE, TARGET, 2, settings, measure, seed=1, price=cheap, file=tmp_path / "memory") == whole
+    assert evolve(SPACE, TARGET, 2, settings, Evaluator(measure, cheap), seed=1, file=tmp_path / "memory") == whole
     for wrong in (0, 101):
         with pytest.raises(CompileError, match=f"--predicted {wrong} is out of range; give 1 to 100"):
             check_predicted(wrong)

@@ -1,10 +1,14 @@
-"""A search by a supernet: it ends as one that was interrupted ends, its limits hold, and its numbers follow from the time."""
+"""A search by a supernet: it resumes to the same result, keeps to the limits, and fits its budget to the time limit."""
 
 from __future__ import annotations
 
 import json
+import random
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +17,16 @@ torch = pytest.importorskip("torch", reason="needs torch")
 from cases.waves import BOARD, NUMBERS, SPACE, TARGET, waves  # noqa: E402
 
 from tinyweave import api  # noqa: E402
+from tinyweave.installing import install  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
-from tinyweave.nas import halving, logs, one_shot, searching  # noqa: E402
-from tinyweave.nas.arch import to_json  # noqa: E402
-from tinyweave.nas.costs import Target, costs  # noqa: E402
+from tinyweave.nas import halving, one_shot, searching, training_run  # noqa: E402
+from tinyweave.nas.arch import Arch, macs, to_json  # noqa: E402
+from tinyweave.nas.costs import Costs, Target, costs  # noqa: E402
 from tinyweave.nas.evolution import Evolution  # noqa: E402
 from tinyweave.nas.halving import Rung  # noqa: E402
-from tinyweave.nas.one_shot import OneShot, from_record, narrowed, numbers_for, paper_sized  # noqa: E402
-from tinyweave.nas.searching import SearchResult, search  # noqa: E402
-from tinyweave.nas.space import SearchSpace, arch_of, small_images, smallest  # noqa: E402
+from tinyweave.nas.one_shot import SupernetBudget, budget_within, choose_width, from_record, paper_budget  # noqa: E402
+from tinyweave.nas.searching import SearchOptions, SearchResult, search  # noqa: E402
+from tinyweave.nas.space import SearchSpace, arch_of, sample, small_images, smallest  # noqa: E402
 from tinyweave.nas.workers import Workers  # noqa: E402
 from tinyweave.report.schema import faults  # noqa: E402
 from tinyweave.report.search import card, search_record  # noqa: E402
@@ -32,13 +37,15 @@ pytestmark = pytest.mark.usefixtures("one_worker", "few_of_each_width")
 @pytest.fixture(scope="module")
 def few_of_each_width() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one_shot, "PER_WIDTH", 2)
+        patch.setattr(one_shot, "SAMPLES_PER_WIDTH", 2)
         yield
 
 
 @pytest.fixture(scope="module")
 def found(one_worker: Workers, few_of_each_width: None, tmp_path_factory: pytest.TempPathFactory) -> SearchResult:
-    return search(waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), numbers=NUMBERS, tensorboard=True)
+    return search(
+        waves(400), SPACE, TARGET, tmp_path_factory.mktemp("found"), SearchOptions(tensorboard=True, supernet_budget=NUMBERS)
+    )
 
 
 @pytest.mark.emulator
@@ -54,11 +61,19 @@ def test_the_network_that_is_found_is_deployed_as_the_search_said(found: SearchR
     assert inherited == sorted(inherited, reverse=True), "the finalists are the best"
 
 
-def test_the_record_tells_of_the_supernet_and_the_front(found: SearchResult) -> None:
+def test_the_record_has_the_supernet_and_the_pareto_front(found: SearchResult) -> None:
     run = json.loads((found.folder / "search.json").read_text())
     record = search_record(found, run)
     assert faults(record, "search") == "" and record["strategy"] == "supernet"
-    assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} and record["trained"]["epochs"] == 3 + 4
+    stage_one = {key: run[key] for key in ("widths", "share", "enough")}
+    assert record["trained"]["supernet"] == {"warm_up": 1, "epochs": 2} | stage_one and record["trained"]["epochs"] == 3 + 4
+    assert (run["share"] >= 0.8) == (run["enough"] is None)
+    said = f"stage one chose width {run['widths'][0]:g}, at which {100 * run['share']:.0f} % of the sampled networks fit"
+    assert said in card(record) and ("too few at every width" in card(record)) == (run["enough"] is not None)
+    record["trained"]["supernet"] |= {"share": 0.25, "enough": {"ram": 1_234_567, "latency_ms": 12.3456789}}
+    assert "25 % of the sampled networks fit: too few at every width; enough would fit within 1,234,567 B of RAM, 12.35 ms" in (
+        card(record)
+    )
     assert found.candidates[record["chosen"]][0] == found.arch
     points = [(each["accuracy"], -each["ram"]) for each in record["candidates"]]
     front = [points[each["candidate"]] for each in record["front"]]
@@ -73,7 +88,7 @@ class StopError(Exception):
 
 @pytest.mark.sweep  # that of halving is interrupted with every change, and so are a supernet's training and evolution
 @pytest.mark.emulator
-def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchResult, tmp_path: Path) -> None:
+def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
     def stop_at(title: str, count: int) -> Callable[[str, int, int], None]:
         def progress(what: str, done: int, total: int) -> None:
             if what.startswith(title) and done >= count:
@@ -84,15 +99,15 @@ def test_a_search_that_was_interrupted_ends_as_one_that_was_not(found: SearchRes
     places = ("training the largest", 1), ("training the supernet", 1), ("first gen", 2), ("generation 1", 6), ("rung 1", 1)
     for title, count in places:
         with pytest.raises(StopError):
-            search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS, progress=stop_at(title, count))
-    resumed = search(waves(400), SPACE, TARGET, tmp_path, numbers=NUMBERS)
+            search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS), progress=stop_at(title, count))
+    resumed = search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(supernet_budget=NUMBERS))
     assert resumed.trained == found.trained and resumed.arch == found.arch and resumed.accuracy == found.accuracy
     assert resumed.candidates == found.candidates
     files = [each.folder / "network.tflite" for each in (resumed, found)]
     assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(CompileError, match="holds a search with another"):
-        search(waves(400), SPACE, TARGET, tmp_path, strategy="halving", minutes=1)
-    assert searching._strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
+        search(waves(400), SPACE, TARGET, tmp_path, SearchOptions(strategy="halving", minutes=1))
+    assert searching._choose_strategy("auto", 1, (), tmp_path) == "supernet", "the folder's"
 
 
 def test_the_same_start_gives_the_same_supernet(found: SearchResult, tmp_path: Path) -> None:
@@ -124,15 +139,15 @@ def test_the_training_is_logged(found: SearchResult) -> None:
 
 
 def test_without_tensorboard_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(logs, "find_spec", lambda name: None)
-    with pytest.raises(CompileError, match=r"TensorBoard, which is not installed; pip install 'tinyweave\[tensorboard\]'"):
-        search(waves(400), SPACE, TARGET, tmp_path / "none", numbers=NUMBERS, tensorboard=True)
+    monkeypatch.setattr(training_run, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match=re.escape(f"TensorBoard, which is not installed; {install('tensorboard')}")):
+        search(waves(400), SPACE, TARGET, tmp_path / "none", SearchOptions(tensorboard=True, supernet_budget=NUMBERS))
     assert not (tmp_path / "none").exists()
 
 
-def test_what_pays_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_automatic_choice_of_the_strategy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def chosen(strategy: str = "auto", minutes: float | None = None, against: tuple[str, ...] = ()) -> str:
-        return searching._strategy(strategy, minutes, against, tmp_path)
+        return searching._choose_strategy(strategy, minutes, against, tmp_path)
 
     monkeypatch.setattr(searching, "has_gpu", lambda: False)
     assert [chosen(minutes=minutes) for minutes in (None, 20, 179, 180)] == ["halving"] * 3 + ["supernet"]
@@ -146,35 +161,81 @@ def test_what_pays_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         chosen("halving", 5, ("ram",))
 
 
-def test_numbers_follow_from_the_time_and_are_never_more_than_the_papers() -> None:
+def test_the_budget_grows_with_the_time_limit_up_to_that_of_the_paper() -> None:
     costs = {"warm_up": 10.0, "epochs": 20.0, "evolution": 1.0, "rungs": 5.0}
-    paper = paper_sized("images")
-    assert numbers_for(1e9, costs, "images", 2).evolution == paper.evolution == Evolution()
+    paper = paper_budget("images")
+    assert budget_within(1e9, costs, "images", 2).evolution == paper.evolution == Evolution()
     assert (paper.warm_up, paper.epochs, paper.rungs[-1]) == (150, 300, Rung(1, 100))
-    assert numbers_for(0.1, costs, "sounds", 1) == OneShot(1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2)))
+    assert budget_within(0.1, costs, "sounds", 1) == SupernetBudget(
+        1, 1, Evolution(4, 2, 2, 2, 0.1, 1), (Rung(4, 1), Rung(2, 2))
+    )
     for minutes in (30, 120, 600):
-        numbers = numbers_for(60 * minutes, costs, "images", 2)
+        numbers = budget_within(60 * minutes, costs, "images", 2)
         assert from_record(json.loads(json.dumps(numbers.record()))) == numbers
         training = numbers.warm_up * 10 + numbers.epochs * 20
         alone = (numbers.evolution.evaluations * 1 + halving.total_epochs(numbers.rungs) * 5) / 2
         assert 0.75 * 60 * minutes < training + alone < 1.1 * 60 * minutes or numbers.rungs[0].epochs == 50
 
 
-def test_seconds_are_measured(one_worker: Workers, tmp_path: Path) -> None:
+def test_the_seconds_of_all_phases_are_measured(one_worker: Workers, tmp_path: Path) -> None:
     data = waves(200)
     halving.save_data(data, tmp_path / halving.DATA)
     arch = arch_of(SPACE, smallest(SPACE), 2)
-    seconds = one_shot.seconds_of(data, SPACE, arch, tmp_path, one_worker, count=1, progress=lambda *_: None)
+    seconds = one_shot.supernet_seconds(data, SPACE, arch, tmp_path, one_worker, threads=1, progress=lambda *_: None)
     assert set(seconds) == set(one_shot.SHARES) and all(0 < value < 60 for value in seconds.values())
 
 
-def test_the_width_that_leaves_most_room_is_searched(one_worker: Workers) -> None:
+def test_the_width_with_the_most_macs_that_fit_is_searched(one_worker: Workers) -> None:
     space, classes = small_images(), 10
     loose = Target(BOARD, api.limits_of(BOARD, flash="1m"))
     space = SearchSpace(**{**vars(space), "widths": (0.5, 1.0)})
-    assert narrowed(space, loose, classes, one_worker).widths == (1.0,)
+    assert choose_width(space, loose, classes, one_worker) == width_choice(space, 1.0, 1.0)
     least = costs(arch_of(space, smallest(space), classes), loose)
     tight = Target(BOARD, api.limits_of(BOARD, flash=least.flash + 4000))
-    assert narrowed(space, tight, classes, one_worker).widths == (0.5,)
-    with pytest.raises(CompileError, match="the smallest one exceeds flash"):
-        narrowed(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash - 1)), classes, one_worker)
+    assert choose_width(space, tight, classes, one_worker)[0].widths == (0.5,)
+    with pytest.raises(CompileError, match="its smallest network exceeds flash"):
+        choose_width(space, Target(BOARD, api.limits_of(BOARD, flash=least.flash - 1)), classes, one_worker)
+
+
+def width_choice(space: SearchSpace, width: float, share: float) -> tuple[SearchSpace, dict[str, Any]]:
+    return replace(space, widths=(width,)), {"widths": [width], "share": share, "enough": None}
+
+
+def test_a_width_at_which_few_networks_fit_is_not_searched(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If fewer than 80 % of the wide networks fit, the narrow ones are searched, though the wide ones have more MACs."""
+    monkeypatch.setattr(one_shot, "SAMPLES_PER_WIDTH", 10)
+    space = replace(SPACE, widths=(1.0, 0.5))
+    drawn = {width: _of_width(space, width) for width in space.widths}
+
+    def chosen(count: int, **options: float) -> tuple[SearchSpace, dict[str, Any]]:
+        fit = {*drawn[0.5], *drawn[1.0][:count]}
+
+        def fake(target: Target, arch: Arch) -> Costs:
+            return Costs(0, 0, macs(arch), None, {} if arch in fit else {"ram": 1})
+
+        monkeypatch.setattr(one_shot, "quick_costs", fake)
+        return choose_width(space, TARGET, 2, one_worker, **options)
+
+    assert [chosen(count) for count in (1, 7)] == [width_choice(space, 0.5, 1.0)] * 2
+    assert chosen(8) == width_choice(space, 1.0, 0.8)
+    assert chosen(3, feasible=0.3)[0].widths == (1.0,) and chosen(3, feasible=0.4)[0].widths == (0.5,)
+
+
+def test_limits_that_make_a_width_feasible_are_named(one_worker: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no width 80 % fit: the one at which most do is searched, and within the limits that are named it is feasible."""
+    monkeypatch.setattr(one_shot, "SAMPLES_PER_WIDTH", 10)
+    all_costs = [costs(arch, Target(BOARD, api.limits_of(BOARD))) for arch in _of_width(SPACE, 0.5)]
+    limits = {name: sorted(getattr(cost, name) for cost in all_costs)[4] for name in ("ram", "flash")}
+    space, choice = choose_width(SPACE, Target(BOARD, api.limits_of(BOARD, **limits)), 2, one_worker)
+    enough = choice["enough"]
+    assert space.widths == (0.5,) and 0 < choice["share"] < 0.8 and enough != limits
+    assert set(enough) == {"ram", "flash"} and all(enough[name] >= limits[name] for name in limits)
+    _, again = choose_width(SPACE, Target(BOARD, api.limits_of(BOARD, **enough)), 2, one_worker)
+    assert again["enough"] is None and again["share"] >= 0.8
+    with pytest.raises(CompileError, match=r"a share of 1\.5 of the networks is out of range"):
+        search(waves(100), SPACE, TARGET, Path("nowhere"), SearchOptions(feasible=1.5))
+
+
+def _of_width(space: SearchSpace, width: float) -> list[Arch]:
+    rng = random.Random(f"{space.name} {width}")
+    return [arch_of(space, sample(space, rng, width=width), 2) for _ in range(10)]

@@ -19,9 +19,8 @@ pytest.importorskip("torch", reason="needs torch")
 from tinyweave import api, toolchain
 from tinyweave.cli import main
 from tinyweave.nas import arch, halving, searching
-from tinyweave.nas.budget import Seconds
+from tinyweave.nas.budget import Timings
 from tinyweave.nas.precision import int8_outputs, quant_of
-from tinyweave.nas.trained import open_trained
 from tinyweave.report.schema import faults
 from tinyweave.tasks.average_precision import means, voc
 from tinyweave.tasks.boxes import MOST, as_rows, head_of
@@ -118,7 +117,7 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
     data = halving.load_data(Path("found") / halving.DATA)
     head, (unseen, labels) = head_of(data), data.part("test")
     assert head is not None
-    graph = api.load("found/network.tflite", "int8", layout="nhwc").graph
+    graph = api.load("found/network.tflite", io="int8", layout="nhwc").graph
     heads = int8_outputs(graph, unseen)
     found = [head.detected(each, quant_of(graph), 0.01) for each in heads]
     true = [boxes_of(each) for each in labels]
@@ -134,7 +133,7 @@ def test_the_page_s_commands_give_c_that_prints_the_boxes_of_python(
 
     vision = _vision()
 
-    assert vision.draw(open_trained(Path("found")), "stm32f746", 0.01, 5).tolist() == [True] * 5
+    assert vision.draw(Path("found"), "stm32f746", 0.01, 5).tolist() == [True] * 5
     with Image.open(Path("found") / vision.PICTURE) as sheet:
         assert sheet.size == (4 * 2 * SIZE, 2 * 2 * SIZE + vision.LEGEND) and {(255, 255, 255), (255, 80, 48)} <= {
             tuple(pixel) for pixel in np.asarray(sheet).reshape(-1, 3).tolist()
@@ -165,8 +164,8 @@ def told(box: np.void) -> str:
 @pytest.mark.emulator
 def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(halving, "RUNGS", ((2, 1), (1, 2)))
-    monkeypatch.setattr(searching, "measure", lambda *_, **__: Seconds(0, 0, 0, 1.49, 0, 0, 0, 0))
-    monkeypatch.setattr(searching, "POOL", 1)
+    monkeypatch.setattr(searching, "measure_seconds", lambda *_, **__: Timings(0, 0, 0, 1.49, 0, 0, 0, 0))
+    monkeypatch.setattr(searching, "SAMPLES_PER_CANDIDATE", 1)
     given: dict[str, Any] = {"--size": "48", "--device": "stm32f746", "--ram": "40k", "--minutes": "0.1", "--processes": "1"}
     words = [word for pair in given.items() for word in pair]
     folder = photographs(tmp_path / "people")
@@ -180,10 +179,10 @@ def test_a_search_finds_a_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("change", "task", "message"),
     [
-        ({"anchors": 0}, "detection", "the network has 0 anchors, the samples are for 1; 0: a classifier"),
-        ({"classes": 2}, "detection", "the network has 2 classes, the samples have 1"),
-        ({"image": [40, 48, 3]}, "detection", "images of 40 x 48 are no whole cells of 16 pixels; give multiples of 16"),
-        ({}, "images", "there is one class only"),
+        ({"anchors": 0}, "detection", "the network has 0 anchors, the samples need 1; 0 means a classifier"),
+        ({"classes": 2}, "detection", "the network has 2 classes, the samples 1"),
+        ({"image": [40, 48, 3]}, "detection", "images of 40 x 48 are no multiple of the stride, 16 pixels; give"),
+        ({}, "images", "there is only one class"),
     ],
 )
 def test_a_network_for_something_else_is_refused(

@@ -1,4 +1,4 @@
-"""Spaces: what is drawn from them, changed and crossed is of them; TinyNAS' space has as many networks as it says."""
+"""Search spaces: sampling, mutation and crossover stay inside; TinyNAS' space has the published number of networks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tinyweave.nas.space import (
     Choice,
     SearchSpace,
     arch_of,
-    crossed,
+    crossover,
     keywords,
     largest,
     mobilenet_v3,
-    mutated,
+    mutate,
     networks_in,
-    planned,
-    sampled,
+    sample,
     sensors,
     small_images,
     smallest,
+    with_plan_genes,
 )
 
 SPACES = (
     *(MOBILE, MOBILE_1280, small_images(), small_images((24, 32, 48), 1), keywords(), keywords((49, 40)), sensors(128, 3)),
     *(mobilenet_v3(), mobilenet_v3(((64, 48), (80, 60)), 1, by_group=True)),
-    planned(small_images((32, 48)), stream_inputs=True, max_mac_overhead=1.2),
+    with_plan_genes(small_images((32, 48)), stream_inputs=True, max_mac_overhead=1.2),
 )
 
 
@@ -50,16 +50,16 @@ def is_of(space: SearchSpace, choice: Choice) -> bool:
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
-def test_what_a_search_makes_is_of_its_space(space: SearchSpace) -> None:
-    rng, parents = random.Random(3), [sampled(space, random.Random(seed)) for seed in range(30)]
+def test_samples_mutants_and_children_are_in_their_space(space: SearchSpace) -> None:
+    rng, parents = random.Random(3), [sample(space, random.Random(seed)) for seed in range(30)]
     assert all(is_of(space, choice) for choice in (*parents, largest(space), smallest(space)))
     for number, parent in enumerate(parents):
-        child, changed = crossed(parent, parents[number - 1], rng), mutated(space, parent, 0.3, rng)
+        child, changed = crossover(parent, parents[number - 1], rng), mutate(space, parent, 0.3, rng)
         assert is_of(space, child) and is_of(space, changed)
-        assert mutated(space, parent, 0, rng) == parent and crossed(parent, parent, rng) == parent
+        assert mutate(space, parent, 0, rng) == parent and crossover(parent, parent, rng) == parent
     sizes = [macs(arch_of(space, choice, 10)) for choice in parents]
     assert macs(arch_of(space, smallest(space), 10)) <= min(sizes) and max(sizes) <= macs(arch_of(space, largest(space), 10))
-    assert len({*map(str, parents)}) > 20 and sampled(space, random.Random(0)) == parents[0]
+    assert len({*map(str, parents)}) > 20 and sample(space, random.Random(0)) == parents[0]
 
 
 def test_tinynas_space() -> None:
@@ -67,8 +67,8 @@ def test_tinynas_space() -> None:
     assert 7371 == 9**2 + 9**3 + 9**4
     arch = arch_of(MOBILE, largest(MOBILE, (144, 144), 0.5), 100)
     assert [group.width for group in arch.groups] == [8, 16, 24, 40, 48, 96, 160] and (arch.stem, arch.last) == (16, 0)
-    assert arch_of(MOBILE_1280, sampled(MOBILE_1280, random.Random(1), width=0.3), 100).last == 1280
-    assert arch_of(MOBILE_1280, sampled(MOBILE_1280, random.Random(1), width=1.0), 100).last == 1280
+    assert arch_of(MOBILE_1280, sample(MOBILE_1280, random.Random(1), width=0.3), 100).last == 1280
+    assert arch_of(MOBILE_1280, sample(MOBILE_1280, random.Random(1), width=1.0), 100).last == 1280
 
 
 def test_mobilenet_v3_space() -> None:
@@ -92,11 +92,11 @@ def test_groups_have_widths_of_their_own() -> None:
     choice = smallest(space)._replace(width=0.75, widths=(0.5, 1.0, 0.75, 0.5, 1.0, 0.75))
     arch = arch_of(space, choice, 10)
     assert [group.width for group in arch.groups] == [8, 24, 32, 40, 112, 120] and (arch.stem, arch.last) == (16, 720)
-    assert sampled(space, random.Random(0), width=0.75).widths == (0.75,) * 6, "a width that is asked for is that of all"
+    assert sample(space, random.Random(0), width=0.75).widths == (0.75,) * 6, "a width that is asked for is that of all"
     other, rng = choice._replace(widths=(1.0,) * 6), random.Random(1)
-    crossings = Counter(width for _ in range(200) for width in crossed(choice, other, rng).widths[3:4])
+    crossings = Counter(width for _ in range(200) for width in crossover(choice, other, rng).widths[3:4])
     assert set(crossings) == {0.5, 1.0} and min(crossings.values()) > 60
-    mutants = [mutated(space, choice, 0.3, rng).widths for _ in range(500)]
+    mutants = [mutate(space, choice, 0.3, rng).widths for _ in range(500)]
     changed = sum(own != new for widths in mutants for own, new in zip(choice.widths, widths, strict=True))
     assert abs(changed - 500 * 6 * 0.3 * 2 / 3) < 100, "one of three draws is the same again"
 
@@ -104,19 +104,19 @@ def test_groups_have_widths_of_their_own() -> None:
 def test_plans_are_genes() -> None:
     """From the plan that takes most RAM to that which takes least; without what is not allowed."""
     unfused, best, by_rows, again = PlanGene("unfused"), PlanGene(), PlanGene("best", True), PlanGene("best", True, 1.2)
-    space = planned(small_images(), stream_inputs=True, max_mac_overhead=1.2)
+    space = with_plan_genes(small_images(), stream_inputs=True, max_mac_overhead=1.2)
     assert space.plans == (unfused, best, by_rows, again) and space.name == "small_images_planned"
-    assert planned(small_images(), stream_inputs=False, max_mac_overhead=None).plans == (unfused, best)
+    assert with_plan_genes(small_images(), stream_inputs=False, max_mac_overhead=None).plans == (unfused, best)
     assert networks_in(space) == 8 * networks_in(small_images()) and smallest(space).plan == again
-    drawn = [sampled(space, random.Random(seed)) for seed in range(400)]
+    drawn = [sample(space, random.Random(seed)) for seed in range(400)]
     for picked in (Counter(choice.plan for choice in drawn), Counter(choice.redistributed for choice in drawn)):
         assert len(picked) in (2, 4) and min(picked.values()) > 0.7 * len(drawn) / len(picked)
     assert arch_of(space, drawn[0], 10).plan == drawn[0].plan
-    children = [crossed(drawn[0]._replace(plan=unfused), drawn[0]._replace(plan=again), random.Random(n)) for n in range(40)]
+    children = [crossover(drawn[0]._replace(plan=unfused), drawn[0]._replace(plan=again), random.Random(n)) for n in range(40)]
     assert {child.plan for child in children} == {unfused, again}
 
 
-def test_windows_are_taken_out_of_the_head() -> None:
+def test_redistribution_removes_kernels_from_the_head() -> None:
     """Up to maps an 8th of the image; where there is a stride a window of 3 stays. Depths and expansions stay."""
     space = replace(MOBILE, heads=True)
     choice = largest(space, (96, 96), 0.5)._replace(redistributed=True)
@@ -127,9 +127,9 @@ def test_windows_are_taken_out_of_the_head() -> None:
         assert replace(group, kernels=whole.groups[number].kernels) == whole.groups[number]
 
 
-def test_all_choices_are_drawn_alike() -> None:
+def test_all_values_of_a_gene_are_sampled_equally_often() -> None:
     space = small_images()
-    drawn = [sampled(space, random.Random(seed)) for seed in range(3000)]
+    drawn = [sample(space, random.Random(seed)) for seed in range(3000)]
     for picked in (
         Counter(choice.width for choice in drawn),
         Counter(len(choice.blocks[1]) for choice in drawn),
@@ -139,10 +139,10 @@ def test_all_choices_are_drawn_alike() -> None:
         assert all(abs(times - expected) < 5 * expected**0.5 for times in picked.values())
 
 
-def test_a_mutation_changes_what_its_rate_says() -> None:
+def test_a_gene_mutates_with_the_probability_of_the_rate() -> None:
     space, rng = MOBILE, random.Random(5)
-    start = sampled(space, rng)
-    changed = sum(mutated(space, start, 0.1, rng).width != start.width for _ in range(2000))
+    start = sample(space, rng)
+    changed = sum(mutate(space, start, 0.1, rng).width != start.width for _ in range(2000))
     assert abs(changed - 2000 * 0.1 * 8 / 9) < 60, "one of nine draws is the same again"
 
 

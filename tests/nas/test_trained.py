@@ -1,4 +1,4 @@
-"""The C beside a network: what it takes of Flash and RAM."""
+"""The companion C of a network: its files, Flash and RAM."""
 
 from __future__ import annotations
 
@@ -41,14 +41,11 @@ def test_the_ring_of_a_network_for_sound(device: str | None) -> None:
     prepared = {"source": "sounds", "features": setting.record()}
     data = Dataset("sounds", ("yes", "no"), values, np.zeros(1, np.int64), np.zeros(1, np.uint8), prepared)
     model = api.load(DIGITS)
-    made = companion(data, model)
-    assert made is not None
-    samples, frame = (
-        int(re.findall(rf"LOG_MEL_{name} (\d+)", made.files["log_mel_tables.h"])[0]) for name in ("SAMPLES", "FRAME")
-    )
+    files, _ = companion(data, model)
+    samples, frame = (int(re.findall(rf"LOG_MEL_{name} (\d+)", files["log_mel_tables.h"])[0]) for name in ("SAMPLES", "FRAME"))
     found = companion_bytes(data, model, find(device) if device else None)
     assert found is not None and found["ram"] == 2 * samples + 4 * frame + FRAMES * setting.per_frame + 5 * 4
-    tables = made.files["log_mel_tables.h"]
+    tables = files["log_mel_tables.h"]
     of = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8}
     constants = 0
     for kind, numbers in re.findall(r"static const (\w+) \w+\[\w*\] = \{([^}]*)\}", tables):
@@ -59,18 +56,18 @@ def test_the_ring_of_a_network_for_sound(device: str | None) -> None:
 @pytest.mark.parametrize(
     ("name", "content"), [("data.json", "{"), ("data.json", "{}"), ("data.json", "[]"), ("labels.npy", "x")]
 )
-def test_a_damaged_run_is_said_in_a_line(name: str, content: str, tmp_path: Path) -> None:
+def test_damaged_samples_are_refused_in_one_line(name: str, content: str, tmp_path: Path) -> None:
     data = Dataset("images", ("a", "b"), np.zeros((2, 8, 8, 3), np.int8), np.arange(2), np.zeros(2, np.uint8), {})
     save_data(data, tmp_path)
     np.testing.assert_array_equal(load_data(tmp_path).labels, data.labels)
     (tmp_path / name).write_text(content)
-    with pytest.raises(CompileError, match=r"holds no samples of a run: .*; run it again in another folder") as error:
+    with pytest.raises(CompileError, match=r"the samples in .* are damaged: .*; run it again in another folder") as error:
         load_data(tmp_path)
     assert "\n" not in str(error.value)
 
 
-def test_what_needs_no_c_has_none() -> None:
+def test_a_network_for_images_has_no_companion() -> None:
     data = Dataset(
         "images", ("a", "b"), np.zeros((1, 8, 8, 3), np.int8), np.zeros(1), np.zeros(1, np.uint8), {"source": "images"}
     )
-    assert companion(data, api.load(DIGITS)) is None and companion_bytes(data, api.load(DIGITS), None) is None
+    assert companion(data, api.load(DIGITS)) == ({}, "") and companion_bytes(data, api.load(DIGITS), None) is None

@@ -1,8 +1,9 @@
-"""Who trains: processes of this machine, which an interruption ends, or a Ray cluster; both come to the same networks."""
+"""Workers: local processes, which end with an interrupt, or a Ray cluster; both give the same networks."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,9 +17,10 @@ pytest.importorskip("torch", reason="needs torch")
 
 import torch
 
+from tinyweave.installing import install
 from tinyweave.ir import CompileError
 from tinyweave.nas import workers
-from tinyweave.nas.searching import search
+from tinyweave.nas.searching import SearchOptions, search
 from tinyweave.nas.workers import Workers, pool
 
 
@@ -35,15 +37,15 @@ def test_a_process_has_one_thread_and_an_interruption_ends_it() -> None:
         os.kill(other, 0)
 
 
-def test_what_trains_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CompileError, match="0 processes train nothing"), pool(0):
+def test_missing_workers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CompileError, match="--processes 0 is out of range"), pool(0):
         pass
     monkeypatch.setattr(workers, "find_spec", lambda name: name)
     monkeypatch.setenv("RAY_ADDRESS", "ray://127.0.0.1:1")
-    with pytest.raises(CompileError, match=r"there is no Ray cluster at ray://127.0.0.1:1: .*refused"), pool(1, ray=True):
+    with pytest.raises(CompileError, match=r"no Ray cluster answers at ray://127.0.0.1:1: .*refused"), pool(1, ray=True):
         pass
     monkeypatch.setattr(workers, "find_spec", lambda name: None)
-    with pytest.raises(CompileError, match=r"Ray is not installed; pip install 'tinyweave\[ray\]'"), pool(1, ray=True):
+    with pytest.raises(CompileError, match=re.escape(f"Ray is not installed; {install('ray')}")), pool(1, ray=True):
         pass
 
 
@@ -53,8 +55,9 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
     from cases.waves import NUMBERS, SPACE, TARGET, waves
-    from tinyweave.nas.searching import search
-    found = search(waves(400), SPACE, TARGET, Path(sys.argv[2]), numbers=NUMBERS, processes=1, ray="ray" in sys.argv)
+    from tinyweave.nas.searching import SearchOptions, search
+    options = SearchOptions(supernet_budget=NUMBERS, processes=1, ray="ray" in sys.argv)
+    found = search(waves(400), SPACE, TARGET, Path(sys.argv[2]), options)
     print("rank", os.environ.get("RANK", "0"), found.deployment.verification.ok)
 """
 TORCHRUN = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
@@ -63,16 +66,16 @@ TORCHRUN = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2
 @pytest.fixture(scope="module")
 def alone(one_worker: Workers, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    search(waves(400), SPACE, TARGET, folder, numbers=NUMBERS, processes=1)
+    search(waves(400), SPACE, TARGET, folder, SearchOptions(processes=1, supernet_budget=NUMBERS))
     return folder
 
 
 @pytest.mark.sweep
 @pytest.mark.emulator
 @pytest.mark.parametrize("how", ["torchrun", "ray"])
-def test_others_find_what_one_process_finds(alone: Path, how: str, tmp_path: Path) -> None:
+def test_all_kinds_of_workers_give_the_result_of_one_process(alone: Path, how: str, tmp_path: Path) -> None:
     if how == "ray" and find_spec("ray") is None:
-        pytest.skip("needs Ray: pip install 'tinyweave[ray]'")
+        pytest.skip("needs Ray: pip install '.[ray]'")
     (tmp_path / "found.py").write_text(SCRIPT)
     start = [sys.executable, *(TORCHRUN if how == "torchrun" else ()), str(tmp_path / "found.py")]
     given = [str(Path(__file__).parents[1]), str(tmp_path / "run"), how]

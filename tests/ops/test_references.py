@@ -23,10 +23,10 @@ UNSUPPORTED = (
     "must be constant",
     "not supported",
     "must be int8",
-    "must go from",
+    "must convert float32",
     "only one is supported",
     "is not a positive number",
-    "must be float32 where the input is",
+    "must be float32 if the input is",
 )
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
@@ -21,6 +22,8 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.simulate.cores import CORES
 
 STUBS = Path(__file__).parent / "stubs"
+VENDORS = STUBS / "vendors"  # linker scripts as vendors write them
+STACKS, HEAPS = ("_estack", "__StackTop"), ("end", "_end", "__HeapBase", "_heap_start")  # symbols of these scripts
 Samples = list[list[np.ndarray]]
 
 
@@ -57,7 +60,7 @@ def reference(network: str, given: Samples) -> list[list[bytes]]:
 
 def export(folder: Path, form: str, network: str = "chain", device: str | None = None, **options: Any) -> Path:
     """Write an export, and return its folder."""
-    tw.export(model(network), folder, device, format=form, **options)
+    tw.export(model(network), device, folder=folder, format=form, **options)
     return folder
 
 
@@ -101,7 +104,7 @@ def compile_for_arm(folder: Path, device: str) -> None:
 
 def kconfig(path: Path) -> Any:
     """Return what kconfiglib reads of a Kconfig file."""
-    kconfiglib = pytest.importorskip("kconfiglib", reason="needs kconfiglib: pip install 'tinyweave[test]'")
+    kconfiglib = pytest.importorskip("kconfiglib", reason="needs kconfiglib: pip install '.[test]'")
     return kconfiglib.Kconfig(str(path), warn_to_stderr=False)
 
 
@@ -111,3 +114,45 @@ def outputs(printed: str, network: str) -> list[list[bytes]]:
     for sample, digits in re.findall(rf"^tw-output {network} (\d+) \d+ ([0-9a-f]*)$", printed, re.MULTILINE):
         found.setdefault(int(sample), []).append(bytes.fromhex(digits))
     return [found[sample] for sample in sorted(found)]
+
+
+def project_of_stm32cube(folder: Path, device: str) -> Path:
+    """Write a project of STM32CubeMX with its vendor's linker script, and an export in it as the README says."""
+    needs("make", "arm-none-eabi-gcc")
+    export(folder, "stm32cube", device=device)
+    for name, place in (("main.h", "Core/Inc"), ("main.c", "Core/Src"), ("Makefile", ".")):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        shutil.copy(STUBS / "stm32cube" / name, folder / place)
+    shutil.copy(VENDORS / f"{device}.ld", folder / "board.ld")
+    (line,) = re.findall(r"`(include \S+\.mk)` after `LDFLAGS`", (folder / "README.md").read_text())
+    lines = (folder / "Makefile").read_text().splitlines()
+    assert lines.index(line) == 1 + next(i for i, text in enumerate(lines) if text.startswith("LDFLAGS ="))
+    return folder
+
+
+def place_of_arena(program: Path) -> str:
+    """Return the sections of the arenas; fail if anything else of the program lies where they do."""
+    elffile: Any = pytest.importorskip("elftools.elf.elffile", reason="needs pyelftools: pip install '.[verify]'")
+    with program.open("rb") as stream:
+        file = elffile.ELFFile(stream)
+        table = file.get_section_by_name(".symtab").iter_symbols()
+        symbols = {s.name: s for s in table if s.name and s["st_shndx"] != "SHN_UNDEF"}
+        allocated = [s for s in file.iter_sections() if s["sh_flags"] & 2 and s["sh_size"]]
+        sections = [(s.name, s["sh_addr"], s["sh_size"]) for s in allocated]
+        empty = {s.name for s in allocated if s["sh_type"] == "SHT_NOBITS"}
+    variables = {n: (s["st_value"], s["st_size"]) for n, s in symbols.items() if s["st_info"]["type"] == "STT_OBJECT"}
+    arenas = {n: at for n, at in variables.items() if re.fullmatch(r"\w+_(dtcm|ccm|axi|sram)", n)}
+    assert arenas and all(address % 4 == 0 for address, _ in arenas.values())
+    held = sorted((address, address + size) for address, size in variables.values() if size and address >= 0x10000000)
+    assert all(low[1] <= high[0] for low, high in pairwise(held)), "variables overlap"
+    homes = {n: next(s for s, at, size in sections if at <= begin < at + size) for n, (begin, _) in arenas.items()}
+    assert empty >= set(homes.values()), "the image of the program must not hold arenas"
+    value = {name: symbols[name]["st_value"] for name in (*STACKS, *HEAPS) if name in symbols}
+    stack = next(value[name] for name in STACKS if name in value)
+    heap = min((value[name] for name in HEAPS if name in value), default=stack)
+    for arena, (begin, size) in arenas.items():
+        home = homes[arena]
+        apart = [(at, at + n) for name, at, n in sections if name != home] + ([(heap, stack)] if heap < stack else [])
+        assert all(high <= begin or begin + size <= low for low, high in apart), "the arena overlaps sections, heap or stack"
+        assert home == ".bss" or not begin < stack <= begin + size
+    return " ".join(sorted(set(homes.values())))

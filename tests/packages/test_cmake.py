@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from packages.export import STUBS, cmake, export, model, needs, outputs, reference, run, samples
+from packages.export import cmake, export, model, needs, outputs, reference, run, samples
 
 import tinyweave as tw
 from tinyweave.codegen.layer import traced
@@ -84,7 +83,8 @@ def test_others_find_it_installed_and_as_a_subdirectory(tmp_path: Path) -> None:
 def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path) -> None:
     """float edges, two inputs and outputs, state between samples, rows that stream in; each has kernels of the same files."""
     networks = ["chain", "residual", "edges", "stream"]
-    tw.export([model(name) for name in networks], tmp_path / "a", format="cmake", package="four", package_version="2.3.4")
+    models = [model(name) for name in networks]
+    tw.export(models, folder=tmp_path / "a", format="cmake", package="four", package_version="2.3.4")
     cmake(tmp_path / "a", tmp_path / "a" / "b", "-DTW_PROFILE=ON")
     printed = run(tmp_path / "a" / "b" / "example" / "four_example")
     assert printed.endswith("every output is the reference's, byte for byte\n")
@@ -94,25 +94,6 @@ def test_several_models_with_state_and_streams_share_one_example(tmp_path: Path)
     export(tmp_path / "c", "cmake", stream_inputs=True, inputs=samples("chain", 2))
     cmake(tmp_path / "c", tmp_path / "c" / "b")
     assert run(tmp_path / "c" / "b" / "example" / "chain_example").count("class") == 2
-
-
-def test_memories_of_a_board_are_placed_by_the_linker(tmp_path: Path) -> None:
-    """The fragment goes before the board's own script, and the arena lies in the DTCM of the chip."""
-    needs("arm-none-eabi-gcc")
-    folder = export(tmp_path, "cmake", device="stm32h743")
-    said = (folder / "memories.ld").read_text()
-    assert "TW_DTCM (rw) : ORIGIN = 0x20000000, LENGTH = 131072" in said
-    main = folder / "main.c"
-    main.write_text('#include "chain_memory.h"\nint main(void) { return chain_init(&chain_memories); }\n')
-    shutil.copy(STUBS / "board.ld", folder)
-    words = "arm-none-eabi-gcc -mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16 -nostartfiles -Isrc -e main".split()
-    scripts = ["-T", "memories.ld", "-T", "board.ld"]
-    run(*words, *scripts, main, *sorted((folder / "src").glob("*.c")), "-lc", "-lgcc", "-o", "a.elf", cwd=folder)
-    symbols = run("arm-none-eabi-nm", "a.elf", cwd=folder)
-    assert re.search(r"^20000000 \w chain_dtcm$", symbols, re.M)
-    sizes = run("arm-none-eabi-size", "-A", "a.elf", cwd=folder)
-    arena = tw.plan(model("chain"), "stm32h743").arena["dtcm"]
-    assert re.search(rf"^\.dtcm +{arena} +536870912$", sizes, re.M)
 
 
 @pytest.mark.parametrize("name", ["all", "install", "test"])

@@ -15,7 +15,7 @@ import tinyweave as tw
 
 def faults(shared: Path, kind: str, content: Any) -> list[str]:
     """Return what a schema of the csolution formats has against a file, as read."""
-    jsonschema: Any = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'tinyweave[test]'")
+    jsonschema: Any = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install '.[test]'")
     referencing: Any = pytest.importorskip("referencing", reason="needs referencing, which comes with jsonschema")
     schemas = {name: json.loads((shared / "schemas" / f"{name}.schema.json").read_text()) for name in ("common", kind)}
     common = referencing.Resource.from_contents(schemas["common"])
@@ -25,13 +25,13 @@ def faults(shared: Path, kind: str, content: Any) -> list[str]:
 
 
 def loaded(path: Path) -> Any:
-    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install '.[test]'")
     return yaml.safe_load(path.read_text())
 
 
 @pytest.mark.shared
 def test_the_package_description_is_valid_and_a_bad_one_is_not(shared: Path, tmp_path: Path) -> None:
-    xmlschema: Any = pytest.importorskip("xmlschema", reason="needs xmlschema: pip install 'tinyweave[test]'")
+    xmlschema: Any = pytest.importorskip("xmlschema", reason="needs xmlschema: pip install '.[test]'")
     schema = xmlschema.XMLSchema(shared / "schemas" / "PACK.xsd")
     text = (export(tmp_path, "cmsis-pack", device="stm32h743") / "tinyweave.chain.pdsc").read_text()
     assert [error.reason for error in schema.iter_errors(text)] == []
@@ -61,7 +61,7 @@ def test_all_files_are_named_and_packed(tmp_path: Path) -> None:
     project = loaded(folder / "chain.cproject.yml")["project"]
     assert all((folder / entry["file"]).is_file() for group in project["groups"] for entry in group["files"])
     with zipfile.ZipFile(folder / "tinyweave.chain.1.0.0.pack") as archive:
-        assert listed | {"tinyweave.chain.pdsc", "LICENSE", "README.md", "memories.ld"} == set(archive.namelist())
+        assert listed | {"tinyweave.chain.pdsc", "LICENSE", "README.md", "place_dtcm.ld"} == set(archive.namelist())
         assert all(archive.read(name) == (folder / name).read_bytes() for name in archive.namelist())
     again = export(tmp_path / "b", "cmsis-pack", device="stm32h743")
     pack = "tinyweave.chain.1.0.0.pack"
@@ -72,5 +72,5 @@ def test_all_files_are_named_and_packed(tmp_path: Path) -> None:
 def test_a_core_that_is_no_cortex_m_is_refused(tmp_path: Path) -> None:
     for form in ("cmsis-pack", "stm32cube"):
         with pytest.raises(tw.CompileError, match=r"esp32-c3 \(rv32imc\) is none; give another --format"):
-            tw.export(model("chain"), tmp_path / "a", "esp32-c3", format=form)
+            tw.export(model("chain"), "esp32-c3", folder=tmp_path / "a", format=form)
     assert not (tmp_path / "a").exists()

@@ -26,8 +26,8 @@ SCHEMA = {
 
 
 def faults(text: str) -> list[str]:
-    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'tinyweave[test]'")
-    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install '.[test]'")
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install '.[test]'")
     return [error.message for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(yaml.safe_load(text))]
 
 

@@ -15,7 +15,7 @@ from tinyweave.ir import CompileError
 from tinyweave.packages import Package, PackagedModel, Trial
 from tinyweave.packages.example import example_files, profile_files
 from tinyweave.packages.package import filled
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 from tinyweave.report.measured import read_log
 from tinyweave.simulate import compare
 
@@ -28,9 +28,9 @@ def planned(seed: int) -> Plan:
     graph = random_network(seed, 6, growers=(GROWERS, FILED, AS_UINT8, BY_SOME_ROWS)[seed % 4], live=3)
     core = ("cortex-m0", "cortex-m4", "cortex-m55")[seed % 3]
     try:
-        return plan(graph, core=core, stream_inputs=True, stream_outputs=seed % 2 == 0)
+        return plan(graph, Request(core=core, stream_inputs=True, stream_outputs=seed % 2 == 0))
     except CompileError:
-        return plan(graph, core=core)
+        return plan(graph, Request(core=core))
 
 
 def builds_and_is_right(seed: int, folder: Path) -> None:
@@ -49,7 +49,7 @@ def builds_and_is_right(seed: int, folder: Path) -> None:
     package = Package("net", "1.0.0", (model,), model.source.files, "cortex-m4", None, "", "")
     own = {
         **profile_files(package),
-        **example_files(package, in_sections=False),
+        **example_files(package),
         "main.c": filled("firmware/main.c", name="net"),
     }
     for name, text in {**package.files, **own}.items():

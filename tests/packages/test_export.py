@@ -32,10 +32,10 @@ def below(folder: Path) -> set[str]:
 def test_python_and_the_command_write_the_same_files(form: str, chain: Path, tmp_path: Path) -> None:
     words = ["export", str(chain), "--format", form, "--device", "stm32f746", "-o", str(tmp_path / "a")]
     assert main(words) == 0
-    written = tw.export(chain, tmp_path / "b", "stm32f746", format=form)
+    written = tw.export(chain, "stm32f746", folder=tmp_path / "b", format=form)
     assert below(tmp_path / "a") == below(tmp_path / "b")
     assert {str(path.relative_to(tmp_path / "b")) for path in written} | {MANIFEST} == below(tmp_path / "b")
-    emitted = tw.compile(chain, tmp_path / "c", "stm32f746")
+    emitted = tw.compile(chain, "stm32f746", folder=tmp_path / "c")
     places = {path.name: path for path in written}
     assert all(places[path.name].read_bytes() == path.read_bytes() for path in emitted), "the C is that of compile"
     readme = places["README.md"].read_text()
@@ -59,7 +59,7 @@ def test_the_readme_has_the_options_of_the_plan(chain: Path, tmp_path: Path) -> 
     words = "--device nrf52840 --ram 20k --optimize size --stream-inputs"
     out = ["-o", str(tmp_path / "a")]
     assert main(["export", str(chain), "--format", "riot", *words.split(), "--name", "kws", *out]) == 0
-    tw.export(chain, tmp_path / "b", "nrf52840", format="riot", ram="20k", optimize="size", stream_inputs=True)
+    tw.export(chain, "nrf52840", folder=tmp_path / "b", format="riot", ram="20k", optimize="size", stream_inputs=True)
     for folder in ("a", "b"):
         said = (
             (tmp_path / folder / "README.md").read_text().split("`tinyweave profile chain.tflite ")[1].split(" --measured")[0]
@@ -103,22 +103,22 @@ def test_a_folder_is_written_again_without_what_is_stale(tmp_path: Path) -> None
 )
 def test_what_cannot_be_exported_is_one_line_and_writes_nothing(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     with pytest.raises(tw.CompileError, match=said.replace(".", r"\.")):
-        tw.export(model("chain"), tmp_path / "a", **options)
+        tw.export(model("chain"), folder=tmp_path / "a", **options)
     assert not (tmp_path / "a").exists()
 
 
 def test_a_model_with_the_name_of_a_file_of_the_example_is_refused(tmp_path: Path) -> None:
     named = replace(model("chain"), name="kws_profile")
     with pytest.raises(tw.CompileError, match=r"a model of 'kws' has a file kws_profile\.c, as the example has"):
-        tw.export(named, tmp_path / "a", format="riot", package="kws")
+        tw.export(named, folder=tmp_path / "a", format="riot", package="kws")
     assert not (tmp_path / "a").exists()
 
 
 def test_several_models_need_a_name_and_files_of_their_own(tmp_path: Path) -> None:
-    with pytest.raises(tw.CompileError, match="several models make one package; name it with --package"):
-        tw.export([model("chain"), model("residual")], tmp_path / "a", format="cmake")
+    with pytest.raises(tw.CompileError, match="a package of several models needs a name; name it with --package"):
+        tw.export([model("chain"), model("residual")], folder=tmp_path / "a", format="cmake")
     with pytest.raises(tw.CompileError, match="both have a file"):
-        tw.export([model("chain"), model("chain")], tmp_path / "a", format="cmake", package="two")
+        tw.export([model("chain"), model("chain")], folder=tmp_path / "a", format="cmake", package="two")
     assert not (tmp_path / "a").exists()
 
 
@@ -135,4 +135,4 @@ def test_a_board_of_somebody_elses_is_none_that_qemu_plays(tmp_path: Path) -> No
     board.write_text(text + memory.format("tcm", "dtcm", 0x10000000) + memory.format("big", "sram", 0x20000000))
     folder = export(tmp_path / "a", "cmake", device=str(board))
     assert not (folder / "firmware").exists() and "firmware" not in (folder / "example" / "CMakeLists.txt").read_text()
-    assert "TW_TCM (rw) : ORIGIN = 0x10000000, LENGTH = 65536" in (folder / "memories.ld").read_text()
+    assert "in the tcm of mps2-an386 (cortex-m4)" in (folder / "place_tcm.ld").read_text()

@@ -26,7 +26,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, emulator: None
         shutil.copy(DIGITS.parent / name, tmp_path)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     blocks = BLOCK.findall(PAGE)
-    printed = [run("bash", "-e", "-c", commands, cwd=tmp_path) for commands, _ in blocks]
+    printed = [run("sh", "-e", "-c", commands, cwd=tmp_path) for commands, _ in blocks]
     assert [bool(text) for _, text in blocks] == [False, True, False] and printed[1] == blocks[1][1]
     table = printed[2].splitlines()
     assert table[1].split() == ["layer", "estimated", "measured", "ratio"]

@@ -45,7 +45,7 @@ SCHEMA = {
 
 
 def faults(manifest: Any) -> list[str]:
-    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'tinyweave[test]'")
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install '.[test]'")
     return [error.message for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(manifest)]
 
 

@@ -103,9 +103,9 @@ def model() -> tw.Model:
 
 def listener(model: tw.Model, *, stream: bool, **changes: int) -> api.Package:
     board = tw.devices.find("mps2-an500")
-    planned = api.plan(model, limits=api.device_limits(board), core=board.core, stream_inputs=stream)
+    planned = api.make_plan(model, api.Request(limits=api.device_limits(board), core=board.core, stream_inputs=stream))
     beside = {**FEATURES.c_files(), **listening.c_files(), **listening.wav_files()}
-    return api.listening(api.package([model], [planned], device=board), beside, **HEARING | changes)
+    return api.listening(api.package([model], [planned], board), beside, **HEARING | changes)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ def test_firmware_reads_its_file_under_qemu_and_says_its_ram(model: tw.Model, so
     needs("qemu-system-arm")
     package, path = listener(model, stream=True, words=4), tmp_path / "a name, with a comma.wav"
     path.write_bytes(wav(len(sound))[:44] + sound.tobytes())
-    played = api.play(package, path)
+    played = api.run_program(package, path)
     assert said(model, sound, 4) != said(model, sound)
     assert played.printed == said(model, sound, 4) + f"stack {played.ram['stack']}\n"
     ring = 49 * FEATURES.bands
@@ -166,7 +166,7 @@ def test_firmware_reads_its_file_under_qemu_and_says_its_ram(model: tw.Model, so
     assert 500 < played.ram["stack"] < 4096 and played.total < 16_384
     path.write_bytes(b"no sound")
     with pytest.raises(Fault, match="mps2-an500 ended early: it said it is no wav file"):
-        api.play(package, path)
+        api.run_program(package, path)
 
 
 def test_a_firmware_without_a_file_says_so(model: tw.Model, tmp_path: Path) -> None:

@@ -66,11 +66,11 @@ def test_a_firmware_that_stops_is_a_fault(planned: tw.Plan, monkeypatch: pytest.
 
 
 def test_what_is_missing_is_said_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(tw.CompileError, match="no second emulator has a cortex-m0plus, but cortex-m4, cortex-m7, cortex-m55"):
-        tw.deploy(model("chain"), tmp_path / "out", "rp2040", second_emulator=True)
+    with pytest.raises(tw.CompileError, match="QEMU emulates no cortex-m0plus, only cortex-m4, cortex-m7, cortex-m55"):
+        tw.deploy(model("chain"), "rp2040", folder=tmp_path / "out", second_emulator=True)
     monkeypatch.setattr(toolchain, "which", lambda program: None)
     with pytest.raises(tw.CompileError, match="qemu-system-arm, which is not installed; apt-get install qemu-system-arm"):
-        tw.deploy(model("chain"), tmp_path / "out", "nrf52840", second_emulator=True)
+        tw.deploy(model("chain"), "nrf52840", folder=tmp_path / "out", second_emulator=True)
     assert not (tmp_path / "out").exists()
     with pytest.raises(tw.CompileError, match="leave out --second-emulator"):
-        api.board_for(tw.devices.find("esp32-c3"))
+        api.qemu_board(tw.devices.find("esp32-c3"))

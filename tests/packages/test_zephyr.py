@@ -25,15 +25,15 @@ mapping:
 
 
 def faults(text: str) -> list[str]:
-    core: Any = pytest.importorskip("pykwalify.core", reason="needs pykwalify: pip install 'tinyweave[test]'")
-    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    core: Any = pytest.importorskip("pykwalify.core", reason="needs pykwalify: pip install '.[test]'")
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install '.[test]'")
     check = core.Core(source_data=yaml.safe_load(text), schema_data=yaml.safe_load(SCHEMA))
     check.validate(raise_exception=False)
     return list(check.errors or [])
 
 
 def test_the_module_is_valid_and_names_what_is_there(tmp_path: Path) -> None:
-    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install 'tinyweave[test]'")
+    yaml: Any = pytest.importorskip("yaml", reason="needs pyyaml: pip install '.[test]'")
     folder = export(tmp_path, "zephyr", device="nrf52840")
     text = (folder / "zephyr" / "module.yml").read_text()
     assert faults(text) == []

@@ -1,4 +1,4 @@
-"""Chains of layers out of graphs."""
+"""Chains of layers extracted from graphs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_a_graph_of_convolutions_is_a_chain() -> None:
     assert [layer.padding for layer in chain_of(begin).layers[:2]] == [((0, 1), (0, 1)), ((1, 1), (1, 1))]
 
 
-def test_a_chain_leaves_out_what_papers_leave_out() -> None:
-    """Skips, the mean, the classifier, be it dense or a convolution of a pixel."""
+def test_a_chain_leaves_out_skips_and_the_classifier() -> None:
+    """Skips, the mean, and the classifier, whether dense or a convolution of one pixel."""
     blocks = narrow_mobilenet(48)
     graph = passed(to_graph("mobilenet", blocks, classes=10))
     found = chain_of(graph)
@@ -57,11 +57,11 @@ def test_a_chain_leaves_out_what_papers_leave_out() -> None:
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (inception, r"is no convolution of what the op before it made; this count knows chains of them only"),
-        (stream, r"op read_variable_0 \(read_variable\): is no convolution of what the op before it made"),
-        (edges, "the network has no convolution of its input"),
+        (inception, r"is a convolution that does not read the output of the op before it; this count covers chains of"),
+        (stream, r"op read_variable_0 \(read_variable\): is a convolution that does not read the output of the op before it"),
+        (edges, "no convolution reads the network's input"),
     ],
 )
-def test_what_is_no_chain(graph: Callable[[], Graph], message: str) -> None:
+def test_graphs_that_are_no_chain_are_refused(graph: Callable[[], Graph], message: str) -> None:
     with pytest.raises(CompileError, match=message):
         chain_of(graph())

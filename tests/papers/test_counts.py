@@ -1,4 +1,4 @@
-"""What papers count beside a plan: their own figures, of a network that the planner plans as well."""
+"""Papers' counts beside a plan: their printed figures, for a network that the planner also plans."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from tinyweave.ir import CompileError, Graph
 from tinyweave.nas.arch import Arch, Group, blocks
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import macs as macs_of_graph
-from tinyweave.papers.chain import ChainLayer, chain_of, macs, plan_bytes
+from tinyweave.ops.window import ChainLayer
+from tinyweave.papers.chain import chain_of, macs, plan_bytes
 from tinyweave.papers.counts import COUNTS, counted
 from tinyweave.passes import run_passes
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 
 
 @pytest.fixture(scope="module")
 def network() -> tuple[Graph, Plan]:
     """MBV2-w0.35 of the fusion paper, with skips and a classifier."""
     graph, _ = run_passes(to_graph("mobilenet", narrow_mobilenet(144), classes=10), float_io=False)
-    return graph, plan(graph, "layer")
+    return graph, plan(graph, Request("layer"))
 
 
-def test_the_fusion_paper_finds_what_it_printed(network: tuple[Graph, Plan]) -> None:
+def test_the_fusion_paper_s_count_gives_its_printed_figures(network: tuple[Graph, Plan]) -> None:
     graph, made = network
     work = macs_of_graph(graph)
     found = counted("fusion_paper", made, chain_of(graph), work=work, overhead=1.3, ram=16_000).rows
@@ -50,13 +51,13 @@ def test_patches_of_a_network(network: tuple[Graph, Plan]) -> None:
     assert found["plan"] is not None and found["plan"].ram == sum(made.arena.values()), "the plan has no scratch"
 
 
-def test_what_has_no_count(network: tuple[Graph, Plan]) -> None:
+def test_networks_without_a_count_are_refused(network: tuple[Graph, Plan]) -> None:
     graph, made = network
     for name in COUNTS:
         wide = replace_layer(chain_of(graph).layers)
         with pytest.raises(CompileError, match="not square"):
             counted(name, made, chain_of(graph)._replace(layers=wide), work=1, overhead=1, ram=None)
-        with pytest.raises(CompileError, match="the plan lies in dtcm and axi; this count knows one memory"):
+        with pytest.raises(CompileError, match="the plan uses several memories, dtcm and axi; this count covers one memory"):
             counted(name, replace(made, arena={"dtcm": 1, "axi": 2}), chain_of(graph), work=1, overhead=1, ram=None)
     assert plan_bytes(made, set()) == sum(made.arena.values())
 
@@ -68,7 +69,7 @@ def replace_layer(layers: tuple[ChainLayer, ...]) -> tuple[ChainLayer, ...]:
 def test_counts_of_a_small_network_by_hand() -> None:
     """16x16x3 -> 3x3/2 -> 8x8x4 -> depthwise 3x3 -> 8x8x4 -> 1x1 -> 8x8x6."""
     graph, _ = run_passes(to_graph("small", blocks(Arch((16, 16, 3), 4, (Group(6, 1, (3,), (1,)),)))), float_io=False)
-    chain, made = chain_of(graph), plan(graph, "layer")
+    chain, made = chain_of(graph), plan(graph, Request("layer"))
     assert macs(chain.layers) == 64 * (27 * 4 + 9 * 4 + 4 * 6) and chain.left_out == ()
     found = counted("patch_paper", made, chain, work=macs_of_graph(graph), overhead=2, ram=None).rows
     whole, any_work = found["layer_by_layer"], found["least_ram_any_work"]

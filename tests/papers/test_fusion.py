@@ -1,4 +1,4 @@
-"""The fusion paper's count: its table to the digit, a block worked out by hand, and both problems against all cuts."""
+"""The fusion paper's count: its table to the digit, a block computed by hand, and both problems against all cuts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from cases.mobile import fusion_chains, narrow_mobilenet
 from tinyweave.nas.arch import Block as Bottleneck
 from tinyweave.nas.arch import layers
 from tinyweave.nas.network import to_graph
-from tinyweave.papers.chain import ChainLayer, macs, square
+from tinyweave.ops.window import ChainLayer
+from tinyweave.papers.chain import macs, square
 from tinyweave.papers.fusion import FusionCut, block, exact_macs, least_macs, least_ram, plan_ram, unfused
 from tinyweave.passes import run_passes
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 
 # per chain bytes and MACs without fusion; F limit -> bytes, F; kB -> F
 TABLE = {
@@ -130,11 +131,11 @@ def test_without_padding_the_paper_counts_all_macs(seed: int) -> None:
 
 
 def test_plans_are_counted_by_the_same_rules() -> None:
-    """A layer plan needs what the paper's vanilla does; rows instead of whole maps need less."""
+    """A layer-by-layer plan needs as much as the paper's vanilla; row by row it needs less."""
     found = layers(narrow_mobilenet(96))
     graph, _ = run_passes(to_graph("mobilenet", [Bottleneck((layer,)) for layer in found]), float_io=False)
-    assert plan_ram(plan(graph, "layer")) == unfused(found).ram
-    streamed_inputs = plan(graph, stream_inputs=True)
+    assert plan_ram(plan(graph, Request("layer"))) == unfused(found).ram
+    streamed_inputs = plan(graph, Request(stream_inputs=True))
     assert plan_ram(streamed_inputs) <= sum(streamed_inputs.arena.values()) < unfused(found).ram
     best = least_ram(found, 1.0)
     assert best is not None and plan_ram(streamed_inputs) < best.ram

@@ -1,4 +1,4 @@
-"""The thesis' count: its figures of MobileNetV2, and patches against layers run one by one."""
+"""The thesis' count: its figures of MobileNetV2, and patches compared with layer-by-layer runs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_thesis_receptive_fields() -> None:
 
 
 def test_the_thesis_macs() -> None:
-    """Millions: as printed, without clipping, and what clipped patches execute."""
+    """In millions: as printed, without clipping, and exactly with clipped patches."""
     assert (macs(NET), macs(NET) + CLASSIFIER) == (299_494_272, 300_774_272)
     for patch, whole, clipped in ((7, 339.0, 328.7), (1, 737.9, 712.9)):
         found = [patched_macs(NET, HEAD, patch, clipped=clip) + CLASSIFIER for clip in (False, True)]
@@ -52,8 +52,8 @@ def test_the_thesis_macs() -> None:
     assert round((patched_macs(NET, HEAD, 7) + CLASSIFIER) / (macs(NET) + CLASSIFIER), 3) == 1.127
 
 
-def test_parts_that_know_nothing_of_each_other_compute_nothing_again() -> None:
-    """The thesis' input split: as many MACs and as little memory as by patches."""
+def test_split_patches_recompute_nothing() -> None:
+    """The thesis' input split takes as many MACs as layer by layer and as little memory as patches."""
     for patch in (1, 2, 4, 7, 14, 28):
         assert patched_macs(NET, HEAD, patch, split=True) == macs(NET) < patched_macs(NET, HEAD, patch)
         assert head_macs(NET[:HEAD], patch, clipped=True, split=True) == [layer.macs for layer in NET[:HEAD]]
@@ -63,15 +63,15 @@ def test_parts_that_know_nothing_of_each_other_compute_nothing_again() -> None:
     assert head_macs(odd, 1, clipped=True, split=True) == [layer.macs for layer in odd]
 
 
-def test_one_clipped_patch_is_a_run_layer_by_layer() -> None:
+def test_one_clipped_patch_equals_a_layer_by_layer_run() -> None:
     for head in range(len(NET) + 1):
         side = NET[head - 1].h_out if head else 1
         assert patched_macs(NET, head, side, clipped=True) == macs(NET)
 
 
 @pytest.mark.parametrize("patch", [1, 2, 3, 5])
-def test_patches_against_a_count_of_pixels(patch: int) -> None:
-    """A 3x3 on 12x12, then a 3x3 with stride 2: each patch by itself, pixel by pixel."""
+def test_patches_against_a_pixel_by_pixel_count(patch: int) -> None:
+    """A 3x3 on 12x12, then a 3x3 with stride 2, counted patch by patch and pixel by pixel."""
     net = [square(12, 2, 3, 3), square(12, 3, 4, 3, 2)]
     inner = 0
     for row in range(0, 6, patch):
@@ -88,7 +88,7 @@ def test_patches_against_a_count_of_pixels(patch: int) -> None:
 
 
 def test_the_thesis_choice_is_the_best_one() -> None:
-    """Of all heads and patches with 13 % more work the thesis' own needs the least memory: 5 blocks, OP 7."""
+    """Of all heads and patches with at most 13 % more work, the thesis' own (5 blocks) needs the least memory."""
     found = all_patched(NET)
     within = [run for run in found if run.macs <= 1.13 * macs(NET)]
     assert min(within, key=lambda run: (run.ram, run.macs))[:3] == (HEAD, 7, 171.5 * KIB)

@@ -23,7 +23,7 @@ def random_inputs(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 
 
 def same_layers(before: Graph, after: Graph, tensors: TensorMap, seed: int) -> bool:
-    """Every activation of `after` holds the bytes of the channels of `before` that the map says."""
+    """Assert that every activation of `after` equals the channels of `before` that the TensorMap names."""
     inputs = random_inputs(before, seed)
     old, new = ops.run(before, inputs, keep=True), ops.run(ops.check(verify(after)), inputs, keep=True)
     for name, value in new.items():

@@ -116,15 +116,15 @@ def test_one_value_counts_for_all_channels_and_a_constant_may_come_first() -> No
     ],
     ids=["subtracted", "per column", "per row", "no clamp"],
 )
-def test_what_is_no_constant_per_channel_stays(step: Step) -> None:
+def test_a_constant_that_is_not_per_channel_stays(step: Step) -> None:
     folds_to(network(LAYERS["conv_2d"], step), "conv_2d", step[0])
 
 
-def test_what_comes_behind_an_activation_stays() -> None:
+def test_a_norm_after_an_activation_stays() -> None:
     folds_to(network(LAYERS["conv_2d"], RELU6, *NORM), "conv_2d", "mul", "add")
 
 
-def test_what_is_read_twice_or_an_output_stays() -> None:
+def test_a_tensor_with_two_readers_or_an_output_stays() -> None:
     folds_to(network(LAYERS["conv_2d"], *NORM, keep=("t0",)), "conv_2d", "mul", "add")
     both = network(LAYERS["conv_2d"], NORM[0], ("add", ("t0", "t1"), PLAIN))
     folds_to(both, "conv_2d", "mul", "add")
@@ -138,7 +138,7 @@ def test_weights_of_two_layers_change_for_one_only() -> None:
     folds_to(replace(graph, ops=(*graph.ops[:2], second, *graph.ops[3:])), "conv_2d", "conv_2d")
 
 
-def test_what_has_a_scale_stays() -> None:
+def test_a_tensor_with_a_scale_stays() -> None:
     graph = network(LAYERS["conv_2d"], *NORM, RELU6)
     scaled = {**graph.tensors, "t0": replace(graph.tensors["t0"], quant=Quant((0.1,), (0,)))}
     folds_to(replace(graph, tensors=scaled), "conv_2d", "mul", "add")
@@ -147,6 +147,6 @@ def test_what_has_a_scale_stays() -> None:
     assert [op.kind for op in kept.ops] == ["conv_2d", "mul", "add"]
 
 
-def test_what_no_output_needs_is_gone() -> None:
+def test_unused_ops_are_dropped() -> None:
     graph = network(LAYERS["conv_2d"], RELU6)
     folds_to(replace(graph, outputs=("t0",)), "conv_2d")

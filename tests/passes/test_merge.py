@@ -12,6 +12,7 @@ from tests.cases.tiny import activation, constant, graph
 from tests.passes.layers import same_layers
 from tinyweave import ops
 from tinyweave.ir import Graph, Op, Quant, Tensor, diff, verify
+from tinyweave.ops import SPECS
 from tinyweave.passes import TensorMap
 from tinyweave.passes.crop_windows import crop_windows
 from tinyweave.passes.drop_unused import drop_unused
@@ -64,14 +65,14 @@ def padded(
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d"])
-def test_a_pad_goes_into_the_convolution(kind: str) -> None:
+def test_a_pad_is_fused_into_the_convolution(kind: str) -> None:
     before = padded(kind, [[0, 0], [0, 1], [1, 0], [0, 0]], own=1)
     conv = Op("conv", kind, ("x", "weights", None), ("y",), CONV | {"padding": ((1, 2), (2, 1))})
     kept = [t for name, t in before.tensors.items() if name not in ("p", "paddings")]
     becomes(fuse_pad, before, graph("net", kept, [conv], ("x",), ("y",)))
 
 
-def test_a_pad_goes_into_all_its_readers_or_none() -> None:
+def test_a_pad_is_fused_into_all_its_readers_or_none() -> None:
     before = padded("conv_2d", [[0, 0], [1, 1], [1, 1], [0, 0]])
     second = Op("second", "conv_2d", ("p", "weights", None), ("z",), CONV)
     both = graph("net", [*before.tensors.values(), int8("z", 1, 5, 5, 2)], [*before.ops, second], ("x",), ("y", "z"))
@@ -143,7 +144,7 @@ def filters(*shape: int) -> np.ndarray:
     return (np.arange(np.prod(shape)) % 100 + 1).astype(np.int8).reshape(shape)
 
 
-def test_what_sees_only_padding_is_cropped() -> None:
+def test_filter_rows_that_see_only_padding_are_cropped() -> None:
     whole = filters(1, 7, 7, 2)
     before = windowed("depthwise_conv_2d", (3, 2), whole, {"padding": ((3, 3), (3, 3))})
     crop = windowed("depthwise_conv_2d", (3, 2), whole[:, 1:6, 2:5], {"padding": ((2, 2), (1, 1))}, "conv.weights")
@@ -186,7 +187,7 @@ def test_two_reshapes_are_one() -> None:
     becomes(merge_moves, before, graph("net", tensors, once, ("x",), ("t2",)))
 
 
-def test_moves_that_undo_each_other_go_and_the_output_keeps_its_name() -> None:
+def test_moves_that_undo_each_other_are_removed_and_the_output_keeps_its_name() -> None:
     for steps, middle in (
         ((("reshape", (1, 24)), ("reshape", (1, 4, 6))), (1, 24)),
         ((("transpose", (0, 2, 1)), ("transpose", (0, 2, 1))), (1, 6, 4)),
@@ -204,7 +205,7 @@ def test_two_transposes_are_one() -> None:
     stays(merge_moves, moves([(2, 3, 4), (4, 2, 3), (3, 4, 2)], *[("transpose", (2, 0, 1))] * 2, outputs=("t1", "t2")))
 
 
-def test_what_moves_no_element_is_a_reshape() -> None:
+def test_an_op_that_moves_no_element_becomes_a_reshape() -> None:
     before = moves([(1, 4, 1, 6), (1, 1, 4, 6)], ("transpose", (0, 2, 1, 3)))
     view = Op("op0", "reshape", ("t0",), ("t1",), {"new_shape": None})
     tensors = [before.tensors[n] for n in ("x", "t0", "t1")]
@@ -212,7 +213,7 @@ def test_what_moves_no_element_is_a_reshape() -> None:
     stays(merge_moves, moves([(1, 4, 2, 6), (1, 2, 4, 6)], ("transpose", (0, 2, 1, 3))))
 
 
-def test_an_empty_pad_and_a_concatenation_of_one_go() -> None:
+def test_an_empty_pad_and_a_concatenation_of_one_are_removed() -> None:
     before = moves([(1, 4, 6), (1, 4, 6), (4, 6)], ("pad", [[0, 0]] * 3), ("reshape", (4, 6)))
     joined = Op("joined", "concatenation", ("t2",), ("t3",), {"axis": 0, "activation": "none"})
     longer = graph("net", [*before.tensors.values(), int8("t3", 4, 6)], [*before.ops, joined], ("x",), ("t3",))
@@ -247,7 +248,7 @@ def rescales(first: Tensor, *steps: tuple[str, Tensor], outputs: tuple[str, ...]
     return graph("net", [first, *(t for _, t in steps)], layers, (first.name,), outputs or (names[-1],))
 
 
-def test_a_relu_of_a_relu_goes() -> None:
+def test_a_relu_of_a_relu_is_removed() -> None:
     before = rescales(int8("x", 4), ("relu", int8("a", 4)), ("relu", int8("b", 4)))
     becomes(merge_rescales, before, rescales(int8("x", 4), ("relu", int8("b", 4))))
 
@@ -270,7 +271,20 @@ def test_a_dequantize_and_quantize_are_one_quantize_or_nothing() -> None:
     becomes(merge_rescales, before, graph("net", [int8("x", 4, zero=-128), halved], [once], ("x",), ("b",)))
 
 
-def test_rescalings_that_round_otherwise_stay_two() -> None:
+ATTRS: dict[str, dict[str, object]] = {"gelu": {"approximate": True}, "leaky_relu": {"alpha": 0.125}}
+TESTED = sorted(kind for kind, spec in SPECS.items() if spec.family == "unary" and spec.scale == "own" and kind != "rsqrt")
+
+
+@pytest.mark.parametrize("kind", TESTED)
+def test_a_quantize_that_only_shifts_the_zero_point_merges_into_any_unary_op(kind: str) -> None:
+    x, a, b = int8("x", 4, scale=0.01, zero=0), int8("a", 4, scale=0.01, zero=0), int8("b", 4, scale=0.01, zero=10)
+    first, attrs = Op("op0", kind, ("x",), ("a",), ATTRS.get(kind, {})), ATTRS.get(kind, {})
+    before = graph("net", [x, a, b], [first, Op("op1", "quantize", ("a",), ("b",), {})], ("x",), ("b",))
+    expected = graph("net", [x, b], [Op("op1", kind, ("x",), ("b",), attrs)], ("x",), ("b",))
+    becomes(merge_rescales, before, expected)
+
+
+def test_rescalings_that_round_differently_stay_two() -> None:
     coarse, fine = int8("a", 4, scale=1.7, zero=0), int8("b", 4, scale=0.5, zero=3)
     stays(merge_rescales, rescales(int8("x", 4), ("quantize", coarse), ("quantize", fine)))
 
@@ -288,7 +302,7 @@ def summed(activation: str, second: str, out: Tensor, outputs: tuple[str, ...] =
     ("activation", "second", "merged"),
     [("none", "relu", "relu"), ("none", "relu6", "relu6"), ("relu", "relu6", "relu6"), ("relu6", "relu", "relu6")],
 )
-def test_a_clamp_goes_into_the_op_before(activation: str, second: str, merged: str) -> None:
+def test_a_clamp_is_fused_into_the_op_before(activation: str, second: str, merged: str) -> None:
     y = int8("y", 4, scale=0.1, zero=-100)
     expected = graph("net", [int8("x", 4), y], [Op("sum", "add", ("x", "x"), ("y",), {"activation": merged})], ("x",), ("y",))
     becomes(merge_rescales, summed(activation, second, y), expected)

@@ -17,8 +17,8 @@ from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import Graph, Op, Tensor, diff, verify
 from tinyweave.ops import macs
 from tinyweave.passes import run_passes, source
-from tinyweave.passes.ranges import ranges
 from tinyweave.passes.shrink_channels import shrink_channels
+from tinyweave.passes.value_ranges import value_ranges
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
 SAME = WINDOW | {"padding": ((1, 1), (1, 1))}
@@ -124,7 +124,7 @@ def test_a_bias_that_could_leave_int32_takes_nothing() -> None:
     assert shrink_channels(flash_heavy)[1] == {"m": ("m", (0, 2))}
 
 
-def test_what_only_zero_weights_read_is_removed_backwards() -> None:
+def test_channels_that_only_zero_weights_read_are_removed_backwards() -> None:
     tensors = [
         int8("x", 1, 4, 4, 1),
         weights("a.weights", [1, 2, 3], 3, 1, 1, 1),
@@ -237,7 +237,7 @@ def test_random_damaged_networks_keep_every_byte_and_their_ranges(first: int) ->
         assert macs(after) <= macs(before), seed
         smaller += macs(after) < macs(before)
         values = ops.run(before, random_inputs(before, seed), keep=True)
-        for name, (low, high) in ranges(before).items():
+        for name, (low, high) in value_ranges(before).items():
             if name in values:
                 seen = values[name].reshape(-1, len(low))
                 assert (seen >= low).all() and (seen <= high).all(), (seed, name)
@@ -314,7 +314,7 @@ def test_padded_channels_are_constants_too() -> None:
     assert shrunk.tensors["move.paddings"].data.tolist()[-1] == [0, 0]  # type: ignore[union-attr]
 
 
-def test_a_pad_keeps_something_to_be_around() -> None:
+def test_a_pad_keeps_at_least_one_channel() -> None:
     """The convolution reads only the channel that the pad adds: nothing of the map is needed, but its shape is."""
     tensors = [
         int8("x", 1, 4, 4, 2),
@@ -333,3 +333,25 @@ def test_a_pad_keeps_something_to_be_around() -> None:
     assert ops.check(verify(shrunk)).producer["m"] == 0
     inputs = random_inputs(before, 1)
     assert np.array_equal(ops.run(before, inputs)["y"], ops.run(shrunk, inputs)["y"])
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind, spec in ops.SPECS.items() if spec.family == "unary"))
+def test_bounds_of_unary_ops_hold_and_are_reached(kind: str) -> None:
+    rng = np.random.default_rng(sorted(ops.SPECS).index(kind))
+    attrs = {"gelu": {"approximate": False}, "leaky_relu": {"alpha": -0.5}}.get(kind, {})  # falls, then rises
+    for _ in range(5):
+        zero = -128 if kind == "rsqrt" else int(rng.integers(-40, 40))
+        m = activation("m", (1, 1, 1, 6), 0.05, zero)
+        y = activation("y", (1, 1, 1, 6), *((1 / 256, -128) if kind == "logistic" else (0.02, -20)))
+        channelwise = Op("scaled", "depthwise_conv_2d", ("x", "factors", "shifts"), ("m",), WINDOW | {"multiplier": 1})
+        factors = constant("factors", rng.integers(-127, 128, (1, 1, 1, 6)).astype(np.int8), (0.05 / 300,))
+        shifts = constant("shifts", (rng.integers(-9000, 9000, 6) - 300 * zero).astype(np.int32), (0.05 / 300,))
+        tensors = [int8("x", 1, 1, 1, 6), factors, shifts, m, y]
+        net = ops.check(graph("net", tensors, [channelwise, Op("unary", kind, ("m",), ("y",), attrs)], ("x",), ("y",)))
+        known = value_ranges(net)
+        values = np.arange(-128, 128).astype(np.int8)[:, None].repeat(6, axis=1)
+        outputs = ops.SPECS[kind].reference(net, net.ops[1], [values])[0]
+        for channel in range(6):
+            possible = outputs[int(known["m"].low[channel]) + 128 : int(known["m"].high[channel]) + 129, channel]
+            assert (known["y"].low[channel], known["y"].high[channel]) == (possible.min(), possible.max())
+        assert len({*known["m"].low.tolist()}) > 1

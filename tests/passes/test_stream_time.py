@@ -68,7 +68,7 @@ def test_every_hop_of_a_network_of_stride_one(hop: int) -> None:
     assert first_wrong(stream, 8) is None
 
 
-def test_padding_is_computed_anew_and_what_lies_between_is_kept() -> None:
+def test_rows_at_padding_are_computed_again_and_rows_between_are_kept() -> None:
     stream = stream_time(keywords())
     first, last = layer(stream, "conv_2d_0"), layer(stream, "conv_2d_4")
     assert stream.hop == 2
@@ -77,17 +77,17 @@ def test_padding_is_computed_anew_and_what_lies_between_is_kept() -> None:
         "of 21 rows padding reaches 4 at the top and 4 at the bottom, one is new"
     )
     assert layer(stream, "average_pool_2d_5").why is None, "a single window does not step"
-    assert first.why == "padding: 4 rows depend on where the window lies"
+    assert first.why == "padding: 4 rows depend on the position of the window"
     assert sum(each.macs for each in stream.layers) < sum(each.macs_window for each in stream.layers)
     assert first_wrong(stream, 26) is None
 
 
 def test_of_a_network_of_very_many_layers_few_choices_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, tried, rows_of = keywords(), list[time_rows.Choices](), time_rows.rows_of
-    net = time_rows.follow(graph, time_rows.InTime(1, 1, 41, 1, 0, 41), 2)
+    net = time_rows.follow(graph, time_rows.TimeAxis(1, 1, 41, 1, 0, 41), 2)
     monkeypatch.setattr(time_rows, "rows_of", lambda net, chosen: tried.append(chosen) or rows_of(net, chosen))
     for looks, count in ((1 << 16, 1 + 2 * 3 * 6), (2 * len(graph.ops), 1 + 2 * 3 * 2), (0, 1)):
-        monkeypatch.setattr(time_rows, "MOST_LOOKS", looks)
+        monkeypatch.setattr(time_rows, "MAX_TRIALS", looks)
         tried.clear()
         time_rows.choose(net)
         assert len(tried) == count
@@ -101,7 +101,7 @@ def test_before_the_window_is_full_zero_points_stand_for_frames() -> None:
     assert np.array_equal(window[:, 14:], np.concatenate([calls[0][0], calls[1][0]], 1))
 
 
-def test_state_of_float_frames_is_what_they_become() -> None:
+def test_the_state_of_float_frames_is_quantised() -> None:
     stream = stream_time(wake_word(dtype="float32"))
     assert {t.dtype for t in stream.graph.tensors.values() if t.role == "state"} == {"int8"}
     assert first_wrong(stream, 20) is None
@@ -126,7 +126,7 @@ def _agrees(seed: int) -> bool:
     try:
         stream = stream_time(graph, hop)
     except CompileError as error:
-        assert "nothing can be kept" in str(error), seed
+        assert "no row can be kept" in str(error), seed
         return False
     assert first_wrong(stream, stream.calls_until_full + 3, seed) is None, seed
     assert macs(stream.graph) == sum(each.macs for each in stream.layers), seed
@@ -134,28 +134,30 @@ def _agrees(seed: int) -> bool:
     return True
 
 
-def test_what_cannot_be_streamed_says_why() -> None:
+def test_a_network_that_cannot_be_streamed_is_refused_with_the_reason() -> None:
     stateful = tiny.stream()
-    with pytest.raises(CompileError, match="it keeps state from call to call already"):
+    with pytest.raises(CompileError, match="it already keeps state from one inference to the next"):
         stream_time(stateful)
     net = Frames(0, (1, 40))
-    with pytest.raises(CompileError, match="has no axis of time"):
+    with pytest.raises(CompileError, match="has no time axis"):
         stream_time(net.graph(net.dense("frames", 3)))
-    with pytest.raises(CompileError, match="a hop of 16 frames two windows of 16 share none"):
+    with pytest.raises(CompileError, match="a hop of 16 frames two windows of 16 frames do not overlap"):
         stream_time(wake_word(), 16)
-    with pytest.raises(CompileError, match="after 15 frames all rows of its layers are new; give --stream-time fewer"):
+    with pytest.raises(CompileError, match="15 frames change all rows of its layers; give --stream-time fewer"):
         stream_time(wake_word(), 15)
     with pytest.raises(CompileError, match=r"conv_2d_0: its rows are 2 frames apart.*; give --stream-time 2, or leave it out"):
         stream_time(keywords(), 1)
-    with pytest.raises(CompileError, match=r"only \d+ do not depend on where the window lies; give --stream-time fewer frames"):
+    with pytest.raises(
+        CompileError, match=r"only \d+ rows are independent of the position of the window; give --stream-time fewer frames"
+    ):
         stream_time(keywords(), keywords().tensors["frames"].shape[1] // 2 * 2 - 2)
     net = Frames(0, (1, 12, 1, 4))
     dense = net.dense("frames", 3)
-    with pytest.raises(CompileError, match="layer fully_connected_0: it takes all rows of the window together"):
+    with pytest.raises(CompileError, match="layer fully_connected_0: it combines all rows of the window"):
         stream_time(net.graph(dense))
     net = Frames(0, (1, 5, 1, 4))
     wide = net.windowed("conv_2d", "frames", (9, 1), padding="same", channels=4)
-    with pytest.raises(CompileError, match="layer conv_2d_0: padding: all its rows depend on where the window lies"):
+    with pytest.raises(CompileError, match="layer conv_2d_0: padding: all its rows depend on the position of the window"):
         stream_time(net.graph(wide))
 
 
@@ -167,13 +169,13 @@ def test_two_inputs_are_refused() -> None:
         stream_time(Graph("two", tensors, tuple(net.ops), ("frames", "more"), (joined,)))
 
 
-def test_an_operand_that_is_another_one_for_each_row_holds_rows_in_their_places() -> None:
+def test_a_constant_operand_that_differs_between_rows_keeps_its_op_from_streaming() -> None:
     net = Frames(0, (1, 12, 1, 4))
     early = net.windowed("conv_2d", "frames", (3, 1), channels=4)
     ramp = net.constant(net.rng.integers(-127, 128, (1, 10, 1, 4)).astype(np.int8), (0.05,))
     added = net.op("add", (early, ramp), (1, 10, 1, 4), activation="none")
     stream = stream_time(net.graph(net.dense(added, 3)))
-    assert layer(stream, added).why == "its constant operand is another one for each row"
+    assert layer(stream, added).why == "its constant operand differs between rows"
     assert layer(stream, early).new == 1
     assert first_wrong(stream, 15) is None
 

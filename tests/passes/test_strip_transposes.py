@@ -12,7 +12,7 @@ from cases.graphs import Net
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Tensor, rebuild, verify
-from tinyweave.passes.strip_transposes import strip_transposes
+from tinyweave.passes.strip_edges import strip_transposes
 
 
 def turned(channels: int = 3, size: int = 6) -> Graph:
@@ -37,7 +37,7 @@ def turned(channels: int = 3, size: int = 6) -> Graph:
     return verify(rebuild(whole, ops=ops, inputs=("outside",), outputs=("result",)))
 
 
-def test_transposes_at_the_edges_go() -> None:
+def test_transposes_at_the_edges_are_dropped() -> None:
     before = turned()
     after, _ = strip_transposes(before)
     assert [op.kind for op in after.ops] == ["max_pool_2d"]
@@ -56,7 +56,7 @@ def test_the_reference_is_fed_with_channels_first(stream: bool, tmp_path: Path) 
     path.write_bytes(to_tflite(turned()))
     model = api.load(path, layout="nhwc")
     assert model.graph.tensors[model.graph.inputs[0]].shape == (1, 6, 6, 3)
-    result = api.verify(model, api.plan(model, stream_inputs=stream), count=4, core=None)
+    result = api.verify_plan(model, api.plan(model, stream_inputs=stream), api.ProofOptions(count=4), core=None)
     assert result.ok and result.reference.startswith("LiteRT"), result.first_difference
     if stream:
         with pytest.raises(CompileError, match="--layout nhwc"):

@@ -16,9 +16,9 @@ from cases.tiny import graph as tiny
 from fuzz.faster_kernels import with_kernels_of
 
 from tinyweave.ir import Graph, Op, Tensor
-from tinyweave.planning import Plan, Tile, plan, plan_in_order, plan_in_stages
+from tinyweave.planning import Plan, Request, Tile, plan, plan_in_order, plan_in_stages
 from tinyweave.planning.check import UnsoundPlanError
-from tinyweave.planning.memories import spread
+from tinyweave.planning.memories import distribute
 from tinyweave.planning.plan import Place, RowSchedule
 
 FOLDER = Path(sys.modules[UnsoundPlanError.__module__].__file__ or "").parent
@@ -48,12 +48,12 @@ def longs() -> Graph:
 SEGMENTATION = (0, 1, 2, 3, 4)
 
 PLANS: dict[str, Callable[[], Plan]] = {
-    "layers": lambda: plan(NETWORKS["chain"](), "layer"),
-    "state": lambda: plan(NETWORKS["stream"](), "layer"),
+    "layers": lambda: plan(NETWORKS["chain"](), Request("layer")),
+    "state": lambda: plan(NETWORKS["stream"](), Request("layer")),
     "parts": lambda: plan_in_order(cuts(), range(4), parts=True),
     "copies": lambda: plan_in_order(cuts(), range(4)),
     "longs": lambda: plan(longs()),
-    "scratch": lambda: with_kernels_of(plan(NETWORKS["chain"](), "unfused"), "cortex-m4"),
+    "scratch": lambda: with_kernels_of(plan(NETWORKS["chain"](), Request("unfused")), "cortex-m4"),
     "sums": lambda: plan_in_stages(NETWORKS["chain"](), [(0, 1, 2), (3,), (4,)], streamed_inputs=("image",)),
     "rings": lambda: plan_in_stages(block(), [(0, 1, 2, 3)]),
     "rows with scratch": lambda: with_kernels_of(plan_in_stages(block(), [(0, 1, 2, 3)]), "cortex-m4"),
@@ -73,8 +73,10 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "streamed": lambda: plan_in_stages(
         segmentation(), [SEGMENTATION], streamed_inputs=("image",), tiles=(Tile((3, 4), 5, 2),), streamed_outputs=("classes",)
     ),
-    "rows handed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], streamed_outputs=("classes",)),
-    "two memories": lambda: spread(plan(NETWORKS["residual"](), "layer"), {"fast": 250, "slow": 1000}, overlap=False),
+    "rows streamed out": lambda: plan_in_stages(segmentation(), [SEGMENTATION], streamed_outputs=("classes",)),
+    "two memories": lambda: distribute(
+        plan(NETWORKS["residual"](), Request("layer")), {"fast": 250, "slow": 1000}, overlap=False
+    ),
 }
 
 
@@ -125,7 +127,7 @@ def schedule_rows(old: Plan, node: int | str, **changes: int) -> Plan:
 
 
 def ringed(old: Plan, **rings: int) -> Plan:
-    return staged(old, schedule=replace(rows_of(old), rings={**rows_of(old).rings, **rings}))
+    return staged(old, schedule=replace(rows_of(old), line_buffers={**rows_of(old).line_buffers, **rings}))
 
 
 def flash_heavy(old: Plan, name: str, rows: int) -> Plan:
@@ -146,9 +148,9 @@ def placed(old: Plan, **places: Place) -> Plan:
 def without_ring(old: Plan, name: str) -> Plan:
     """A map that is no ring, in a buffer above all others that holds it whole."""
     tensor, schedule = old.graph.tensors[name], rows_of(old)
-    rings = {other: rows for other, rows in schedule.rings.items() if other != name}
+    line_buffers = {other: rows for other, rows in schedule.line_buffers.items() if other != name}
     buffers = tuple(replace(b, bytes=tensor.bytes) if b.name == name else b for b in old.buffers)
-    return moved(staged(replace(old, buffers=buffers), schedule=replace(schedule, rings=rings)), **{name: 4096})
+    return moved(staged(replace(old, buffers=buffers), schedule=replace(schedule, line_buffers=line_buffers)), **{name: 4096})
 
 
 def kernels(old: Plan, **names: str) -> Plan:

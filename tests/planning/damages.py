@@ -49,30 +49,34 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: replace(p, stages=(*p.stages[:5], p.stages[7], p.stages[5], p.stages[6])),
         "the state 'calls' run in the order [7, 5]",
     ),
-    "streaming of what is no input": ("sums", lambda p: replace(p, streamed_inputs=("conv",)), "'conv' is to come by rows"),
-    "rows that nobody asks for": ("rings", lambda p: replace(p, streamed_inputs=("x",)), "the rows of [] are asked for"),
-    "rows that nobody brings": ("sums", lambda p: replace(p, streamed_inputs=()), "those of [] come"),
-    "an input handed out": ("layers", lambda p: replace(p, streamed_outputs=("image",)), "no output that an op makes"),
-    "an output that is read handed out": (
+    "streaming of what is no input": ("sums", lambda p: replace(p, streamed_inputs=("conv",)), "'conv' is streamed, but"),
+    "an input that no schedule streams in": ("rings", lambda p: replace(p, streamed_inputs=("x",)), "schedules stream in []"),
+    "an input that is not streamed": ("sums", lambda p: replace(p, streamed_inputs=()), "but the streamed inputs are []"),
+    "an input streamed out": (
+        "layers",
+        lambda p: replace(p, streamed_outputs=("image",)),
+        "no output of the network that an op computes",
+    ),
+    "an output that is read streamed out": (
         "layers",
         lambda p: replace(p, streamed_outputs=("dw",), graph=replace(p.graph, outputs=("dw", "scores"))),
-        "'dw' is read, and so must not be handed out",
+        "'dw' is a streamed output, but an op reads it",
     ),
-    "an output of no fused stage handed out": (
+    "an output of no fused stage streamed out": (
         "layers",
         lambda p: replace(p, streamed_outputs=("scores",)),
         "no fused stage",
     ),
-    "an offset that is not aligned": ("layers", lambda p: moved(p, scores=p.offsets["scores"] + 1), "'scores' lies at 1"),
-    "an offset below the memory": ("layers", lambda p: moved(p, scores=-4), "'scores' lies at -4"),
-    "a buffer without an offset": ("layers", lambda p: replace(p, offsets={}), "'image' lies at -1"),
+    "an offset that is not aligned": ("layers", lambda p: moved(p, scores=p.offsets["scores"] + 1), "'scores' is at 1"),
+    "an offset below the memory": ("layers", lambda p: moved(p, scores=-4), "'scores' is at -4"),
+    "a buffer without an offset": ("layers", lambda p: replace(p, offsets={}), "'image' is at -1"),
     "a buffer in no memory": ("layers", lambda p: replace(p, arena={"dtcm": p.arena["sram"]}), "in 'sram', aligned to 4"),
     "a buffer with less alignment": (
         "rings",
         lambda p: moved(
             replace(p, buffers=tuple(replace(b, align=1) if b.name == "wide" else b for b in p.buffers)), wide=4097
         ),
-        "the buffer 'wide' lies at 4097 in 'sram', aligned to 1",
+        "the buffer 'wide' is at 4097 in 'sram', aligned to 1",
     ),
     "an arena that is larger than its use": ("layers", lambda p: replace(p, arena={"sram": p.arena["sram"] + 1}), "claimed"),
     "an arena that is smaller than its use": ("rings", lambda p: replace(p, arena={"sram": p.arena["sram"] - 1}), "claimed"),
@@ -81,17 +85,17 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: replace(p, arena={m: size - (m == "slow") for m, size in p.arena.items()}),
         "the arenas claimed",
     ),
-    "a tensor in no buffer": ("layers", lambda p: placed(p, conv=Place("lost")), "'conv' lies in no buffer"),
+    "a tensor in no buffer": ("layers", lambda p: placed(p, conv=Place("lost")), "'conv' is in no buffer"),
     "a tensor without a place": (
         "rings",
         lambda p: replace(p, places={name: at for name, at in p.places.items() if name != "wide"}),
-        "'wide' lies in no buffer",
+        "'wide' is in no buffer",
     ),
-    "a part that is not aligned": ("parts", lambda p: placed(p, a=Place("x", 2)), "'a' lies at 2, not at a multiple of 4"),
+    "a part that is not aligned": ("parts", lambda p: placed(p, a=Place("x", 2)), "'a' is at 2, not at a multiple of 4"),
     "a wide element that is not aligned": (
         "longs",
         lambda p: moved(replace(p, buffers=tuple(replace(b, align=4) if b.name == "index" else b for b in p.buffers)), index=4),
-        "'index' lies at 4, not at a multiple of 8",
+        "'index' is at 4, not at a multiple of 8",
     ),
     "a buffer smaller than its tensor": ("layers", lambda p: resized(p, "image", 1), "'image' leaves its buffer"),
     "a part before its buffer": ("parts", lambda p: placed(p, a=Place("x", -4)), "'a' leaves its buffer"),
@@ -150,7 +154,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "channels cut without code": (
         "parts",
         lambda p: replace(p, graph=replace(p.graph, tensors={**p.graph.tensors, **channels(p.graph)})),
-        "the elements of 'a' do not lie in a row",
+        "the elements of 'a' are not contiguous",
     ),
     "a row schedule of other ops": ("rings", lambda p: staged(p, ops=(0, 1, 3, 2)), "a row schedule for other ops"),
     "a tile of ops in another order": (
@@ -196,10 +200,10 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: placed(p, wide=replace(p.places["wide"], offset=p.places["wide"].offset + 4)),
         "the tile of 'wide' has 4 x 7 pixels",
     ),
-    "rows that are not handed out": (
-        "rows handed out",
+    "rows that are not streamed out": (
+        "rows streamed out",
         lambda p: schedule_rows(p, 4, rows=11),
-        "only 11 rows of 'classes' are handed out",
+        "only 11 rows of 'classes' are streamed out",
     ),
     "rows that are not computed": ("rings", lambda p: schedule_rows(p, 3, rows=8), "the stage leaves 'last' incomplete"),
     "an output over another of the same stage": (
@@ -218,39 +222,43 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
         lambda p: schedule_rows(p, 2, rows=10),
         "row 9 of 'thin' is computed, which has 9",
     ),
-    "an op that runs too early": ("rings", lambda p: schedule_rows(p, 1, first=0), "reads row 1 of 'wide', which is not there"),
+    "an op that runs too early": (
+        "rings",
+        lambda p: schedule_rows(p, 1, first=0),
+        "reads row 1 of 'wide', which is not intact",
+    ),
     "an input that comes too late": (
         "streamed",
         lambda p: schedule_rows(p, "image", first=2),
-        "of 'image', which is not there",
+        "of 'image', which is not intact",
     ),
-    "an op that runs too late": ("rings", lambda p: schedule_rows(p, 3, first=2), "reads row 0 of 'thin', which is not there"),
-    "an op that runs too seldom": ("rings", lambda p: schedule_rows(p, 1, every=2), "of 'deep', which is not there"),
-    "a ring of too few rows": ("rings", lambda p: ringed(p, wide=2), "of 'wide', which is not there"),
-    "a ring of an input of too few rows": ("streamed", lambda p: ringed(p, image=2), "of 'image', which is not there"),
-    "a ring of what is summed up over another": ("sums", lambda p: onto(p, "image", "dw"), "of 'image', which is not there"),
+    "an op that runs too late": ("rings", lambda p: schedule_rows(p, 3, first=2), "reads row 0 of 'thin', which is not intact"),
+    "an op that runs too seldom": ("rings", lambda p: schedule_rows(p, 1, every=2), "of 'deep', which is not intact"),
+    "a ring of too few rows": ("rings", lambda p: ringed(p, wide=2), "of 'wide', which is not intact"),
+    "a ring of an input of too few rows": ("streamed", lambda p: ringed(p, image=2), "of 'image', which is not intact"),
+    "a ring of what is summed up over another": ("sums", lambda p: onto(p, "image", "dw"), "of 'image', which is not intact"),
     "a row that is summed up too early": ("sums", lambda p: schedule_rows(p, 2, first=2), "mean_2 reads row 0 of 'dw'"),
-    "a ring over what comes from before": ("rings", lambda p: onto(p, "deep", "x"), "of 'x', which is not there"),
-    "a skip whose ring is too short": ("streamed", lambda p: ringed(p, stem=4), "of 'stem', which is not there"),
+    "a ring over what comes from before": ("rings", lambda p: onto(p, "deep", "x"), "of 'x', which is not intact"),
+    "a skip whose ring is too short": ("streamed", lambda p: ringed(p, stem=4), "of 'stem', which is not intact"),
     "scratch over a row that is read": (
         "rows with scratch",
         lambda p: onto(p, "x", "conv_2d_0.scratch"),
-        "conv_2d_0 reads row 0 of 'x', which is not there",
+        "conv_2d_0 reads row 0 of 'x', which is not intact",
     ),
     "scratch over a row that an op of a tile reads": (
         "tiles with scratch",
         lambda p: onto(p, "x", "conv_2d_0.scratch"),
-        "conv_2d_0 reads row 0 of 'x', which is not there",
+        "conv_2d_0 reads row 0 of 'x', which is not intact",
     ),
-    "rows handed out from a ring that holds more": (
-        "rows handed out",
+    "rows streamed out from a ring that holds more": (
+        "rows streamed out",
         lambda p: flash_heavy(p, "classes", 2),
-        "row 1 of 'classes' is handed out from elsewhere",
+        "row 1 of 'classes' is streamed out from outside",
     ),
-    "rows handed out of a whole map": (
-        "rows handed out",
+    "rows streamed out of a whole map": (
+        "rows streamed out",
         lambda p: without_ring(p, "classes"),
-        "row 1 of 'classes' is handed out from elsewhere",
+        "row 1 of 'classes' is streamed out from outside",
     ),
     "scratch over the row that is written": (
         "rows with scratch",
@@ -298,7 +306,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
             ),
             **{"conv_2d_2.tiles": 4096},
         ),
-        "'deep' is made in a tile, but no op after it reads it there",
+        "'deep' is computed in a tile, but no later op of the tile reads it",
     ),
     "a tile whose last op reads none of it": (
         "tiles",
@@ -306,7 +314,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
             p,
             graph=replace(p.graph, ops=(*p.graph.ops[:2], replace(p.graph.ops[2], inputs=("wide", "w2")), p.graph.ops[3])),
         ),
-        "'deep' is made in a tile, but no op after it reads it there",
+        "'deep' is computed in a tile, but no later op of the tile reads it",
     ),
     "scratch over a tile": (
         "tiles with scratch",
@@ -325,7 +333,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
             tiles=(Tile((4, 5), 5),),
             schedule=RowSchedule(
                 {node: timing for node, timing in rows_of(p).timings.items() if node != 4},
-                {name: rows for name, rows in rows_of(p).rings.items() if name != "small"},
+                {name: rows for name, rows in rows_of(p).line_buffers.items() if name != "small"},
                 {"small": (1, 6)},
             ),
         ),
@@ -346,9 +354,9 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "tiles that overlap where columns stay": (
         "a long tile",
         lambda p: placed(p, thin=replace(p.places["wide"], offset=p.places["wide"].offset + 5 * 16)),
-        "reads cells of 'wide' that are not there",
+        "reads cells of 'wide' that are not intact",
     ),
-    "an outside map over a tile": ("tiles", lambda p: onto(p, "x", "conv_2d_2.tiles"), "of 'x', which is not there"),
+    "an outside map over a tile": ("tiles", lambda p: onto(p, "x", "conv_2d_2.tiles"), "of 'x', which is not intact"),
     "a last row over its tile": (
         "a tall tile",
         lambda p: moved(p, x=8192, **{"depthwise_conv_2d_1.tiles": end_of(p, "deep") - 16}),
@@ -362,7 +370,7 @@ DAMAGES: dict[str, tuple[str, Damage, str]] = {
     "a last row over one that its tile reads": (
         "a tall tile",
         lambda p: moved(p, x=end_of(p, "deep") - end_of(p, "x") + p.offsets["x"]),
-        "conv_2d_0 reads row 23 of 'x', which is not there",
+        "conv_2d_0 reads row 23 of 'x', which is not intact",
     ),
     "a tile over a row that only its second iteration reads": (
         "a tile of the end",

@@ -1,4 +1,4 @@
-"""What each technique saves: a network worked out by hand, and rows that never grow."""
+"""Ablation: a network computed by hand, and figures that never increase."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from cases.sweeps import rest_in_sweeps
 from fuzz.generate import random_network
 
 from tinyweave.ir import Graph, Tensor, verify
-from tinyweave.planning import plan, plan_in_order
+from tinyweave.planning import Limits, Request, plan, plan_in_order
 from tinyweave.planning.ablation import ablation
-from tinyweave.planning.order.search import each_its_own, file_order, live_bytes
+from tinyweave.planning.alias.overlap import ANY_DISTANCE
+from tinyweave.planning.order.search import file_order, live_bytes, without_views
 
 
 def one_saving_each() -> Graph:
@@ -27,7 +28,7 @@ def one_saving_each() -> Graph:
     return verify(Graph("one_saving_each", net.tensors, tuple(net.ops), ("image",), (last,)))
 
 
-def test_each_technique_saves_what_a_hand_finds() -> None:
+def test_each_technique_saves_the_bytes_computed_by_hand() -> None:
     assert ablation(one_saving_each()) == {
         "file order": (4 + 16 + 16) * 64,
         "best order": (13 + 13) * 64,  # the copy that reshape then is
@@ -45,16 +46,16 @@ def test_no_technique_ever_costs_bytes(seed: int) -> None:
     rows = ablation(graph)
     *arenas, best = rows.values()
     assert arenas == sorted(arenas, reverse=True), rows
-    assert best == plan(graph).arena["sram"] <= plan(graph, "layer").arena["sram"] <= arenas[0]
-    assert rows["file order"] >= max(live_bytes(graph, file_order(graph), each_its_own(graph)))
+    assert best == plan(graph).arena["sram"] <= plan(graph, Request("layer")).arena["sram"] <= arenas[0]
+    assert rows["file order"] >= max(live_bytes(graph, file_order(graph), without_views(graph)))
 
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(25), 8))
 def test_in_place_is_overlap_without_distance(seed: int) -> None:
-    """Plans with any overlap distance, with 0 alone and with none: each is checked and needs no less than the one before."""
+    """Plans with any overlap distance, with distance 0 only and with none each need no less than the one before."""
     graph = random_network(seed, 16)
     order = file_order(graph)
-    made = [plan_in_order(graph, order, overlap=True), plan_in_order(graph, order, overlap=True, max_distance=0)]
+    made = [plan_in_order(graph, order, max_distance=ANY_DISTANCE), plan_in_order(graph, order, max_distance=0)]
     made.append(plan_in_order(graph, order))
     assert [p.lower_bound for p in made] == sorted(p.lower_bound for p in made)
     alone = plan_in_order(graph, order, share=False)
@@ -62,25 +63,25 @@ def test_in_place_is_overlap_without_distance(seed: int) -> None:
 
 
 OPTIONS: dict[str, tuple[str, dict]] = {  # name -> the last row, arguments of plan
-    "kernels": ("+ fusion", {"core": "cortex-m4", "aim": "balanced"}),
+    "kernels": ("+ fusion", {"core": "cortex-m4", "objective": "balanced"}),
     "streaming": ("+ streaming", {"stream_inputs": True, "stream_outputs": True}),
     "work again": ("+ work again", {"max_mac_overhead": 1.5}),
-    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "aim": "balanced", "stream_inputs": True}),
-    "memories": ("+ fusion", {"core": "cortex-m4", "maps": ({"dtcm": 400, "sram": 10000},)}),
-    "layer": ("+ views", {"schedule": "layer"}),
-    "unfused": ("+ moves", {"schedule": "unfused"}),
-    "patch": ("+ patch", {"schedule": "patch:2:3"}),
-    "msf": ("+ msf", {"schedule": "msf"}),
-    "stream2d": ("+ stream2d", {"schedule": "stream2d", "core": "cortex-m4"}),
+    "streaming and kernels": ("+ streaming", {"core": "cortex-m55", "objective": "balanced", "stream_inputs": True}),
+    "memories": ("+ fusion", {"core": "cortex-m4", "limits": Limits(maps=({"dtcm": 400, "sram": 10000},))}),
+    "layer": ("+ views", {"strategy": "layer"}),
+    "unfused": ("+ moves", {"strategy": "unfused"}),
+    "patch": ("+ patch", {"strategy": "patch:2:3"}),
+    "msf": ("+ msf", {"strategy": "msf"}),
+    "stream2d": ("+ stream2d", {"strategy": "stream2d", "core": "cortex-m4"}),
 }
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_last_row_is_the_plan_whatever_its_options(name: str) -> None:
-    """It has the plan's kernels, streams and schedule, and no row is above the one before it."""
+    """The figures use the plan's kernels, streams and strategy, and never increase."""
     graph, (last, options) = block(24, 24), OPTIONS[name]
-    made = plan(graph, **options)
-    rows = ablation(graph, made, options.get("schedule", "best"))
+    made = plan(graph, Request(**options))
+    rows = ablation(graph, made, options.get("strategy", "best"))
     arenas = list(rows.values())
     assert arenas == sorted(arenas, reverse=True) and list(rows)[-1] == last, rows
     if len(made.arena) == 1:

@@ -1,4 +1,4 @@
-"""The independent check: it accepts every plan of the planner; test_damaged_plans.py shows what it refuses."""
+"""The independent check accepts every plan of the planner; test_damaged_plans.py shows what it refuses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fuzz.generate import BY_ROW, random_network
 
 from tinyweave.ir import CompileError, Op
 from tinyweave.kernels.table import VARIANTS
-from tinyweave.planning import Plan, Stage, check, from_json, plan, plan_in_stages, to_json
+from tinyweave.planning import Plan, Request, Stage, check, from_json, plan, plan_in_stages, to_json
 from tinyweave.planning.check import UnsoundPlanError
 
 
@@ -23,25 +23,25 @@ def moved(made: Plan, name: str, offset: int) -> Plan:
     return replace(made, offsets=offsets, arena={"sram": arena})
 
 
-def test_state_is_read_and_computed_where_it_lies() -> None:
+def test_reads_and_writes_of_state_alias_it() -> None:
     """Only the count, an output that is read after the call, is copied from and to its state."""
-    made = plan(NETWORKS["stream"](), "layer")
+    made = plan(NETWORKS["stream"](), Request("layer"))
     assert made.places["before"].buffer == made.places["kept"].buffer == "past"
     assert [made.variants[i] for i in (0, 3)] == ["", ""]
     assert [b.name for b in made.buffers if (b.start, b.end) == (0, 8)] == ["past", "calls"]
 
 
 def operand_pairs(made: Plan) -> list[tuple[str, str]]:
-    """(operand, output) of every op, constants left out."""
+    """Return (operand, output) of every op, without constants."""
     pairs = [(x, y) for op in made.graph.ops for x in op.inputs if x is not None for y in op.outputs]
     return [(x, y) for x, y in pairs if x in made.places and y in made.places]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_best_is_never_larger_and_its_overlaps_need_their_lag(seed: int) -> None:
-    """Where outputs trail their operands, one more step towards them is found."""
+def test_best_is_never_larger_and_its_overlap_distances_are_minimal(seed: int) -> None:
+    """An output one word closer to its operand than the overlap distance is refused."""
     graph = random_network(seed, steps=10)
-    made, best = plan(graph, "layer"), plan(graph, "unfused")
+    made, best = plan(graph, Request("layer")), plan(graph, Request("unfused"))
     assert best.arena["sram"] <= made.arena["sram"]
     for x, y in operand_pairs(best):
         begin, end = best.offset(x), best.offset(x) + best.graph.tensors[x].bytes
@@ -54,8 +54,8 @@ def test_best_is_never_larger_and_its_overlaps_need_their_lag(seed: int) -> None
         assert apart or variant == "tw_move" or (distance is not None and at + distance <= begin), (x, y, at, begin, distance)
 
 
-def test_what_pads_a_map_of_one_pixel_does_not_wait_for_it() -> None:
-    """The rows above the pixel read nothing, and may be handed out before it is there."""
+def test_padding_rows_do_not_wait_for_the_padded_pixel() -> None:
+    """The rows above the pixel read nothing, and may be streamed out before it is computed."""
     tensors = [activation(name, (1, 1, 1, 4)) for name in ("image", "pixel")] + [activation("padded", (1, 4, 2, 4))]
     tensors.append(constant("paddings", np.array([[0, 0], [2, 1], [1, 0], [0, 0]], np.int32)))
     ops = [Op("relu_0", "relu", ("image",), ("pixel",)), Op("pad_1", "pad", ("pixel", "paddings"), ("padded",))]
@@ -65,20 +65,20 @@ def test_what_pads_a_map_of_one_pixel_does_not_wait_for_it() -> None:
     assert schedule is not None and schedule.timings[0].first == 2 * schedule.timings[1].every
 
 
-def test_a_value_computed_in_the_state_lies_over_no_input() -> None:
+def test_a_value_computed_in_the_state_overlaps_no_input() -> None:
     x, y = (activation(name, (1, 8)) for name in "xy")
     start, past = constant("start", np.zeros((1, 8), np.int8), (0.05,)), replace(activation("past", (1, 8)), role="state")
     double = Op("add_0", "add", ("x", "x"), ("y",), {"activation": "none"})
     keep = Op("assign_variable_1", "assign_variable", ("y",), ("past",))
     first = Op("assign_variable_2", "assign_variable", ("start",), ("past",))
-    made = plan(tiny("kept", [x, y, start, past], [double, keep], ("x",), ("y",), init=(first,)), "best")
+    made = plan(tiny("kept", [x, y, start, past], [double, keep], ("x",), ("y",), init=(first,)))
     assert made.places["y"].buffer == "past" and made.arena["sram"] == 16
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> None:
-    """Two buffers alive in the same step and both read, laid over each other, are always found."""
-    made = plan(random_network(seed), "layer")
+def test_plans_of_random_networks_pass_and_fail_with_overlapping_buffers(seed: int) -> None:
+    """Two buffers that are alive in the same step and both read are refused if they overlap."""
+    made = plan(random_network(seed), Request("layer"))
     assert check(made) is made
     needed = {made.places[name].buffer for name in (*made.graph.consumers, *made.graph.outputs) if name in made.places}
     buffers = [buffer for buffer in made.buffers if buffer.name in needed and buffer.bytes]
@@ -91,14 +91,14 @@ def test_plans_of_random_networks_pass_and_their_overlaps_do_not(seed: int) -> N
             check(moved(made, b.name, made.offsets[a.name]))
 
 
-def test_a_tile_that_needs_no_row_of_a_map_is_followed() -> None:
-    """Of a map that only pads what a window of stride 3 skips, a tile keeps no rows."""
+def test_a_tile_that_keeps_no_row_of_a_map_passes() -> None:
+    """A tile keeps no rows of a map of which only padding is read, since a window of stride 3 skips it."""
     made = plan(random_network(859, random.Random(859).randint(4, 14), growers=BY_ROW, live=2, usual=0))
     assert any(0 in size for stage in made.stages if stage.schedule for size in stage.schedule.tiles.values())
 
 
-def test_a_view_that_moves_is_refused() -> None:
-    made = plan(NETWORKS["residual"](), "layer")
+def test_a_view_away_from_its_source_is_refused() -> None:
+    made = plan(NETWORKS["residual"](), Request("layer"))
     places = {**made.places, "flat": replace(made.places["flat"], buffer="sum")}
     with pytest.raises(UnsoundPlanError):
         check(replace(made, places=places))
@@ -115,7 +115,7 @@ def test_json_round_trip(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 99}', '{"version": 2, "moves": [], "graph": "other"}'])
-def test_what_is_no_plan_is_refused_in_one_line(text: str) -> None:
+def test_text_that_is_not_a_plan_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(CompileError) as error:
         from_json(text, NETWORKS["chain"]())
     assert "\n" not in str(error.value)
@@ -130,4 +130,4 @@ def test_a_constant_output_needs_no_memory() -> None:
 
 def test_an_unknown_schedule_is_refused() -> None:
     with pytest.raises(CompileError, match="layer"):
-        plan(NETWORKS["chain"](), "fastest")
+        plan(NETWORKS["chain"](), Request("fastest"))

@@ -1,4 +1,4 @@
-"""Every statement of the check refuses a real plan that was damaged so that it breaks this very statement."""
+"""Each raise statement of the check is reached by a real plan with one damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tinyweave.planning.check import Touched, UnsoundPlanError
 
 
 def statements() -> dict[tuple[str, int], str]:
-    """The file and the first line of each raise statement of the check -> its source."""
+    """Return (file, first line) of each raise statement of the check -> its source."""
     trees = {path.name: ast.parse(path.read_text()) for path in FOLDER.glob("*.py")}
     nodes = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.Raise)]
     found = {(file, node.lineno): ast.unparse(node) for file, node in nodes}
@@ -32,7 +32,7 @@ def statements() -> dict[tuple[str, int], str]:
 
 
 def refusal(name: str) -> tuple[str, tuple[str, int]]:
-    """Return what the check says of a damaged plan, and in which file and line."""
+    """Return the check's message for a damaged plan, and the file and line that raised it."""
     plan_name, damage, _ = DAMAGES[name]
     with pytest.raises(UnsoundPlanError) as error:
         check(damage(made(plan_name)))
@@ -51,7 +51,7 @@ def test_a_damaged_plan_is_refused(name: str) -> None:
     assert DAMAGES[name][2] in message
 
 
-def test_every_statement_of_the_check_is_broken_by_a_damage() -> None:
+def test_every_raise_statement_of_the_check_is_reached() -> None:
     lines = {refusal(name)[1] for name in DAMAGES}
     left = {line: text for line, text in statements().items() if line not in lines}
     assert not left
@@ -59,7 +59,7 @@ def test_every_statement_of_the_check_is_broken_by_a_damage() -> None:
 
 
 def tall_tiles() -> list[Plan]:
-    """Tiles of many iterations, some of which go as earlier ones: with a streamed input, with rings, with scratch."""
+    """Return plans with tiles of many iterations: with a streamed input, with line buffers, with scratch."""
     tall = block(33, 9)
     plans = [
         plan_in_stages(tall, [(0, 1), (2,), (3,)], tiles=(Tile((0, 1), 1, 2),)),
@@ -72,15 +72,15 @@ def tall_tiles() -> list[Plan]:
 
 
 def random_damage(old: Plan, rng: np.random.Generator) -> Plan:
-    """Change one number of a plan: an offset, a place, a ring, a timing, a tile."""
-    schedule, names = rows_of(old), list(rows_of(old).rings)
+    """Change one number of a plan: an offset, a place, a line buffer, a timing or a tile."""
+    schedule, names = rows_of(old), list(rows_of(old).line_buffers)
     match rng.integers(4):
         case 0:
             buffer = old.buffers[rng.integers(len(old.buffers))].name
             return moved(old, **{buffer: int(rng.integers(sum(old.arena.values()))) // 4 * 4})
         case 1 if names:
             name = names[rng.integers(len(names))]
-            return ringed(old, **{name: max(1, schedule.rings[name] + int(rng.integers(-1, 2)))})
+            return ringed(old, **{name: max(1, schedule.line_buffers[name] + int(rng.integers(-1, 2)))})
         case 2:
             node = list(schedule.timings)[rng.integers(len(schedule.timings))]
             field = ("first", "every", "rows")[rng.integers(3)]
@@ -101,8 +101,8 @@ def verdict(damaged: Plan, watch: Callable[[Touched], None] | None) -> bool:
     return True
 
 
-def test_an_iteration_of_a_tile_that_goes_as_an_earlier_one_is_judged_as_if_it_were_followed() -> None:
-    """With a watcher all are followed."""
+def test_skipping_tile_iterations_like_an_earlier_one_changes_no_verdict() -> None:
+    """With a watcher, all iterations are run."""
     rng, verdicts = np.random.default_rng(7), list[bool]()
     plans = tall_tiles()
     for number in range(200):
@@ -122,7 +122,7 @@ check(replace(made, offsets=dict.fromkeys(made.offsets, 0), arena={"sram": max(b
 """
 
 
-def test_an_optimised_python_refuses_a_damaged_plan_too() -> None:
+def test_python_with_optimisation_refuses_a_damaged_plan_too() -> None:
     paths = [str(Path(__file__).parents[1]), str(FOLDER.parents[2])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-O", "-c", OPTIMISED], env=environment, capture_output=True, text=True, check=False)

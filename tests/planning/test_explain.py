@@ -9,7 +9,7 @@ from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 from tinyweave.planning.explain import Touch, explain
 
 
@@ -21,7 +21,7 @@ def cells(made: Plan, name: str) -> set[int]:
 @pytest.mark.parametrize("schedule", ["layer", "best"])
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(30), 10))
 def test_every_shared_byte_is_explained(seed: int, schedule: str) -> None:
-    made = plan(random_network(seed, 14), schedule)
+    made = plan(random_network(seed, 14), Request(schedule))
     for buffer in made.buffers:
         found = explain(made, buffer.name)
         assert (found.offset, found.bytes, found.start, found.end) == (
@@ -45,9 +45,9 @@ def test_every_shared_byte_is_explained(seed: int, schedule: str) -> None:
             assert buffer.start <= touch.step < buffer.end
 
 
-def test_the_words_for_a_skip_connection() -> None:
-    """x is read by the convolution and again by the add: the convolution's output must not lie over it, the sum may."""
-    made = plan(NETWORKS["residual"](), "unfused")
+def test_explanation_of_a_skip_connection() -> None:
+    """x is read by the convolution and again by the add, so only the sum may overlap it."""
+    made = plan(NETWORKS["residual"](), Request("unfused"))
     found = explain(made, "x")
     assert found.persistent == ("network input",) and found.writers == ()
     assert found.readers == (Touch(0, "conv_2d_0"), Touch(1, "add_1")) and found.waits == Touch(0, "conv_2d_0")
@@ -69,8 +69,8 @@ def test_the_words_for_a_skip_connection() -> None:
     )  # pixel 4 goes 4 * 4 bytes behind where it was
 
 
-def test_state_says_that_it_is_kept() -> None:
-    made = plan(NETWORKS["stream"](), "best")
+def test_explanation_of_state() -> None:
+    made = plan(NETWORKS["stream"]())
     past = explain(made, "past")
     assert past.persistent == ("state",) and past.end - past.start == len(made.stages) and not past.at_other_times
     reasons = {overlap.op: overlap.why for overlap in past.overlaps}
@@ -79,8 +79,18 @@ def test_state_says_that_it_is_kept() -> None:
         explain(made, "weights")
 
 
-def test_a_part_of_a_buffer_and_scratch_lie_where_the_plan_has_them() -> None:
-    made = plan(NETWORKS["residual"](), core="cortex-m4")
+def test_subtensors_and_scratch_have_the_offsets_of_the_plan() -> None:
+    made = plan(NETWORKS["residual"](), Request(core="cortex-m4"))
     inner = replace(made, places={**made.places, "sum": replace(made.places["sum"], offset=8)})
     assert explain(inner, "sum").offset == explain(made, "sum").offset + 8 == made.offset("sum") + 8
     assert explain(made, "conv_2d_0.scratch").offset == made.offsets["conv_2d_0.scratch"]
+
+
+@pytest.mark.parametrize("schedule", ["layer", "best"])
+def test_the_last_kernel_that_is_named_is_the_one_in_the_plan(schedule: str) -> None:
+    made = plan(NETWORKS["residual"](), Request(schedule, core="cortex-m4"))
+    for name, index in made.graph.producer.items():
+        kernels = explain(made, name, "cortex-m4").kernels
+        assert [kernel for kernel, _ in kernels][-1:] == [kernel for kernel in (made.variants[index],) if kernel]
+        assert len({kernel for kernel, _ in kernels}) == len(kernels)
+        assert explain(made, name).kernels == ()

@@ -9,17 +9,17 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network, random_order
 
 from tinyweave.ir import Graph
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.planning.alias.overlap import views
 from tinyweave.planning.liveness import BEFORE, alive, lifetimes
-from tinyweave.planning.order.search import each_its_own
+from tinyweave.planning.order.search import without_views
 from tinyweave.report.tables import graph_layers
 
 Stages = list[tuple[int, ...]]
 
 
 def by_definition(graph: Graph, stages: Stages, owner: dict[str, str], by_rows: tuple[str, ...]) -> list[set[str]]:
-    """Bytes are alive in a step where something touched them in it or before, and something will in it or later."""
+    """An owner is alive in a step if it was touched in it or before, and will be in it or later."""
     state = {name for name, tensor in graph.tensors.items() if tensor.role == "state"}
     first = [{*graph.inputs, *state} - set(by_rows)]
     steps = [{name for i in ops for name in (*graph.ops[i].inputs, *graph.ops[i].outputs) if name} for ops in stages]
@@ -33,14 +33,14 @@ def by_definition(graph: Graph, stages: Stages, owner: dict[str, str], by_rows: 
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_lifetimes_are_as_defined(seed: int) -> None:
+def test_lifetimes_agree_with_their_definition(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_network(seed, rng.randint(3, 16))
     order, stages = random_order(graph, rng), Stages()
     while order:
         count = rng.choice((1, 1, 2, 4))
         stages, order = [*stages, order[:count]], order[count:]
-    owner = rng.choice((views(graph, tuple(i for ops in stages for i in ops)), each_its_own(graph)))
+    owner = rng.choice((views(graph, tuple(i for ops in stages for i in ops)), without_views(graph)))
     by_rows = tuple(name for name in (*graph.inputs, *graph.outputs) if rng.random() < 0.3)
     lives = lifetimes(graph, stages, owner, by_rows=by_rows)
     expected = by_definition(graph, stages, owner, by_rows)
@@ -67,12 +67,12 @@ def test_inspect_counts_state() -> None:
     assert live == [sum(graph.tensors[n].bytes for n in names) for names in alive(lives, len(graph.ops))]
     assert min(live) >= kept
     # in the file's order, each output apart from what it reads, a plan needs what inspect says
-    assert max(live) == plan(graph, "layer").live(max(range(len(live)), key=live.__getitem__))
+    assert max(live) == plan(graph, Request("layer")).live(max(range(len(live)), key=live.__getitem__))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_inspect_says_what_the_busiest_step_of_the_file_s_order_needs(seed: int) -> None:
     graph = random_network(seed, 12)
-    made = plan(graph, "layer")
+    made = plan(graph, Request("layer"))
     steps = [made.live(step) for step in range(len(made.stages))]
     assert [layer.live for layer in graph_layers(graph)] == steps

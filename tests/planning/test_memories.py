@@ -1,4 +1,4 @@
-"""Several memories: every buffer in one of them, nothing beyond their ends, the hot ones in the fast ones, the same bytes."""
+"""Several memories: each buffer is in one of them and within its capacity, hot buffers in the fast ones; same outputs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
-from tinyweave import api, results, toolchain
+from tinyweave import api, toolchain
+from tinyweave.api import results
 from tinyweave.codegen import Origin, emit
 from tinyweave.devices import find
 from tinyweave.ir import Graph, verify
-from tinyweave.planning import Plan, check, from_json, plan, to_json
+from tinyweave.planning import Limits, Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.memories import excess, traffic
 from tinyweave.simulate import compare
 
@@ -23,10 +24,10 @@ NAMES = ("fast", "slow")
 
 
 def two(graph: Graph, *shares: float, schedule: str = "best") -> tuple[Plan, dict[str, int]]:
-    """A plan in two memories that have these shares of what one would need."""
-    whole = sum(plan(graph, schedule).arena.values())
+    """Return a plan in two memories with these shares of the bytes that one memory would need."""
+    whole = sum(plan(graph, Request(schedule)).arena.values())
     memories = {name: int(whole * share) for name, share in zip(NAMES, shares, strict=True)}
-    return plan(graph, schedule, maps=(memories,)), memories
+    return plan(graph, Request(schedule, limits=Limits(maps=(memories,)))), memories
 
 
 @pytest.mark.parametrize("schedule", ["layer", "best"])
@@ -45,11 +46,11 @@ def test_random_networks_in_two_memories(seed: int, schedule: str) -> None:
 
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(12), 4))
-def test_what_fits_nowhere_says_by_how_much(seed: int) -> None:
+def test_a_plan_that_fits_nowhere_has_the_least_excess(seed: int) -> None:
     graph = random_network(seed, 16)
     made, memories = two(graph, 0.2, 0.3)
     over = excess(made.arena, memories)
-    missing = sum(plan(graph, "best").arena.values()) - sum(memories.values())
+    missing = sum(plan(graph).arena.values()) - sum(memories.values())
     assert over > 0 and over > missing - 8  # in one memory alignment may cost some
     limits = results.Limits(sum(memories.values()), None, (memories,))
     assert limits.ram_excess(made.arena) == over
@@ -59,15 +60,15 @@ def test_what_fits_nowhere_says_by_how_much(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_all_lies_in_the_fastest_that_holds_it(seed: int) -> None:
+def test_all_buffers_are_in_the_fastest_memory_if_it_holds_them(seed: int) -> None:
     graph = random_network(seed, 16)
-    one = plan(graph, "best")
+    one = plan(graph)
     made, _ = two(graph, 1.0, 5.0)
     assert (made.offsets, dict(made.arena)) == (one.offsets, {"fast": one.arena["sram"]})
 
 
 def halves() -> Graph:
-    """`cold` waits while two convolutions work on `hot` and `warm`, 3,072 bytes each."""
+    """Return a network in which `cold` waits while two convolutions work on `hot` and `warm`, 3,072 bytes each."""
     net = Net(16, 16, 3)
     cold = net.conv("image", 12)
     hot = net.conv("image", 12)
@@ -76,9 +77,9 @@ def halves() -> Graph:
     return verify(Graph("halves", net.tensors, tuple(net.ops), ("image",), (last,)))
 
 
-def test_hot_buffers_lie_in_the_fast_memory() -> None:
+def test_hot_buffers_are_in_the_fast_memory() -> None:
     graph = halves()
-    made = plan(graph, "layer", maps=({"fast": 6200, "slow": 6200},))
+    made = plan(graph, Request("layer", limits=Limits(maps=({"fast": 6200, "slow": 6200},))))
     heat = traffic(made)
     cold, hot, warm = (graph.ops[index].outputs[0] for index in (0, 1, 2))
     macs = 16 * 16 * 12 * 12 * 25
@@ -87,21 +88,24 @@ def test_hot_buffers_lie_in_the_fast_memory() -> None:
 
 
 def clipped(size: int, kernel: int) -> int:
-    """Taps of all windows that fall into the padding."""
+    """Return the number of taps of all windows that are in the padding."""
     inside = sum(min(i + kernel // 2, size - 1) - max(i - kernel // 2, 0) + 1 for i in range(size))
     return (size * kernel) ** 2 - inside**2
 
 
-def test_maps_are_tried_in_order() -> None:
+def test_memory_maps_are_tried_in_order() -> None:
     graph = NETWORKS["residual"]()
     whole = plan(graph).arena["sram"]
     maps = ({"a": whole // 4, "b": whole // 4}, {"c": whole}, {"d": whole})
-    assert set(plan(graph, maps=maps).arena) == {"c"}
-    assert set(plan(graph, maps=(maps[0], {"c": whole - 1})).arena) == {"c"}  # exceeded by one byte
+    assert set(plan(graph, Request(limits=Limits(maps=maps))).arena) == {"c"}
+    assert set(plan(graph, Request(limits=Limits(maps=(maps[0], {"c": whole - 1})))).arena) == {"c"}  # exceeded by one byte
 
 
 def test_boards() -> None:
-    """All in the tightly coupled memory, then divided, then, where addresses adjoin, as one; else it says what is too much."""
+    """A plan uses the tightly coupled memory alone, then several memories, then adjoining ones as one.
+
+    If none of these fits, the excess is reported.
+    """
     f746, h743 = (api.device_limits(find(name)) for name in ("stm32f746", "stm32h743"))
     kib = 1024
 
@@ -109,7 +113,10 @@ def test_boards() -> None:
         net = Net(64, 64, 1)
         outputs = tuple(net.conv("image", c) for c in channels)
         return dict(
-            plan(verify(Graph("board", net.tensors, tuple(net.ops), ("image",), outputs)), "layer", maps=limits.maps).arena
+            plan(
+                verify(Graph("board", net.tensors, tuple(net.ops), ("image",), outputs)),
+                Request("layer", limits=Limits(maps=limits.maps)),
+            ).arena
         )
 
     assert set(arena(f746, 4)) == {"dtcm"}
@@ -127,7 +134,7 @@ def test_boards() -> None:
 
 @pytest.mark.parametrize("name", [*NETWORKS, *range(6)])
 def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> None:
-    """On this machine and on an emulated core; each memory is touched up to its claim and no further."""
+    """On this machine and on an emulated core; each memory is touched exactly up to its claim."""
     graph = random_network(name, 12) if isinstance(name, int) else NETWORKS[name]()
     made, _ = two(graph, 0.5, 1.0)
     for file, text in emit(made, "model", Origin("model.tflite", "0" * 64)).files.items():
@@ -136,26 +143,28 @@ def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> No
     assert found.ok and found.touched == {"host": dict(made.arena), "cortex-m4": dict(made.arena)}
 
 
-def test_memory_header_puts_arrays_into_sections(tmp_path: Path) -> None:
+def test_memory_header_puts_arrays_into_sections_that_are_named(tmp_path: Path) -> None:
     made, _ = two(NETWORKS["residual"](), 0.6, 1.0)
     assert set(made.arena) == set(NAMES)
     files = emit(made, "net", Origin("net.tflite", "0" * 64)).files
     for file, text in files.items():
         (tmp_path / file).write_text(text)
     (tmp_path / "main.c").write_text('#include "net_memory.h"\nint main(void) { return net_init(&net_memories); }\n')
-    (tmp_path / "bss.c").write_text(f"#define NET_SLOW_SECTION\n{(tmp_path / 'main.c').read_text()}")
+    (tmp_path / "bss.c").write_text((tmp_path / "main.c").read_text())
+    own = '#define NET_FAST_SECTION __attribute__((section(".tcm")))\n'
+    (tmp_path / "main.c").write_text(f"{own}#define TW_PLACE_SLOW\n{(tmp_path / 'main.c').read_text()}")
     for compiler in {toolchain.host(), toolchain.arm()}:
-        for main, wanted in (("main", (".fast", ".slow")), ("bss", (".fast",))):
+        for main, wanted in (("main", (".tcm", ".tw_slow.net")), ("bss", ())):
             command = [*compiler.command, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-c", f"{main}.c", "-o", f"{main}.o"]
             done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
             assert done.returncode == 0 and not done.stderr, done.stderr
             names = (tmp_path / f"{main}.o").read_bytes().split(b"\0")
-            assert tuple(s for s in (".fast", ".slow") if s.encode() in names) == wanted
+            assert tuple(s for s in (".tcm", ".tw_fast.net", ".tw_slow.net") if s.encode() in names) == wanted
     one = plan(NETWORKS["residual"]())
     assert "net_memory.h" not in emit(one, "net", Origin("net.tflite", "0" * 64)).files
 
 
-def test_limits_beside_something_else_leave_it_room_in_the_largest_memory() -> None:
+def test_reserved_bytes_are_taken_from_the_largest_memory() -> None:
     limits = results.Limits(300, 10, ({"fast": 100, "slow": 200}, {"sram": 300}))
     assert limits.less(40) == results.Limits(260, 10, ({"fast": 100, "slow": 160}, {"sram": 260}))
     assert limits.less(0) == limits and results.Limits(None, None).less(40) == results.Limits(None, None)

@@ -1,23 +1,23 @@
-"""The picture of a plan: a line per buffer, by offset, and in its columns the steps in which it is alive."""
+"""The memory map of a plan: one line per buffer, by offset, with the steps in which it is alive."""
 
 from __future__ import annotations
 
 import pytest
 from cases.tiny import NETWORKS
 
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.planning.picture import memory_picture
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("max_columns", [64, 4, 3, 2, 1])
 def test_a_column_is_marked_where_the_buffer_is_alive_in_one_of_its_steps(name: str, max_columns: int) -> None:
-    made = plan(NETWORKS[name](), "layer")
+    made = plan(NETWORKS[name](), Request("layer"))
     steps = len(made.stages)
     lines = memory_picture(made, max_columns=max_columns)
     each = next(n for n in range(1, steps + 1) if n * max_columns >= steps)
     head = f"arena {made.arena['sram']:,} B (lower bound {made.lower_bound:,} B), {steps} steps"
-    assert lines[0] == head + (f", {each} a column." if each > 1 else ".") and lines[1].split()[-1] == "tensor"
+    assert lines[0] == head + (f", {each} per column." if each > 1 else ".") and lines[1].split()[-1] == "tensor"
     drawn = {line.split()[-1]: line.split() for line in lines[2:]}
     offsets = [made.offsets[name] for name in drawn]
     assert sorted(drawn) == sorted(buffer.name for buffer in made.buffers) and offsets == sorted(offsets)

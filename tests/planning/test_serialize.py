@@ -1,4 +1,4 @@
-"""Plans as files: what comes back is the same plan, and no damaged file does anything but say so in one line."""
+"""Plans as files: reading a written plan gives the same plan, and each damaged file is refused in one line or harmless."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG = (None, True, -1, 0, 1, 7, 1.5, 1 << 40, "", "image", [], {}, [[]], {"a":
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to every value in a record, the groups too."""
+    """Yield the path to every value in a record, including containers."""
     if path:
         yield path
     for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
@@ -44,14 +44,14 @@ def damaged(record: Any, path: tuple[Any, ...], value: Any) -> str:
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_plan_comes_back_as_it_was(name: str) -> None:
+def test_reading_a_written_plan_gives_the_same_plan(name: str) -> None:
     made = PLANS[name][1](PLANS[name][0]())
     again = from_json(to_json(made), PLANS[name][0]())
     assert to_json(again) == to_json(made) and again.stages == made.stages
 
 
-def test_a_file_s_shape_has_a_version() -> None:
-    """People keep plans: files of this shape are of version 7, and another shape gets another number."""
+def test_the_keys_of_a_plan_file_belong_to_its_version() -> None:
+    """Files with these keys have version 7; other keys need another version, since users keep plan files."""
     record = json.loads(to_json(PLANS["tiles"][1](block())))
     assert record["version"] == 7
     assert sorted(record) == sorted(
@@ -89,18 +89,18 @@ def test_files_that_end_early_are_refused(cut: int) -> None:
         from_json(text[:cut], NETWORKS["chain"]())
 
 
-def test_what_would_take_forever_is_refused() -> None:
+def test_plans_that_would_take_too_long_to_check_are_refused() -> None:
     graph = block()
     made = plan_in_stages(graph, [(0, 1, 2, 3)])
     record = json.loads(to_json(made))
     timings = record["stages"][0]["schedule"]["timings"]
     timings[-1]["every"] = 1 << 30
-    with pytest.raises(CompileError, match="too many ticks"):
+    with pytest.raises(CompileError, match="takes no ticks, or more than"):
         from_json(json.dumps(record), graph)
     for name in ("arena", "offsets"):
         record = json.loads(to_json(made))
         record[name] = dict.fromkeys(record[name], 1 << 30)
-        with pytest.raises(CompileError, match="bytes are more than"):
+        with pytest.raises(CompileError, match="bytes exceed the supported maximum"):
             from_json(json.dumps(record), graph)
     with pytest.raises(CompileError):
         from_json("[" * 100_000, graph)

@@ -11,14 +11,14 @@ from cases.floats import random_classifier
 from cases.sweeps import rest_in_sweeps
 
 from tinyweave.ir import Graph, Op, Quant
+from tinyweave.ops import SPECS
 from tinyweave.quantize.blame import blame
-from tinyweave.quantize.calibrate import Calibration, calibrate, decibel, noise, signals, through
+from tinyweave.quantize.calibrate import Calibration, calibrate, fake_quantised
 from tinyweave.quantize.convert import affine, interval, to_int8
 from tinyweave.quantize.evaluate import evaluate
-from tinyweave.quantize.improve import real_constants
-from tinyweave.quantize.prepare import prepare
-from tinyweave.quantize.ptq import sqnr
-from tinyweave.quantize.rules import RULES
+from tinyweave.quantize.fidelity import decibel, noise_to_signal, signal_tensors, sqnr
+from tinyweave.quantize.layerwise import real_constants
+from tinyweave.quantize.simplify_float import simplify_float
 
 DAMAGES = ("outlier weights", "a clipped range", "a wrong channel scale")
 COST = (3.0, 10.0)  # dB at the output
@@ -26,7 +26,7 @@ Inputs = dict[str, np.ndarray]
 
 
 def network(seed: int) -> tuple[Graph, Inputs]:
-    graph = prepare(random_classifier(seed))
+    graph = simplify_float(random_classifier(seed))
     rng = np.random.default_rng(seed + 1)
     return graph, {n: rng.normal(size=(16, *graph.tensors[n].shape)).astype(np.float32) for n in graph.inputs}
 
@@ -46,7 +46,7 @@ def damaged(
         low, high = interval(made.quants[group])
         return graph, to_int8(graph, made.groups, {**made.quants, group: affine(low / strength, high / strength)})
     if damage == "outlier weights":  # one in each output channel
-        weights, axis = graph.input(op, 1), RULES[op.kind].weights
+        weights, axis = graph.input(op, 1), SPECS[op.kind].weights.axis
         rows = np.moveaxis(weights.data.copy(), axis, 0)
         flat = rows.reshape(len(rows), -1)
         flat[np.arange(len(flat)), rng.integers(flat.shape[1], size=len(flat))] *= strength
@@ -65,8 +65,8 @@ def planted(seed: int, damage: str) -> tuple[Graph, Graph, Inputs, str]:
     graph, inputs = network(seed)
     small, made = int8(graph, inputs)
     before = sqnr(graph, small, inputs)
-    weighted = [op for op in graph.ops if RULES[op.kind].weights is not None]
-    free = [op for op in graph.ops if not RULES[op.kind].tied and RULES[op.kind].fixed is None]
+    weighted = [op for op in graph.ops if SPECS[op.kind].weights is not None]
+    free = [op for op in graph.ops if SPECS[op.kind].scale == "own"]
     layers = free if damage == "a clipped range" else weighted
     for index in np.random.default_rng(1000 + seed).permutation(len(layers)):
         weak, strong = 1.03, 200.0
@@ -103,7 +103,7 @@ def test_undamaged_networks_accuse_nobody(seeds: range) -> None:
         assert blame(graph, to_int8(graph, made.groups, made.quants), inputs).accused == (), seed
 
 
-def test_the_figures_are_what_they_say() -> None:
+def test_the_noise_of_each_layer_is_as_documented() -> None:
     """All layers together are the int8 network; what one does alone is what it does in a float network."""
     for seed in range(6):
         graph, inputs = network(seed)
@@ -119,19 +119,21 @@ def test_the_figures_are_what_they_say() -> None:
         for op, given in zip(graph.ops, small.ops, strict=True):
 
             def visit(name: str, values: np.ndarray, op: Op = op, small: Graph = small) -> np.ndarray:
-                return through(values, small.tensors[name].quant) if name in op.outputs else values
+                return fake_quantised(values, small.tensors[name].quant) if name in op.outputs else values
 
             constants = real_constants(graph, small, op, given)
             only = evaluate(graph, inputs, visit=visit, keep=True, constants=constants)
-            assert by_name[op.name].alone == pytest.approx(decibel(noise(exact, only, signals(graph)))), op.name
+            assert by_name[op.name].alone == pytest.approx(decibel(noise_to_signal(exact, only, signal_tensors(graph)))), (
+                op.name
+            )
         costs = [layer.costs for layer in told.layers]
         assert costs == sorted(costs, reverse=True)
 
 
-def test_what_would_help_is_said() -> None:
+def test_the_report_says_what_would_help() -> None:
     real, small, inputs, name = planted(7, "a clipped range")
     (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
-    assert layer.helps.startswith("values lie outside of its range: --method minmax")
+    assert layer.helps.startswith("values outside of its range are clipped: --method minmax")
     real, small, inputs, name = planted(5, "a wrong channel scale")
     (layer,) = [layer for layer in blame(real, small, inputs).layers if layer.name == name]
     assert "of its weights: a wrong scale" in layer.helps and layer.weights < 35

@@ -13,13 +13,21 @@ from cases.sweeps import rest_in_sweeps
 from tinyweave import ops
 from tinyweave.ir import CompileError, Graph, Tensor
 from tinyweave.ops import SPECS
-from tinyweave.quantize.calibrate import TRIED, calibrate, collect, evenly, noise, signals, through
+from tinyweave.ops.elementwise import FUNCTIONS
+from tinyweave.quantize.calibrate import (
+    TRIED,
+    calibrate,
+    collect_histograms,
+    evenly_spaced,
+    fake_quantised,
+    noise_to_signal,
+    signal_tensors,
+)
 from tinyweave.quantize.convert import dequantised, quantised, to_int8
 from tinyweave.quantize.evaluate import evaluate, outputs
-from tinyweave.quantize.prepare import prepare
-from tinyweave.quantize.ptq import sqnr
+from tinyweave.quantize.fidelity import sqnr
 from tinyweave.quantize.ranges import METHODS
-from tinyweave.quantize.rules import RULES
+from tinyweave.quantize.simplify_float import simplify_float
 
 SEEDS = range(20)
 
@@ -34,7 +42,7 @@ def one_by_one(graph: Graph, inputs: dict[str, np.ndarray], keep: bool) -> list[
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_many_samples_at_once_give_what_each_gives_alone(seed: int) -> None:
+def test_a_batch_of_samples_gives_the_same_as_single_samples(seed: int) -> None:
     graph = random_network(seed)
     inputs = samples(graph)
     together, alone = evaluate(graph, inputs, keep=True), one_by_one(graph, inputs, keep=True)
@@ -50,12 +58,13 @@ def test_many_samples_at_once_give_what_each_gives_alone(seed: int) -> None:
 
 def test_the_random_networks_hold_every_kind_that_has_a_float_form() -> None:
     kinds = {op.kind for seed in range(200) for op in random_network(seed).ops}
-    wanted = {kind for kind in RULES if kind in ops.FLOAT32}
+    wanted = {kind for kind, spec in ops.SPECS.items() if spec.scale and kind in ops.FLOAT32}
     elsewhere = {"prelu", "unidirectional_sequence_lstm", "batch_matmul", "elu", "gelu", "rsqrt", "squared_difference"}
+    elsewhere |= {spec.kind for spec in FUNCTIONS}
     assert wanted - kinds <= elsewhere, wanted - kinds
 
 
-def test_changed_constants_and_tensors_reach_what_follows_them_alone() -> None:
+def test_changed_constants_and_tensors_change_only_later_ops() -> None:
     graph = convolution(layers=3)
     inputs = samples(graph)
     before = evaluate(graph, inputs, keep=True)
@@ -86,36 +95,36 @@ def batch_norm(activation: str = "relu") -> Graph:
     )
 
 
-def test_batch_norm_and_activation_become_part_of_the_convolution() -> None:
+def test_batch_normalisation_and_activation_are_folded_into_the_convolution() -> None:
     graph = batch_norm()
-    prepared = prepare(graph)
+    prepared = simplify_float(graph)
     (op,) = prepared.ops
     assert op.kind == "conv_2d" and op.attrs["activation"] == "relu"
     inputs = samples(graph)
     assert np.allclose(outputs(graph, inputs)[0], outputs(prepared, inputs)[0], atol=1e-5)
 
 
-def test_what_is_read_twice_stays() -> None:
+def test_a_tensor_with_two_readers_is_not_folded() -> None:
     """The factor cannot move into the convolution when somebody reads the convolution's output too."""
     graph = replace(batch_norm(), outputs=("t3", "t0"))
-    prepared = prepare(graph)
+    prepared = simplify_float(graph)
     assert [op.kind for op in prepared.ops] == ["conv_2d", "mul", "add"] or [op.kind for op in prepared.ops][1] == "mul"
     inputs = samples(graph)
     for one, two in zip(outputs(graph, inputs), outputs(prepared, inputs), strict=True):
         assert np.allclose(one, two, atol=1e-5)
 
 
-def test_an_average_over_whole_maps_gets_a_scale_of_its_own() -> None:
+def test_a_global_average_pool_gets_a_scale_of_its_own() -> None:
     """A map with a few large values has small averages, for which the map's scale is too coarse."""
     pool = {"kernel": (8, 8), "stride": (8, 8), "padding": ((0, 0), (0, 0)), "activation": "none"}
     graph = float_graph([], [("average_pool_2d", ("x",), pool)])
-    prepared = prepare(graph)
+    prepared = simplify_float(graph)
     assert [op.kind for op in prepared.ops] == ["mean"]
     inputs = samples(graph)
     assert np.allclose(outputs(graph, inputs)[0], outputs(prepared, inputs)[0], atol=1e-6)
     part = replace(graph.ops[0], attrs={**pool, "kernel": (4, 8), "stride": (4, 8)})
     whole = replace(graph, ops=(part,), tensors={**graph.tensors, "t0": replace(graph.tensors["t0"], shape=(1, 2, 1, 4))})
-    assert prepare(whole).ops[0].kind == "average_pool_2d"
+    assert simplify_float(whole).ops[0].kind == "average_pool_2d"
 
 
 def test_the_square_of_a_small_difference_of_large_values_gets_a_scale_that_int8_can_compute() -> None:
@@ -136,15 +145,15 @@ def test_the_weights_of_a_dynamic_range_model_become_floats() -> None:
         tensors[op.inputs[1]] = small.tensors[op.inputs[1]]
     with pytest.raises(CompileError):
         ops.check(replace(graph, tensors=tensors))
-    prepared = prepare(replace(graph, tensors=tensors))
+    prepared = simplify_float(replace(graph, tensors=tensors))
     inputs = samples(graph)
     names = prepared.outputs
     before, after = (dict(zip(names, outputs(g, inputs), strict=True)) for g in (graph, prepared))
-    assert 0 < noise(before, after, names) < 1e-3
+    assert 0 < noise_to_signal(before, after, names) < 1e-3
 
 
 @pytest.mark.parametrize("method", ["auto", *METHODS])
-def test_every_method_gives_a_network_near_the_float_one(method: str) -> None:
+def test_every_method_gives_a_high_sqnr(method: str) -> None:
     graph = convolution(layers=3)
     inputs = samples(graph, 40)
     made = calibrate(graph, inputs, method)
@@ -152,7 +161,7 @@ def test_every_method_gives_a_network_near_the_float_one(method: str) -> None:
     (values,) = outputs(small, {n: quantised(x, small.tensors[n].quant) for n, x in inputs.items()})
     (expected,), (name,) = outputs(graph, inputs), graph.outputs
     real = dequantised(values, small.tensors[name].quant)
-    assert noise({name: expected}, {name: real}, (name,)) < 10 ** (-2.0)
+    assert noise_to_signal({name: expected}, {name: real}, (name,)) < 10 ** (-2.0)
     assert set(made.methods.values()) <= {method} or method == "auto"
 
 
@@ -168,7 +177,7 @@ def test_auto_measures_at_the_output_and_is_no_worse_than_each_method() -> None:
         small = to_int8(graph, made.groups, made.quants)
         (values,) = outputs(small, {n: quantised(x, small.tensors[n].quant) for n, x in inputs.items()})
         (expected,), (out,) = outputs(graph, inputs), graph.outputs
-        return noise({out: expected}, {out: dequantised(values, small.tensors[out].quant)}, (out,))
+        return noise_to_signal({out: expected}, {out: dequantised(values, small.tensors[out].quant)}, (out,))
 
     assert at_output("auto") <= 1.1 * min(map(at_output, METHODS))
 
@@ -180,8 +189,8 @@ def test_auto_is_no_worse_than_one_method_for_all_tensors(seeds: range) -> None:
     def together(graph: Graph, inputs: dict[str, np.ndarray], method: str) -> float:
         made = calibrate(graph, inputs, method)
         exact = evaluate(graph, inputs, keep=True)
-        kept = evaluate(graph, inputs, visit=lambda name, values: through(values, made.of(name)), keep=True)
-        return noise(exact, kept, signals(graph))
+        kept = evaluate(graph, inputs, visit=lambda name, values: fake_quantised(values, made.of(name)), keep=True)
+        return noise_to_signal(exact, kept, signal_tensors(graph))
 
     for seed in seeds:
         graph = random_network(seed)
@@ -191,9 +200,9 @@ def test_auto_is_no_worse_than_one_method_for_all_tensors(seeds: range) -> None:
 
 def test_auto_tries_a_sample_far_above_the_others() -> None:
     """It is not among those that candidates are tried on anyway; a range without it would lose most of the signal."""
-    graph = prepare(convolution(layers=2))
+    graph = simplify_float(convolution(layers=2))
     inputs = samples(graph, 48)
-    (outside,) = np.setdiff1d(np.arange(48), evenly(TRIED, 48))[:1]
+    (outside,) = np.setdiff1d(np.arange(48), evenly_spaced(TRIED, 48))[:1]
     inputs["x"][outside, ..., 0] *= np.geomspace(1, 40, 64).reshape(8, 8)
     lost = {}
     for method in ("auto", "minmax"):
@@ -207,16 +216,16 @@ def test_noise_is_measured_before_a_softmax() -> None:
     tensors = [constant("w", np.ones((4, 4), np.float32))]
     dense = ("fully_connected", ("x", "w"), {"activation": "none", "keep_num_dims": False})
     graph = float_graph(tensors, [dense, ("softmax", ("t0",), {"beta": 1.0})], x=(1, 4))
-    assert signals(graph) == ("t0",)
-    assert signals(convolution(layers=1)) == ("t0",)
+    assert signal_tensors(graph) == ("t0",)
+    assert signal_tensors(convolution(layers=1)) == ("t0",)
 
 
-def test_a_sample_that_gives_no_number_names_the_tensor() -> None:
+def test_an_activation_that_is_not_finite_is_named() -> None:
     graph = convolution(layers=1)
     inputs = samples(graph)
     inputs["x"][0, 0, 0, 0] = np.nan
     with pytest.raises(CompileError, match="tensor 'x': becomes infinite or NaN on a calibration sample"):
-        collect(graph, inputs)
+        collect_histograms(graph, inputs)
 
 
 def test_an_unknown_method_is_refused() -> None:
@@ -233,7 +242,7 @@ def test_a_constant_of_the_whole_batch_is_not_mistaken_for_one_of_each_sample() 
 
 
 @pytest.mark.parametrize("kind", ["hard_swish", "relu6", "relu_n1_to_1", "softmax", "logistic", "relu"])
-def test_vanishing_values_get_a_scale_that_the_kernels_bear(kind: str) -> None:
+def test_tiny_values_get_a_scale_that_the_kernels_support(kind: str) -> None:
     """A network that is not trained may have maps of 1e-9."""
     attrs = {"beta": 1.0} if kind == "softmax" else {}
     graph = float_graph([], [(kind, ("x",), attrs)], x=(1, 8))
@@ -247,7 +256,7 @@ def test_vanishing_values_get_a_scale_that_the_kernels_bear(kind: str) -> None:
     assert to_int8(small, made.groups, made.quants)
 
 
-def test_a_sum_that_nearly_cancels_gets_a_scale_that_the_kernel_bears() -> None:
+def test_a_sum_that_nearly_cancels_gets_a_scale_that_the_kernel_supports() -> None:
     graph = float_graph(
         [constant("c", np.full((1, 8), -1000.0, np.float32))], [("add", ("x", "c"), {"activation": "relu"})], x=(1, 8)
     )

@@ -16,14 +16,17 @@ from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
 from tinyweave.ops import SPECS
+from tinyweave.ops.spec import Weights
 from tinyweave.quantize.calibrate import calibrate
 from tinyweave.quantize.convert import affine, dequantised, interval, quantised, to_int8, weight_scales
-from tinyweave.quantize.rules import RULES, groups
+from tinyweave.quantize.scale_groups import scale_groups
 from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
+POSITIVE = {"rsqrt"}  # kinds that are infinite or undefined at 0 or below
 # what a float network has no use for: conversions, and state, whose scales come from more than its values
 WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "quantize", "read_variable", "svdf"}
+WITH_RULE = {kind for kind, spec in SPECS.items() if spec.scale}
 
 
 def real(tensor: Tensor, values: np.ndarray) -> np.ndarray:
@@ -47,7 +50,7 @@ def float_cases(kind: str) -> Iterator[Case]:
         except CompileError:
             continue
         inputs = [[real(old[n], x) for n, x in zip(graph.inputs, arrays, strict=True)] for arrays in case.inputs]
-        if kind == "rsqrt":  # of 0 it is infinite
+        if kind in POSITIVE:
             least = np.float32(16 * old[graph.inputs[0]].scale)
             inputs = [[np.maximum(x, least)] for (x,) in inputs]
         if all(array.size for array in inputs[0]):
@@ -67,11 +70,11 @@ def as_int8(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def test_every_kind_has_a_rule_or_a_reason() -> None:
-    assert RULES.keys() | WITHOUT_RULE == SPECS.keys() and not RULES.keys() & WITHOUT_RULE
+    assert SPECS.keys() == WITH_RULE | WITHOUT_RULE and not WITH_RULE & WITHOUT_RULE
 
 
 @pytest.mark.litert
-@pytest.mark.parametrize("kind", sorted(RULES))
+@pytest.mark.parametrize("kind", sorted(WITH_RULE))
 def test_a_float_op_becomes_an_int8_one(kind: str) -> None:
     """Its file runs in LiteRT to the reference's bytes, which stand for the float op's values within two steps."""
     pytest.importorskip("ai_edge_litert")
@@ -103,13 +106,13 @@ def near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case
     (op,) = [op for op in graph.ops if op.kind != "quantize"]
     noise = 0.0
     for index, tensor in enumerate(graph.inputs_of(op)):
-        if tensor is not None and tensor.quant is not None and index != RULES[op.kind].bias:
+        if tensor is not None and tensor.quant is not None and index != (SPECS[op.kind].weights or Weights(0)).bias:
             size = 1.0 if op.kind != "rsqrt" else 0.5 * min(float(x.min()) for (x,) in case.inputs) ** -1.5  # its slope
-            if RULES[op.kind].weights is not None or op.kind in ("mul", "batch_matmul", "prelu"):
+            if SPECS[op.kind].weights is not None or op.kind in ("mul", "batch_matmul", "prelu"):
                 other = case.graph.input(op, 1 if index != 1 else SPECS[op.kind].data)
                 bound = other.data if other.data is not None else np.concatenate([x.ravel() for x in case.inputs[0]])
                 size = float(np.abs(bound).max()) * (
-                    case.graph.input(op, 1).elements / values.shape[-1] if RULES[op.kind].weights is not None else 1.0
+                    case.graph.input(op, 1).elements / values.shape[-1] if SPECS[op.kind].weights is not None else 1.0
                 )
             noise += max(tensor.quant.scale) * size
     tensor = graph.tensors[name]
@@ -129,11 +132,11 @@ def test_zero_is_exact_and_the_range_is_held() -> None:
         assert most - least == pytest.approx(max(high, 0) - min(low, 0), rel=1e-6)
 
 
-def test_what_is_always_zero_gets_a_moderate_scale() -> None:
+def test_a_range_of_zeros_gets_scale_one() -> None:
     assert affine(0, 0) == Quant((1.0,), (0,))
 
 
-def test_weights_are_symmetric_and_bear_the_bias() -> None:
+def test_weights_are_symmetric_and_their_scale_fits_the_bias() -> None:
     weights = np.array([[1.0, -2.0], [0.0, 0.0], [1e-9, 0.0]], np.float32)
     bias = np.array([0.5, -3.0, 100.0], np.float32)
     scales = weight_scales(weights, 0, bias, 0.1)
@@ -169,11 +172,11 @@ def test_tensors_that_must_share_a_scale_do() -> None:
         ("relu", ("c",), "d", (1, 8), {}),
         inputs=(real_input("a", (4,)), real_input("b", (1, 4)), integers("shape", 1, 4)),
     )
-    found = groups(graph)
+    found = scale_groups(graph)
     assert sorted(map(sorted, found.members().values())) == [["a", "b", "c", "r"], ["d"]]
 
 
-def test_a_given_scale_that_meets_another_is_requantised() -> None:
+def test_different_fixed_scales_of_inputs_are_requantised() -> None:
     """The logistic keeps its 1/256 and is rescaled for the concatenation alone; two of them need no rescaling."""
     mixed = chain(
         ("logistic", ("a",), "p", (1, 4), {}),
@@ -196,7 +199,7 @@ def test_a_given_scale_that_meets_another_is_requantised() -> None:
     assert graph.tensors["c"].quant == Quant((1 / 256,), (-128,))
 
 
-def test_a_given_scale_that_is_read_twice_is_requantised_twice() -> None:
+def test_an_input_with_a_fixed_scale_that_is_read_twice_is_requantised_twice() -> None:
     both = chain(
         ("softmax", ("a",), "s", (1, 4), {"beta": 1.0}),
         ("relu", ("a",), "r", (1, 4), {}),
@@ -207,7 +210,7 @@ def test_a_given_scale_that_is_read_twice_is_requantised_twice() -> None:
     assert Counter(op.kind for op in graph.ops) == {"softmax": 1, "relu": 1, "quantize": 2, "concatenation": 1}
 
 
-def test_ops_that_are_added_have_names_for_c() -> None:
+def test_added_ops_have_names_that_are_valid_in_c() -> None:
     """Whatever the tensors are called: PyTorch's have dots."""
     both = chain(
         ("softmax", ("a",), "parts.0", (1, 4), {"beta": 1.0}),
@@ -222,11 +225,11 @@ def test_ops_that_are_added_have_names_for_c() -> None:
 def test_outputs_of_a_known_range_have_the_scale_that_tflite_demands() -> None:
     given = {"softmax": (1 / 256, -128), "logistic": (1 / 256, -128), "tanh": (1 / 128, 0), "log_softmax": (1 / 16, 127)}
     for kind, (scale, zero) in given.items():
-        assert RULES[kind].fixed == Quant((scale,), (zero,))
-    assert given.keys() == {kind for kind, rule in RULES.items() if rule.fixed}
+        assert SPECS[kind].output_quant == Quant((scale,), (zero,))
+    assert given.keys() == {kind for kind, spec in SPECS.items() if spec.output_quant}
 
 
-def test_a_constant_that_is_joined_widens_the_range() -> None:
+def test_a_concatenated_constant_widens_the_range() -> None:
     graph = chain(
         ("concatenation", ("a", "k"), "c", (1, 6), JOIN),
         inputs=(real_input("a", (1, 4)), constant("k", np.array([[-7.0, 9.0]], np.float32))),
@@ -238,7 +241,7 @@ def test_a_constant_that_is_joined_widens_the_range() -> None:
     assert dequantised(values.data, values.quant) == pytest.approx(np.array([[-7, 9]]), abs=0.04)
 
 
-def test_weights_that_two_ops_share_may_differ_in_int8() -> None:
+def test_shared_weights_may_be_quantised_differently() -> None:
     """Their biases have the scales of different inputs."""
     shared = constant("w", RNG.normal(size=(4, 4)).astype(np.float32)), constant("b", RNG.normal(size=4).astype(np.float32))
     attrs = {"activation": "none", "keep_num_dims": False}
@@ -257,7 +260,7 @@ def test_weights_that_two_ops_share_may_differ_in_int8() -> None:
         assert np.all(np.abs(bias.data * expected - graph.tensors["b"].data) <= expected / 2 * (1 + 1e-5))
 
 
-def test_all_kinds_without_a_rule_are_told_at_once() -> None:
+def test_all_kinds_without_a_rule_are_named_in_one_error() -> None:
     rng = np.random.default_rng(0)
     float_to_int = single_op("quantize", [real_input("x", (1, 4))], activation("y", (), rng), {})
     more = Op("cast_1", "cast", ("y",), ("z",), {})
@@ -268,16 +271,16 @@ def test_all_kinds_without_a_rule_are_told_at_once() -> None:
         outputs=("z",),
     )
     with pytest.raises(CompileError, match=r"2 ops cannot be quantised: quantize \(1\), cast \(1\); the first is quantize_0"):
-        to_int8(graph, groups(replace(graph, ops=())), {})
+        to_int8(graph, scale_groups(replace(graph, ops=())), {})
 
 
 def test_a_model_without_floats_says_that_it_is_quantised_already() -> None:
     graph = next(cases("relu")).graph
     with pytest.raises(CompileError, match="it is quantised already"):
-        to_int8(graph, groups(graph), {})
+        to_int8(graph, scale_groups(graph), {})
 
 
-def test_weights_that_are_no_numbers_are_refused() -> None:
+def test_weights_that_are_not_finite_are_refused() -> None:
     weights = constant("w", np.array([[1.0, np.nan]], np.float32))
     graph = chain(
         ("fully_connected", ("x", "w"), "y", (1, 1), {"activation": "none", "keep_num_dims": False}),
@@ -285,8 +288,8 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
     )
     quants = dict.fromkeys(("x", "y"), Quant((0.1,), (0,)))
     with pytest.raises(CompileError, match="tensor 'w': holds values that are not finite"):
-        to_int8(graph, groups(graph), quants)
+        to_int8(graph, scale_groups(graph), quants)
 
 
-def test_every_generated_kind_is_looked_at() -> None:
-    assert set(GENERATORS) >= set(RULES)
+def test_every_generated_kind_is_tested() -> None:
+    assert set(GENERATORS) >= WITH_RULE

@@ -10,11 +10,11 @@ from tinyweave import ops
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.quantize.calibrate import calibrate
-from tinyweave.quantize.convert import WeightForm, to_int8, weight_scales
-from tinyweave.quantize.ptq import as_int8
+from tinyweave.quantize.convert import WeightFormat, to_int8, weight_scales
+from tinyweave.quantize.fidelity import as_int8
 from tinyweave.simulate import litert
 
-FORM = WeightForm("int4")
+FORM = WeightFormat("int4")
 RNG = np.random.default_rng(0)
 
 
@@ -22,7 +22,7 @@ def error(weights: np.ndarray, scale: float) -> float:
     return float(((np.clip(np.round(weights / scale), -8, 7) * scale - weights) ** 2).sum())
 
 
-def test_the_scale_of_4_bits_is_nearly_that_of_least_error() -> None:
+def test_the_int4_scale_nearly_minimises_the_square_error() -> None:
     weights = RNG.standard_t(4, (6, 3, 3, 8))
     scales = weight_scales(weights, 0, np.zeros(6), 0.1, FORM)
     for channel, scale in zip(weights, scales, strict=True):
@@ -32,7 +32,7 @@ def test_the_scale_of_4_bits_is_nearly_that_of_least_error() -> None:
 
 
 def test_given_scales_are_kept_and_channels_without_weights_have_one() -> None:
-    given = WeightForm("int4", np.array([0.5, 0.25]))
+    given = WeightFormat("int4", np.array([0.5, 0.25]))
     assert weight_scales(np.ones((2, 3)), 0, np.zeros(2), 0.1, given).tolist() == [0.5, 0.25]
     assert (weight_scales(np.zeros((2, 3)), 0, np.ones(2), 0.1, FORM) > 0).all()
     assert weight_scales(np.array([[7.0], [0.0]]), 0, np.zeros(2), 0.1, FORM)[1] > 0

@@ -9,11 +9,12 @@ from tinyweave import ops
 from tinyweave.importers.aten.recurrent import lstm
 from tinyweave.importers.channels_last import Builder, Map
 from tinyweave.ir import Graph, Quant, Tensor, verify
-from tinyweave.quantize.calibrate import cell_ranges, power_of_two
+from tinyweave.quantize.calibrate import largest_cell_states, power_of_two_quant
+from tinyweave.quantize.calibration_samples import open_samples
 from tinyweave.quantize.convert import quantised
 from tinyweave.quantize.evaluate import evaluate, outputs
-from tinyweave.quantize.ptq import fidelity, quantise
-from tinyweave.quantize.samples import open_samples
+from tinyweave.quantize.fidelity import fidelity
+from tinyweave.quantize.ptq import QuantiseOptions, quantise
 
 STEPS, DEPTH, CELLS = 9, 5, 7
 
@@ -21,7 +22,7 @@ STEPS, DEPTH, CELLS = 9, 5, 7
 def network(seed: int = 0, forget: float = 0.0, steps: int = STEPS) -> Graph:
     """One LSTM over a sequence; forget: what is added to the bias of the forget gate, so that cells keep more."""
     rng, b = np.random.default_rng(seed), Builder(where="lstm")
-    time, depth = b.fresh(steps), b.fresh(DEPTH)
+    time, depth = b.new_axis(steps), b.new_axis(DEPTH)
     x = Map(b.add(Tensor("x", (1, steps, DEPTH), "float32")), ((), time, depth), ((), time, depth))
     shapes = (4 * CELLS, DEPTH), (4 * CELLS, CELLS), (4 * CELLS,), (4 * CELLS,)
     parameters = [rng.normal(size=shape, scale=0.5).astype(np.float32) for shape in shapes]
@@ -35,15 +36,15 @@ def sequences(count: int = 12) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_int8_lstm_is_near_the_float_one(seed: int) -> None:
+def test_the_int8_lstm_has_a_high_sqnr(seed: int) -> None:
     graph, samples = network(seed), open_samples(sequences(), network(seed))
     for method in ("minmax", "auto"):
-        done = quantise(graph, samples, method=method)
+        done = quantise(graph, samples, QuantiseOptions(method=method))
         assert fidelity(done.real, done.graph, samples).sqnr_db > 33, method
 
 
 def test_its_states_have_the_scales_of_the_kernel() -> None:
-    small = quantise(network(), open_samples(sequences(), network()), method="minmax").graph
+    small = quantise(network(), open_samples(sequences(), network()), QuantiseOptions(method="minmax")).graph
     (op,) = small.ops
     out, hidden, cell = small.outputs_of(op)
     assert (hidden.role, hidden.dtype, hidden.quant) == ("state", "int8", out.quant)
@@ -55,9 +56,9 @@ def test_its_states_have_the_scales_of_the_kernel() -> None:
     assert len({tensor.scale for tensor in weights}) == 8 and all(abs(tensor.data).max() == 127 for tensor in weights)
 
 
-def test_the_greatest_cell_is_found_among_all_steps() -> None:
+def test_the_largest_cell_state_is_that_of_all_steps() -> None:
     graph, x = network(forget=3.0), sequences(3)
-    ((name, found),) = cell_ranges(graph, {"x": x}).items()
+    ((name, found),) = largest_cell_states(graph, {"x": x}).items()
     greatest = 0.0
     for sample in x:
         for steps in range(1, STEPS + 1):
@@ -71,12 +72,12 @@ def test_the_greatest_cell_is_found_among_all_steps() -> None:
     ("largest", "exponent"), [(0.0, -15), (0.9, -15), (1.0, -14), (1.5, -14), (2.0, -13), (31.0, -10), (63.9, -9), (1000.0, -9)]
 )
 def test_a_cell_state_has_a_power_of_two(largest: float, exponent: int) -> None:
-    quant = power_of_two(largest)
+    quant = power_of_two_quant(largest)
     assert quant == Quant((2.0**exponent,), (0,))
     assert quantised(np.array([largest]), quant, "int16")[0] < 2**15 - 1 or largest > 60
 
 
-def test_each_sequence_begins_with_the_first_state() -> None:
+def test_each_sequence_starts_with_the_initial_state() -> None:
     graph, x = network(), sequences(4)
     alone = np.stack([ops.run(graph, {"x": sample})[graph.outputs[0]] for sample in x])
     assert np.array_equal(outputs(graph, {"x": x})[0], alone)

@@ -17,10 +17,10 @@ from tinyweave.cli import main
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.importers.tflite import from_tflite
 from tinyweave.ir import CompileError, Graph
-from tinyweave.passes.ranges import channels
+from tinyweave.passes.value_ranges import channels
+from tinyweave.quantize.channel_pruning import Footprint, channel_groups, pruned, without_channels
 from tinyweave.quantize.evaluate import evaluate, outputs
-from tinyweave.quantize.prepare import prepare
-from tinyweave.quantize.prune import Need, channel_groups, pruned, without
+from tinyweave.quantize.simplify_float import simplify_float
 
 
 def network() -> Graph:
@@ -44,15 +44,15 @@ def network() -> Graph:
         ("fully_connected", ("t8", "f", "f0"), DENSE),
         ("softmax", ("t9",), {"beta": 1.0}),
     ]
-    return prepare(float_graph(tensors, steps, x=(1, 8, 8, 3)))
+    return simplify_float(float_graph(tensors, steps, x=(1, 8, 8, 3)))
 
 
-def sizes(graph: Graph) -> Need:
+def sizes(graph: Graph) -> Footprint:
     live = max(t.bytes for t in graph.tensors.values() if t.data is None)
-    return Need(live, sum(t.bytes for t in graph.tensors.values() if t.data is not None))
+    return Footprint(live, sum(t.bytes for t in graph.tensors.values() if t.data is not None))
 
 
-def test_channels_that_go_together_are_one_group() -> None:
+def test_tied_channels_are_one_group() -> None:
     groups = {group.makers: group for group in channel_groups(network())}
     assert {makers: len(group.members) for makers, group in groups.items()} == {
         ("conv_2d_0", "conv_2d_1"): 8,
@@ -79,7 +79,7 @@ def zeroed(graph: Graph, gone: dict[str, set[int]], values: dict[str, np.ndarray
 
 @pytest.mark.parametrize("seed", [-1, 0, 1, 2, 3])
 def test_the_smaller_network_is_the_whole_one_without_these_channels(seed: int) -> None:
-    graph = network() if seed < 0 else prepare(random_classifier(seed))
+    graph = network() if seed < 0 else simplify_float(random_classifier(seed))
     x = np.random.default_rng(0).normal(size=(3, *graph.tensors["x"].shape)).astype(np.float32)
     found = channel_groups(graph)
     assert found
@@ -89,7 +89,7 @@ def test_the_smaller_network_is_the_whole_one_without_these_channels(seed: int) 
         for number in gone:
             for name, channel in group.members[number]:
                 dropped.setdefault(name, set()).add(channel)
-        smaller = without(graph, group, gone)
+        smaller = without_channels(graph, group, gone)
         whole, left = zeroed(graph, dropped, {"x": x}), evaluate(smaller, {"x": x}, keep=True)
         for name in left:
             kept = [c for c in range(channels(graph.tensors[name])) if c not in dropped.get(name, ())]
@@ -98,24 +98,24 @@ def test_the_smaller_network_is_the_whole_one_without_these_channels(seed: int) 
         assert sum(t.elements for t in smaller.tensors.values()) < sum(t.elements for t in graph.tensors.values())
 
 
-def test_the_limits_hold_and_channels_with_least_weights_go_first() -> None:
+def test_the_limits_hold_and_channels_of_least_norm_are_removed_first() -> None:
     graph = network()
     need = sizes(graph)
-    limits = Need(need.ram, int(0.6 * need.flash))
+    limits = Footprint(need.ram, int(0.6 * need.flash))
     smaller, layers = pruned(graph, limits, sizes)
     assert sizes(smaller).excess(limits) == 0 and layers
     assert all(2 <= layer.after < layer.before and 0 < layer.lost < 1 for layer in layers)
     assert sum(layer.lost * layer.before / (layer.before - layer.after) for layer in layers) < len(layers) * layers[0].before
     dense = next(group for group in channel_groups(graph) if group.makers == ("fully_connected_8",))
     least = int(dense.norms.argmin())
-    without_least = without(graph, dense, np.array([least]))
+    without_least = without_channels(graph, dense, np.array([least]))
     op = next(op for op in without_least.ops if op.name == "fully_connected_8")
     assert np.array_equal(without_least.input(op, 1).data, np.delete(graph.tensors["e"].data, least, axis=0))  # type: ignore[arg-type]
 
 
-def test_only_channels_of_the_map_at_the_peak_go_for_ram() -> None:
+def test_a_ram_limit_removes_only_channels_of_the_map_at_the_peak() -> None:
     graph = network()
-    limits = Need(sizes(graph).ram * 7 // 8, 1 << 40)
+    limits = Footprint(sizes(graph).ram * 7 // 8, 1 << 40)
     _, layers = pruned(graph, limits, sizes)
     peak = max((t for t in graph.tensors.values() if t.data is None and t.name != "x"), key=lambda t: t.bytes).name
     assert peak in ("t6", "t7") and {name for layer in layers for name in layer.layers} <= {
@@ -125,10 +125,12 @@ def test_only_channels_of_the_map_at_the_peak_go_for_ram() -> None:
     }
 
 
-def test_what_nothing_can_reach_is_refused() -> None:
+def test_limits_that_cannot_be_reached_are_refused() -> None:
     seen: list[Graph] = []
-    with pytest.raises(CompileError, match=r"B of RAM and [\d,]+ B of Flash are needed with 2 channels wherever they can go"):
-        pruned(network(), Need(1 << 40, 10), lambda graph: seen.append(graph) or sizes(graph))  # type: ignore[func-returns-value]
+    with pytest.raises(
+        CompileError, match=r"B of RAM and [\d,]+ B of Flash are needed even with 2 channels in every layer that can be pruned"
+    ):
+        pruned(network(), Footprint(1 << 40, 10), lambda graph: seen.append(graph) or sizes(graph))  # type: ignore[func-returns-value]
     assert [len(group.members) for group in channel_groups(seen[-1])] == [2, 2, 2]
 
 
@@ -139,17 +141,17 @@ def dense(*widths: int) -> Graph:
         weights = rng.normal(size=(units, depth)) * rng.permutation(np.arange(1, units + 1))[:, None]
         tensors += [fixed(f"w{index}", weights), fixed(f"b{index}", rng.normal(size=units))]
         steps.append(("fully_connected", (f"t{index - 1}" if index else "x", f"w{index}", f"b{index}"), DENSE))
-    return prepare(float_graph(tensors, steps, x=(1, widths[0])))
+    return simplify_float(float_graph(tensors, steps, x=(1, widths[0])))
 
 
 @pytest.mark.parametrize("widths", [(6, 32, 40, 3), (40, 16, 30, 3), (3, 24, 2, 20, 5)])
 def test_a_step_takes_an_eighth_of_the_layer_that_saves_most_for_the_least_norm(widths: tuple[int, ...]) -> None:
     graph = dense(*widths)
-    limits = Need(1 << 40, sizes(graph).flash - 1)
+    limits = Footprint(1 << 40, sizes(graph).flash - 1)
     worth, smaller = {}, {}
     for group in channel_groups(graph):
         gone = np.argsort(group.norms)[: max(1, len(group.members) // 8)]
-        smaller[group.makers] = without(graph, group, gone)
+        smaller[group.makers] = without_channels(graph, group, gone)
         saved = 1 / limits.flash  # all that is over the limit, and as little as that of what is below it
         saved += 1e-6 * (sum(astuple(sizes(graph))) - sum(astuple(sizes(smaller[group.makers])))) / sizes(graph).flash
         worth[group.makers] = saved / group.norms[gone].sum()
@@ -160,16 +162,16 @@ def test_a_step_takes_an_eighth_of_the_layer_that_saves_most_for_the_least_norm(
         assert tensor.data is None or np.array_equal(tensor.data, found.tensors[name].data)
 
 
-def test_what_a_layer_lost_is_its_share_of_the_norm_over_all_steps() -> None:
+def test_the_lost_norm_of_a_layer_is_that_of_all_steps() -> None:
     graph, told = dense(6, 32, 3), list[int]()
-    limits = Need(1 << 40, sizes(graph).flash // 3)
+    limits = Footprint(1 << 40, sizes(graph).flash // 3)
     smaller, (layer,) = pruned(graph, limits, sizes, lambda what, done, total: told.append(done))
     before, after = (np.abs(g.input(g.ops[0], 1).data).sum() for g in (graph, smaller))  # type: ignore[arg-type]
     assert layer.before == 32 and layer.after < 16 and layer.lost == pytest.approx(1 - after / before)
     assert len(told) > 2 and told == sorted(told) and told[0] > 0 and told[-1] == 99
 
 
-def test_what_is_no_sum_over_all_channels_keeps_them() -> None:
+def test_grouped_and_per_channel_ops_keep_their_channels() -> None:
     rng = np.random.default_rng(0)
     tensors = [fixed("w0", rng.normal(size=(8, 1, 1, 4))), fixed("w1", rng.normal(size=(8, 3, 3, 2)))]
     tensors += [fixed("w2", rng.normal(size=(4, 1, 1, 8))), fixed("b", rng.normal(size=8)), fixed("b2", rng.normal(size=4))]
@@ -178,7 +180,7 @@ def test_what_is_no_sum_over_all_channels_keeps_them() -> None:
         ("conv_2d", ("t0", "w1", "b"), WINDOW | {"activation": "relu"}),  # in four groups
         ("conv_2d", ("t1", "w2", "b2"), WINDOW | {"padding": ((0, 0), (0, 0)), "activation": "none"}),
     ]
-    assert channel_groups(prepare(float_graph(tensors, steps, x=(1, 6, 6, 4)))) == ()
+    assert channel_groups(simplify_float(float_graph(tensors, steps, x=(1, 6, 6, 4)))) == ()
     tensors = [
         fixed("w0", rng.normal(size=(6, 1, 1, 4))),
         fixed("w1", rng.normal(size=(5, 4))),
@@ -186,7 +188,7 @@ def test_what_is_no_sum_over_all_channels_keeps_them() -> None:
     ]
     tensors.append(fixed("b", rng.normal(size=6)))
     steps = [steps[0], ("fully_connected", ("t0", "w1", "b1"), DENSE)]  # its rows are parts of two pixels
-    assert channel_groups(prepare(float_graph(tensors, steps, x=(1, 2, 2, 4)))) == ()
+    assert channel_groups(simplify_float(float_graph(tensors, steps, x=(1, 2, 2, 4)))) == ()
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +203,7 @@ def run(*arguments: object) -> int:
 
 
 def test_a_trained_smaller_network_is_what_litert_computes(model: Path) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+    pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     samples = np.random.default_rng(0).normal(size=(60, 8, 8, 3)).astype(np.float32)
     whole = tw.prune(model, samples, ram="1m", epochs=3)
     assert whole.layers == () and whole.epochs == 0 and whole.needs[0] == whole.needs[1]
@@ -214,15 +216,15 @@ def test_a_trained_smaller_network_is_what_litert_computes(model: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_training_brings_a_pruned_network_nearer(model: Path) -> None:
-    pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+def test_training_raises_the_sqnr_of_a_pruned_network(model: Path) -> None:
+    pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
     samples = np.random.default_rng(0).normal(size=(300, 8, 8, 3)).astype(np.float32)
     limit = tw.prune(model, samples, ram="1m", epochs=0).needs[0].flash - 120
     int8, cut, trained = tw.prune(model, samples, flash=limit, epochs=10, rate=3e-3).fidelities
     assert int8.sqnr_db > trained.sqnr_db > cut.sqnr_db + 1
 
 
-def test_the_verb_writes_a_file_and_tells_what_went(capsys: Any, model: Path, tmp_path: Path) -> None:
+def test_the_verb_writes_a_file_and_reports_the_removed_channels(capsys: Any, model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(20, 8, 8, 3)).astype(np.float32))
     plain = tw.prune(model, np.load(tmp_path / "x.npy"), ram="1m", epochs=0)
     out, limit = tmp_path / "small.tflite", plain.needs[0].flash - 500
@@ -242,9 +244,9 @@ def test_the_verb_writes_a_file_and_tells_what_went(capsys: Any, model: Path, tm
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ((), "there is no limit to prune for; give --ram or --flash"),
+        ((), "pruning needs a limit; give --ram or --flash"),
         (("--ram", "lots"), "'lots' is not a size"),
-        (("--flash", "100"), "are needed with 2 channels wherever they can go"),
+        (("--flash", "100"), "are needed even with 2 channels in every layer that can be pruned"),
     ],
 )
 def test_bad_input_is_one_line(capsys: Any, model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

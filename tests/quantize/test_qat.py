@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
 
 import torch
 from cases.architectures import network
@@ -23,9 +23,9 @@ import tinyweave as tw
 from tinyweave.ir import CompileError
 from tinyweave.quantize import qat
 from tinyweave.quantize.calibrate import calibrate
-from tinyweave.quantize.convert import quantised
+from tinyweave.quantize.convert import as_real, quantised
 from tinyweave.quantize.evaluate import evaluate, outputs
-from tinyweave.quantize.ptq import as_int8, as_real
+from tinyweave.quantize.fidelity import as_int8
 
 
 class Others(nn.Module):
@@ -45,13 +45,13 @@ class Others(nn.Module):
         return torch.softmax(self.last(torch.cat([right, torch.relu(left)], 1).flatten(1)), -1)
 
 
-def case(name: str, bits: int, count: int = 4) -> tuple[qat.Trainable, torch.Tensor]:
+def case(name: str, bits: int, count: int = 4) -> tuple[qat.FakeQuantModule, torch.Tensor]:
     module, example = (Others().eval(), torch.zeros(1, 3, 16, 16)) if name == "others" else network(name)
     x = torch.randn(count, *example.shape[1:], generator=torch.Generator().manual_seed(0))
     return tw.prepare_qat(trained(module), example, x, weight_bits=bits), x
 
 
-def given(module: qat.Trainable, x: torch.Tensor) -> torch.Tensor:
+def given(module: qat.FakeQuantModule, x: torch.Tensor) -> torch.Tensor:
     """Samples as the graph takes them."""
     (name,) = module.graph.inputs
     return (x.permute(0, 2, 3, 1) if module.turned[0] else x).reshape(-1, *module.graph.tensors[name].shape)
@@ -59,13 +59,13 @@ def given(module: qat.Trainable, x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("name", ["resnet8", "mobilenet_v3_small", "shufflenet_v2", "squeezenet", "ds_cnn", "others"])
-def test_a_layer_gives_in_training_what_it_gives_deployed(name: str, bits: int) -> None:
+def test_a_layer_computes_in_training_what_it_computes_deployed(name: str, bits: int) -> None:
     module, x = case(name, bits)
     with torch.no_grad():
-        held = {module.graph.inputs[0]: module.kept(module.graph.inputs[0], given(module, x))}
+        held = {module.graph.inputs[0]: module.fake_quantised(module.graph.inputs[0], given(module, x))}
         for index, op in enumerate(module.graph.ops):
             held |= module.layer(index, op, held)
-    small = qat.trained(module)[1]
+    small = qat.converted(module)
     whole = {n: quantised(values.numpy(), small.tensors[n].quant) for n, values in held.items()}
     kinds = set()
     for op in small.ops:
@@ -111,7 +111,7 @@ def test_a_network_is_trained_and_its_bytes_are_litert_s_on_the_emulated_core(bi
     assert tw.verify(model, samples=2).ok
 
 
-def test_what_cannot_be_trained_is_refused_in_one_line() -> None:
+def test_networks_that_cannot_be_trained_are_refused_in_one_line() -> None:
     x = torch.zeros(2, 4, 8, 8)
     with pytest.raises(CompileError, match="transpose_conv"):
         tw.prepare_qat(nn.ConvTranspose2d(4, 4, 2, 2), x[:1], x)
@@ -125,7 +125,7 @@ def test_what_cannot_be_trained_is_refused_in_one_line() -> None:
     ]
     graph = float_graph(constants, layers)
     with pytest.raises(CompileError, match="weights of its own"):
-        qat.Trainable(graph, calibrate(graph, {"x": np.ones((2, 1, 8, 8, 4), np.float32)}, "minmax"), {})
+        qat.FakeQuantModule(graph, calibrate(graph, {"x": np.ones((2, 1, 8, 8, 4), np.float32)}, "minmax"), {})
 
 
 def test_the_guide_trains_a_network(capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_the_guide_trains_a_network(capsys: Any, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize("is_softmax", [False, True])
-def test_tuning_is_adam_with_a_cosine_on_batches_drawn_once(is_softmax: bool, labelled: bool) -> None:
+def test_distillation_is_adam_with_a_cosine_on_fixed_batches(is_softmax: bool, labelled: bool) -> None:
     rng, told = np.random.default_rng(0), list[tuple[int, int]]()
     tensors = [fixed("w", rng.normal(size=(4, 6))), fixed("b", rng.normal(size=4))]
     steps: list[Any] = [("fully_connected", ("x", "w", "b"), DENSE)]
@@ -151,8 +151,8 @@ def test_tuning_is_adam_with_a_cosine_on_batches_drawn_once(is_softmax: bool, la
     x = rng.normal(size=(80, 1, 6)).astype(np.float32)
     (wanted,) = outputs(graph, {"x": x[:, :, ::-1]})
     labels = rng.integers(0, 4, 80) if labelled else None
-    one, two = (qat.Trainable(graph, calibrate(graph, {"x": x}, "minmax"), {}) for _ in range(2))
-    qat.tune(one, x, wanted, labels, epochs=3, rate=0.01, progress=lambda what, done, total: told.append((done, total)))
+    one, two = (qat.FakeQuantModule(graph, calibrate(graph, {"x": x}, "minmax"), {}) for _ in range(2))
+    qat.distil(one, x, wanted, labels, epochs=3, rate=0.01, progress=lambda what, done, total: told.append((done, total)))
     assert told == [(step + 1, 9) for step in range(9)]
 
     draws, aim = torch.Generator().manual_seed(0), torch.from_numpy(wanted[:, 0])
@@ -178,17 +178,17 @@ def test_tuning_is_adam_with_a_cosine_on_batches_drawn_once(is_softmax: bool, la
         assert torch.allclose(mine, theirs, rtol=1e-4, atol=1e-6), name
 
 
-def tunable(outputs: int, last: str) -> tuple[qat.Trainable, np.ndarray, np.ndarray]:
+def tunable(outputs: int, last: str) -> tuple[qat.FakeQuantModule, np.ndarray, np.ndarray]:
     """A dense layer and an activation to train, samples, and what the samples shall give."""
     rng = np.random.default_rng(0)
     tensors = [fixed("w", rng.normal(size=(outputs, 6))), fixed("b", rng.normal(size=outputs))]
     graph = float_graph(tensors, [("fully_connected", ("x", "w", "b"), DENSE), (last, ("t0",), {})], x=(1, 6))
     x = rng.normal(size=(40, 1, 6)).astype(np.float32)
-    module = qat.Trainable(graph, calibrate(graph, {"x": x}, "minmax"), {})
+    module = qat.FakeQuantModule(graph, calibrate(graph, {"x": x}, "minmax"), {})
     return module, x, np.full((40, 1, outputs), 0.5, np.float32)
 
 
-def test_one_probability_is_tuned_to_labels() -> None:
+def test_one_probability_is_distilled_with_labels() -> None:
     module, x, aim = tunable(1, "logistic")
     labels = np.asarray(x[:, 0, 0] > 0, np.int64)
 
@@ -197,14 +197,15 @@ def test_one_probability_is_tuned_to_labels() -> None:
             return float(np.mean((module(torch.from_numpy(x)).numpy().ravel() > 0.5) == labels))
 
     before = right()
-    qat.tune(module, x, aim, labels, epochs=20, rate=0.05)
+    qat.distil(module, x, aim, labels, epochs=20, rate=0.05)
     assert right() > before + 0.1
 
 
 @pytest.mark.parametrize(
-    ("label", "rate", "words"), [(3, 0.1, "the label 3 is no class"), (-1, 0.1, "from 0 to 2"), (0, math.nan, "nan is no rate")]
+    ("label", "rate", "words"),
+    [(3, 0.1, "the label 3 is not a class"), (-1, 0.1, "from 0 to 2"), (0, math.nan, "nan is not a learning rate")],
 )
-def test_what_cannot_be_tuned_is_told(label: int, rate: float, words: str) -> None:
+def test_bad_labels_and_rates_of_distillation_are_refused(label: int, rate: float, words: str) -> None:
     module, x, aim = tunable(3, "relu")
     with pytest.raises(CompileError, match=words):
-        qat.tune(module, x, aim, np.full(40, label), epochs=1, rate=rate)
+        qat.distil(module, x, aim, np.full(40, label), epochs=1, rate=rate)

@@ -24,7 +24,7 @@ def measured(values: np.ndarray, low: float, high: float) -> float:
     return float(np.mean((values.astype(np.float64) - dequantised(quantised(values, quant), quant)) ** 2))
 
 
-def test_batches_of_growing_values_count_as_one() -> None:
+def test_batches_of_growing_values_give_the_same_histogram_as_one() -> None:
     """The bins widen by pairs: nothing is lost, and no value leaves its bin."""
     batches = [RNG.normal(size=1000) * factor for factor in (0, 1e-3, 1, 300, 2)]
     grown, whole = counted(*batches), counted(np.concatenate(batches[::-1]))
@@ -73,13 +73,13 @@ def test_ranges_lie_within_the_values_and_degenerate_ones_do_not_fail(method: st
         assert histogram.low <= low <= 0 <= high <= histogram.high
 
 
-def test_entropy_leaves_lonely_outliers_out() -> None:
+def test_entropy_clips_single_outliers() -> None:
     low, high = METHODS["entropy"](counted(OUTLIERS))
     assert high < 100 and low < 0
 
 
 @pytest.mark.parametrize("count", [20, 100, 1000])
-def test_entropy_of_few_values_holds_nearly_all_of_them(count: int) -> None:
+def test_entropy_clips_almost_none_of_few_values(count: int) -> None:
     for seed in range(20):
         values = np.random.default_rng(seed).normal(size=count).astype(np.float32)
         low, high = METHODS["entropy"](counted(values))

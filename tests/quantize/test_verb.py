@@ -22,7 +22,7 @@ from tinyweave.ir import Graph, Tensor
 from tinyweave.quantize import ptq
 from tinyweave.quantize.convert import dequantised
 from tinyweave.quantize.evaluate import outputs
-from tinyweave.quantize.ptq import as_int8, classes_of, has_classes
+from tinyweave.quantize.fidelity import as_int8, is_classifier, predicted_classes
 
 
 def classifier(seed: int = 0) -> Graph:
@@ -55,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install 'tinyweave[images]')")
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow (pip install '.[images]')")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.tflite").write_bytes(model.read_bytes())
     for number, values in enumerate(IMAGES):
@@ -67,7 +67,7 @@ def test_the_guide_does_what_it_says(capsys: Any, model: Path, tmp_path: Path, m
     assert len(commands) >= 3
     for command in commands:
         if "prune" in command:
-            pytest.importorskip("torch", reason="needs torch: pip install 'tinyweave[torch]'")
+            pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
         assert main(shlex.split(command)[1:]) == 0, command
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     capsys.readouterr()
@@ -90,7 +90,7 @@ def said_in_metadata(file: bytes) -> dict[str, Any]:
 
 
 def test_what_python_returns_is_measured_and_can_be_planned(model: Path) -> None:
-    labels = classes_of(classifier(), outputs(classifier(), {"x": IMAGES[:, None] / np.float32(255)})[0])
+    labels = predicted_classes(outputs(classifier(), {"x": IMAGES[:, None] / np.float32(255)})[0])
     done = tw.quantize(model, IMAGES, scale=1 / 255, labels=labels)
     assert repr(done).startswith("<Quantisation of 'net': ") and done.float_bytes == model.stat().st_size
     near = done.fidelity
@@ -101,7 +101,7 @@ def test_what_python_returns_is_measured_and_can_be_planned(model: Path) -> None
     (values,) = outputs(graph, as_int8(graph, {"x": IMAGES[:, None].astype(np.float64) / 255}))
     expected = outputs(classifier(), {"x": IMAGES[:, None].astype(np.float32) / 255})[0]
     real = dequantised(values, graph.tensors[graph.outputs[0]].quant)
-    agreement = np.mean(classes_of(graph, real) == classes_of(graph, expected))
+    agreement = np.mean(predicted_classes(real) == predicted_classes(expected))
     assert near.agreement == pytest.approx(agreement)
     assert sum(tw.plan(done.model).arena.values()) > 0
     assert said_in_metadata(done.file) == {
@@ -119,10 +119,10 @@ def test_what_python_returns_is_measured_and_can_be_planned(model: Path) -> None
 
 
 def test_the_package_stays_callable_whatever_was_imported_first(model: Path) -> None:
-    import tinyweave.quantize.rules  # noqa: F401
+    import tinyweave.quantize.scale_groups  # noqa: F401
 
     assert tw.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").fidelity.samples == 4
-    assert tw.verbs.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").fidelity.samples == 4
+    assert tw.api.verbs.quantize(model, IMAGES[:4], scale=1 / 255, method="minmax").fidelity.samples == 4
 
 
 @pytest.mark.litert
@@ -168,7 +168,7 @@ def test_blame_and_options_are_shown(capsys: Any, model: Path, tmp_path: Path) -
     assert [layer["costs"] for layer in layers] == sorted((layer["costs"] for layer in layers), reverse=True)
 
 
-def test_a_limit_says_what_each_layer_saves_and_gains(
+def test_with_a_limit_the_report_has_what_each_layer_saves_and_gains(
     capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "110")
@@ -189,10 +189,10 @@ def test_a_limit_says_what_each_layer_saves_and_gains(
     ]
 
 
-def test_what_would_miss_a_limit_is_left_out_and_told(
+def test_an_improvement_that_breaks_a_limit_is_dropped_and_reported(
     capsys: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ptq, "keeps", lambda graph, limits, measures: False)
+    monkeypatch.setattr(ptq, "meets_limits", lambda graph, limits, measures: False)
     np.save(tmp_path / "x.npy", IMAGES)
     options = ("--calibrate", tmp_path / "x.npy", "--scale", "1/255", "-o", tmp_path / "small.tflite", "--min-sqnr", "8")
     options += ("--correct-bias",)
@@ -210,7 +210,7 @@ def test_a_network_fits_into_the_flash_that_is_allowed(tmp_path: Path) -> None:
     model.write_bytes(to_tflite(float_graph(tensors, steps, x=(1, 4, 4, 3))))
 
     def flash(small: tw.Model) -> int:
-        return api.flash_need(tw.plan(small, optimize="size")).upper_bound
+        return api.estimate_flash(tw.plan(small, optimize="size")).upper_bound
 
     samples = rng.normal(size=(8, 4, 4, 3)).astype(np.float32)
     plain = tw.quantize(model, samples, method="minmax")
@@ -228,17 +228,19 @@ def test_the_same_call_writes_the_same_file(model: Path) -> None:
 def test_labels_that_are_no_classes_are_refused(model: Path) -> None:
     few = IMAGES[:4]
     for wrong in (-1, 5):
-        with pytest.raises(tw.CompileError, match=rf"the label {wrong} is no class of the network; it has 5: .* from 0 to 4"):
+        with pytest.raises(
+            tw.CompileError, match=rf"the label {wrong} is not a class of the network; it has 5: .* from 0 to 4"
+        ):
             tw.quantize(model, few, scale=1 / 255, labels=[0, 1, wrong, 3], method="minmax")
 
 
-def test_a_network_that_gives_its_only_number_again_is_no_classifier() -> None:
-    assert not has_classes(Graph("same", {"x": Tensor("x", (1, 1), "float32")}, (), ("x",), ("x",)))
+def test_a_network_that_returns_its_only_input_is_no_classifier() -> None:
+    assert not is_classifier(Graph("same", {"x": Tensor("x", (1, 1), "float32")}, (), ("x",), ("x",)))
 
 
-def test_at_least_one_sample_chooses_ranges(model: Path) -> None:
+def test_at_least_one_calibration_sample_is_required(model: Path) -> None:
     for count in (0, -1):
-        with pytest.raises(tw.CompileError, match=f"{count} samples choose no ranges"):
+        with pytest.raises(tw.CompileError, match=f"{count} calibration samples are too few"):
             tw.quantize(model, IMAGES[:4], scale=1 / 255, count=count)
 
 
@@ -260,10 +262,10 @@ def test_other_verbs_say_how_a_float_model_becomes_int8(capsys: Any, model: Path
         (("{model}", "--calibrate", "{folder}/a.npz", "--offset", "1/0"), "--offset 1/0 is no number"),
         (("{model}", "--calibrate", "{folder}/a.npz", "--method", "best"), "the method best is unknown"),
         (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "much"), "'much' is not a size"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "100"), "B of Flash are the least, 100 allowed"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "-3"), "--min-sqnr -3 is no signal to noise ratio"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--flash", "100"), "B of Flash are needed, 100 allowed"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "-3"), "--min-sqnr -3 is not an SQNR"),
         (("{model}", "--calibrate", "{folder}/a.npz", "--min-sqnr", "150"), "the limit cannot be kept"),
-        (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "-1"), "--max-accuracy-drop -1 is no loss"),
+        (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "-1"), "--max-accuracy-drop -1 is not a loss"),
         (("{model}", "--calibrate", "{folder}/a.npz", "--max-accuracy-drop", "1"), "the samples have no labels"),
         (("{small}", "--calibrate", "{folder}/a.npz"), "it is quantised already"),
         (("{folder}/a.npz", "--calibrate", "{folder}/a.npz"), "not a readable .tflite"),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from cases.maps import segmentation
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.devices import find
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.planning import Tile, plan_in_stages
@@ -31,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> results.Model:
 def profiled(model: results.Model, device: str, stages: list[tuple[int, ...]], tiles: tuple[Tile, ...] = ()) -> Record:
     board = find(device)
     plan = plan_in_stages(model.graph, stages, tiles=tiles)
-    return record(model, plan=plan, profile=api.profile(model, plan, api.emulated_core(board), device=board), device=board)
+    return record(model, plan=plan, profile=api.profile_plan(model, plan, api.emulated_core(board), device=board), device=board)
 
 
 @pytest.mark.parametrize("device", ["mps2-an386", "stm32f746", "rp2040", "esp32-c3"])  # M4, M7 with caches, M0+, RISC-V
@@ -53,7 +54,7 @@ def test_layers_and_loop_of_a_stage_are_the_whole_stage(model: results.Model, de
 def test_the_loop_is_what_the_compiler_put_into_invoke(model: results.Model, tmp_path: Path, emulator: None) -> None:
     """Without tiles, all that a stage of the whole network takes besides kernels are the instructions of invoke itself."""
     plan = plan_in_stages(model.graph, [ALL])
-    api.write(api.source(model, plan), tmp_path)
+    api.write(api.emit_c(model, plan), tmp_path)
     firmware = emulated.build(tmp_path, model.name, "cortex-m4", trace=True)
     sample = compare.pack(model.graph, api.samples(model, 1, 0)[0])
     sizes = compare.output_bytes(model.graph)

@@ -9,7 +9,7 @@ from cases.graphs import Net
 from cases.tiny import NETWORKS
 
 from tinyweave.ir import Graph, verify
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 from tinyweave.planning.explain import explain
 from tinyweave.report.explanation import explanation_lines
 
@@ -19,7 +19,7 @@ def words(made: Plan, tensor: str) -> str:
 
 
 def test_a_skip_connection() -> None:
-    layer, best = (plan(NETWORKS["residual"](), schedule) for schedule in ("layer", "best"))
+    layer, best = (plan(NETWORKS["residual"](), Request(schedule)) for schedule in ("layer", "best"))
     text = words(layer, "x")
     assert "a network input, written before the first step" in text
     assert "lies apart from conv_2d_0 while conv_2d_0 runs\n    it must: add_1 reads the operand later, in step 2" in text
@@ -36,25 +36,25 @@ def test_a_long_skip_waits_for_the_other_branch() -> None:
     net = Net(8, 8, 4)
     x = net.conv("image", 4)
     last = net.add(x, net.conv(net.conv(x, 8), 4))
-    made = plan(verify(Graph("skip", net.tensors, tuple(net.ops), ("image",), (last,))), "layer")
+    made = plan(verify(Graph("skip", net.tensors, tuple(net.ops), ("image",), (last,))), Request("layer"))
     assert "it would be free earlier if add_3 ran earlier, which waits for conv_2d_2 in step 3" in words(made, x)
 
 
 def test_the_peak_with_and_without() -> None:
-    made = plan(NETWORKS["residual"](), "layer")
+    made = plan(NETWORKS["residual"](), Request("layer"))
     assert "it is part of the peak: without it the busiest step would need 240 B instead of 360 B" in words(made, "branch")
     assert "it does not hold the peak of 360 B" in words(made, "largest")
 
 
 def test_state_is_said_to_be_kept() -> None:
-    text = words(plan(NETWORKS["stream"](), "best"), "past")
+    text = words(plan(NETWORKS["stream"]()), "past")
     assert "state, kept between calls: no other buffer may have its bytes" in text
     assert "it must: the operand is kept between calls" in text
 
 
 @pytest.mark.parametrize(("distance", "said"), [(5, "5 B below"), (0, "with it"), (-5, "5 B above")])
 def test_where_an_output_begins(distance: int, said: str) -> None:
-    made = plan(NETWORKS["residual"](), "best")
+    made = plan(NETWORKS["residual"]())
     found = explain(made, "sum")
     overlaps = tuple(replace(o, shared=1, distance=distance) for o in found.overlaps if o.overlap_distance is not None)
     assert overlaps
@@ -62,7 +62,7 @@ def test_where_an_output_begins(distance: int, said: str) -> None:
 
 
 def test_rings_and_streamed_inputs_are_named() -> None:
-    made = plan(NETWORKS["chain"](), stream_inputs=True)
+    made = plan(NETWORKS["chain"](), Request(stream_inputs=True))
     lines = explanation_lines(made, explain(made, "image"))
     assert "    3 of its 8 rows at a time, in a ring: its stage runs row by row" in lines
     assert "    a network input, brought by rows" in lines

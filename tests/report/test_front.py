@@ -12,6 +12,7 @@ import pytest
 from cases import tiny
 
 from tinyweave import api
+from tinyweave.api.results import Limits
 from tinyweave.devices import find
 from tinyweave.ir import Graph
 from tinyweave.kernels.dsp import dense, taps
@@ -21,7 +22,6 @@ from tinyweave.report import published
 from tinyweave.report.front import front_lines, front_record, front_rows, published_rows, verdict_line
 from tinyweave.report.front_figure import END, front_svg
 from tinyweave.report.record import Record
-from tinyweave.results import Limits
 
 DIGITS = Path(__file__).parents[2] / "examples" / "keywords" / "digits.tflite"
 BOARD = find("stm32f412")
@@ -39,27 +39,31 @@ def model() -> api.results.Model:
 def record(model) -> Record:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(published, "_figures", lambda: {published.fingerprint(model.original): {"figures": [FIGURE, FAR]}})
-        plans, others, by_flash = api.front(model), api.standing(model), api.by_flash(model)
+        plans, others, by_flash = (
+            api.pareto(model),
+            api.baseline_plans(model, api.Request(core=api.DEFAULT_CORE)),
+            api.flash_front(model, api.Request(core=api.DEFAULT_CORE)),
+        )
         limits = Limits(8000, None, latency_ms=100, clock_hz=BOARD.clock_hz)
         return front_record(model, plans, limits, BOARD.core, BOARD, by_flash=[plans[0], *by_flash], standing=others)
 
 
 def test_points_are_the_plans_and_other_schedules_stand_beside(model, record: Record) -> None:
     points, others = record["points"], {each["schedule"]: each for each in record["schedules"]}
-    for point, plan in zip(points, api.front(model), strict=True):
+    for point, plan in zip(points, api.pareto(model), strict=True):
         live = [(step, plan.live(step)) for step, stage in enumerate(plan.stages) for _ in stage.ops]
         assert [(layer["step"], layer["live"]) for layer in point["layers"]] == live
         assert (point["arena"], point["gap"]) == (sum(plan.arena.values()), plan.gap)
         lean = [op for op, name in zip(plan.graph.ops, plan.variants, strict=True) if name and BY_NAME[name].lean]
         padding = sum((dense if op.kind == "conv_2d" else taps).padding(plan.graph, op) for op in lean)  # layers share it
         assert point["constants"] >= constant_bytes(plan.graph, plan.variants) - padding > 0
-        cycles = api.cycles_needed(plan, BOARD)
+        cycles = api.estimate_cycles(plan, BOARD)
         assert cycles is not None and point["cycles"] == cycles.cycles
         assert point["fits"] == (point["arena"] <= 8000 and point["latency_ms"] <= 100)
     assert all(a["latency_ms"] < b["latency_ms"] for a, b in pairwise(points)), "in the order of the board's own time"
     assert list(others) == ["layer", "patch", "msf", "stream2d"]
     for name, each in others.items():
-        plan = api.plan(model, name)
+        plan = api.plan(model, schedule=name)
         assert (each["arena"], each["gap"]) == (sum(plan.arena.values()), plan.gap)
         assert not any(each["arena"] < p["arena"] and each["slowdown"] < p["slowdown"] for p in points), "none beats the front"
     assert others["layer"]["arena"] > points[0]["arena"] and others["patch"]["mac_overhead"] > 1
@@ -120,7 +124,7 @@ def test_the_picture_is_to_scale_and_names_what_is_far_off(record: Record) -> No
 
 
 def test_without_a_board_the_picture_is_of_cycles(model) -> None:
-    drawn = front_svg(front_record(model, api.front(model)[:1], Limits(None, None), BOARD.core))
+    drawn = front_svg(front_record(model, api.pareto(model)[:1], Limits(None, None), BOARD.core))
     assert "in multiples of those of the fastest plan" in drawn and "published" not in drawn
     ElementTree.fromstring(drawn)
 

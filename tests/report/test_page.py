@@ -20,6 +20,7 @@ from tinyweave.cli import main
 from tinyweave.devices import all_devices
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError
+from tinyweave.planning import Request
 from tinyweave.report import schema
 from tinyweave.report.buffers import buffer_records, stage_records
 from tinyweave.report.page import Entry, page
@@ -167,7 +168,7 @@ def test_files_that_are_no_records_are_told_in_one_line(
     assert told in capsys.readouterr().err
     (tmp_path / "plan.json").write_text(json.dumps(records["plan"]))
     assert main(["report", str(tmp_path / "plan.json"), "--ram", "9k", "-o", str(tmp_path / "page.html")]) == 2
-    assert "--ram is for planning" in capsys.readouterr().err
+    assert "--ram has no effect on records" in capsys.readouterr().err
     assert not (tmp_path / "page.html").exists()
 
 
@@ -251,7 +252,7 @@ def test_a_buffer_says_what_it_is_for_and_who_runs_code_on_it(network: str) -> N
 
 
 def test_a_map_that_is_taken_by_rows_says_so() -> None:
-    plan = planning.plan(segmentation(), stream_outputs=True)
+    plan = planning.plan(segmentation(), Request(stream_outputs=True))
     (name,) = plan.streamed_outputs
     (why,) = [buffer["why"] for buffer in buffer_records(plan) if buffer["name"] == name]
     assert "the caller takes them" in why and "brings" not in why
@@ -266,7 +267,7 @@ def test_records_of_one_model_join_and_others_are_refused(records: dict[str, dic
     assert entries_of([planned, ("record", plan)]) == [planned, Entry(plan)], "in the order in which they were given"
     assert entries_of([("record", plan), planned, ("front", front)]) == [Entry(plan, front)] * 2
     other = put(front, ("model", "sha256"), "0" * 64)
-    with pytest.raises(CompileError, match="there is no plan of 'digits' for its front to join"):
+    with pytest.raises(CompileError, match="the front of 'digits' has no plan of the same model"):
         entries_of([("record", plan), ("front", other)])
 
 
@@ -433,7 +434,7 @@ def test_node_data_is_of_the_tensors_of_the_file(
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(records["plan"]))
     two = [str(plan), str(plan), "--node-data", str(tmp_path / "two"), "-o", str(tmp_path / "p.html")]
-    assert main(["report", *two]) == 2 and "--node-data takes one model, and 2 were given" in capsys.readouterr().err
+    assert main(["report", *two]) == 2 and "--node-data needs one model, and 2 are given" in capsys.readouterr().err
     assert main(["report", str(plan), "--node-data", str(plan), "-o", str(tmp_path / "p.html")]) == 2
     assert not (tmp_path / "p.html").exists(), "all is written, or nothing"
     assert main(["report", str(plan), "--node-data", str(tmp_path / "one"), "-o", str(tmp_path / "p.html")]) == 0

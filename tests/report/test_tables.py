@@ -12,6 +12,7 @@ from fuzz.generate import random_network
 from tinyweave import api, planning
 from tinyweave.ir import CompileError, Graph, Op
 from tinyweave.ops import macs, macs_original, macs_per_op
+from tinyweave.planning import Request
 from tinyweave.report.tables import graph_layers, peak, plan_layers
 
 
@@ -68,14 +69,14 @@ def test_constants_are_counted_where_they_are_read():
 
 def test_a_plan_adds_scratch_and_instructions():
     model = tiny.chain()
-    plan = planning.plan(model, "layer")
+    plan = planning.plan(model, Request("layer"))
     names = [op.name for op in model.ops]
     counts = [dict(zip(names, range(first, 60, 10), strict=True)) for first in (10, 11)]
     rows = plan_layers(plan, "cortex-m4", *counts)
     assert [row.instructions for row in rows] == [10, 20, 30, 40, 50]
     assert [row.cycles for row in rows] == [11, 21, 31, 41, 51]
     assert [row.kernel for row in rows] == list(plan.variants)
-    assert rows[0].why and "tw_conv_2d_s8_dsp is faster" in rows[0].why and rows[4].why == "the only one"
+    assert rows[0].why and "tw_conv_2d_s8_dsp is faster" in rows[0].why and rows[4].why == "the only kernel for it"
     assert all(row.why is None and row.cycles is None for row in plan_layers(plan))
     live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]
     assert [row.live for row in rows] == live
@@ -85,8 +86,8 @@ def test_a_plan_adds_scratch_and_instructions():
 @pytest.mark.parametrize("seed", range(20))
 def test_live_bytes_of_a_plan_count_shared_ones_once(seed: int):
     graph = random_network(seed, 12)
-    for schedule in planning.SCHEDULES:
-        plan = planning.plan(graph, schedule)
+    for schedule in planning.STRATEGIES:
+        plan = planning.plan(graph, Request(schedule))
         for layer in plan_layers(plan):
             alive = [b for b in plan.buffers if b.start <= layer.step < b.end]
             covered = set().union(*(range(plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in alive))

@@ -119,8 +119,12 @@ def test_the_verdict_says_by_how_much_where_and_what_would_do():
 )
 def test_a_time_says_what_it_leaves_out(missing: list[str] | None, cycles: int | None, said: str):
     plan = {"cycles_missing": missing, "cycles_at_least": cycles, "latency_ms_at_least": cycles and cycles / 64_000}
-    lines = foreseen_lines({"plan": plan, "device": {"core": "cortex-m4", "clock_hz": 64_000_000}})
+    record = {"plan": plan, "device": {"core": "cortex-m4", "clock_hz": 64_000_000}, "excess": {"flash": None}}
+    lines = foreseen_lines(record)
     assert said in " ".join(lines) and len(lines) == bool(said)
+    if cycles:
+        slow = foreseen_lines(record | {"excess": {"flash": 1}})
+        assert "64 MHz, with the smallest kernels, for want of Flash; " in slow[0]
 
 
 def test_what_each_technique_saves():

@@ -1,4 +1,4 @@
-"""Compilers as they are installed, whatever the environment says, and the folder of a small model."""
+"""The compilers as installed, regardless of the environment, and the folder of a small model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache folder: what it holds is bounded, what is in use stays, and several processes may share it."""
+"""The cache folder: its size is bounded, entries in use are kept, and several processes may share it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG_AGO = time.time() - 10 * toolchain.IN_USE_S
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty cache that holds 1000 bytes of builds, and as many of zig."""
+    """Return an empty cache limited to 1000 bytes of builds and 1000 bytes of zig."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(toolchain, "BUILDS_BYTES", 1000)
     monkeypatch.setattr(toolchain, "ZIG_BYTES", 1000)
@@ -31,13 +31,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def build(number: int, size: int = 100, used: float = LONG_AGO) -> Path:
-    """A build that was last used then."""
+    """Make a build that was last used at the time `used`."""
     path = toolchain.cached("x", COMPILER, [str(number)], [], lambda path: path.write_bytes(bytes(size)))
     os.utime(path.parent, (used, used))
     return path
 
 
-def test_the_builds_used_the_longest_ago_go() -> None:
+def test_the_least_recently_used_builds_are_deleted() -> None:
     paths = [build(number, used=LONG_AGO + number % 7) for number in range(21)]
     toolchain.trim_cache()
     left = [path.is_file() for path in paths]
@@ -59,13 +59,13 @@ def test_files_of_other_names_are_other_builds() -> None:
     assert first.is_file() and other.read_bytes() == b"other"
 
 
-def test_what_was_used_just_now_stays_also_above_the_limit() -> None:
+def test_recently_used_builds_are_kept_even_above_the_limit() -> None:
     paths = [build(number, used=time.time()) for number in range(20)]
     toolchain.trim_cache()
     assert all(path.is_file() for path in paths)
 
 
-def test_building_trims_but_not_each_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_building_trims_the_cache_at_intervals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trims: list[int] = []
     monkeypatch.setattr(toolchain, "trim_cache", lambda: trims.append(1))
     for number in range(9):
@@ -76,7 +76,7 @@ def test_building_trims_but_not_each_time(folder: Path, monkeypatch: pytest.Monk
     assert len(trims) == 2
 
 
-def test_zig_gets_a_new_folder_and_loses_the_old_one_when_nobody_can_be_using_it(folder: Path) -> None:
+def test_zig_s_folder_is_replaced_and_the_old_one_deleted_once_unused(folder: Path) -> None:
     old = folder / "zig"
     (old / "o").mkdir(parents=True)
     (old / "o" / "x").write_bytes(bytes(2000))
@@ -115,8 +115,8 @@ def test_the_command_shows_and_clears(folder: Path, capsys: pytest.CaptureFixtur
     assert list(folder.iterdir()) == []
 
 
-def test_a_compiler_that_builds_nothing_is_told() -> None:
-    with pytest.raises(CompileError, match=r"^gcc built no x and gave no error; name a C compiler$"):
+def test_a_compiler_that_builds_nothing_is_reported() -> None:
+    with pytest.raises(CompileError, match=r"^gcc built no x and reported no error; use another C compiler$"):
         toolchain.cached("x", COMPILER, [], [], lambda path: None)
 
 

@@ -1,4 +1,4 @@
-"""Verification itself: it passes what is right, and names the layer, the element and the values of what is not."""
+"""The verification itself: it passes correct C, and names the layer, the element and the values of wrong C."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cases.tiny import NETWORKS
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
-from tinyweave.planning import Plan, plan
+from tinyweave.planning import Plan, Request, plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.run import Fault
 
@@ -49,7 +49,7 @@ def test_right_code_is_right(name: str, tmp_path: Path) -> None:
 
 
 def test_another_core_runs_the_kernels_of_a_core_as_plain_c(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"](), core="cortex-m55")
+    made = plan(NETWORKS["chain"](), Request(core="cortex-m55"))
     folder, cases = emitted(made, tmp_path), compare.samples(made.graph, 2, 0)
     result = compare.verify(made, folder, made.graph.name, cases, cores=["cortex-m33"])
     assert result.ok
@@ -58,7 +58,7 @@ def test_another_core_runs_the_kernels_of_a_core_as_plain_c(tmp_path: Path) -> N
         emulated.build(folder, made.graph.name, "cortex-m33")
 
 
-def test_equal_to_numpy_is_said_only_of_what_was_equal(tmp_path: Path) -> None:
+def test_the_reference_is_called_equal_to_numpy_only_if_it_is(tmp_path: Path) -> None:
     made = plan(NETWORKS["chain"]())
     folder, cases = emitted(made, tmp_path), compare.samples(made.graph, 2, 0)
     right = [[ops.run(made.graph, dict(zip(made.graph.inputs, x, strict=True)))["scores"]] for x in cases]
@@ -67,7 +67,7 @@ def test_equal_to_numpy_is_said_only_of_what_was_equal(tmp_path: Path) -> None:
     said = "LiteRT's reference kernels"
     for reference, words, ok in (
         (lambda cases: right, f"{said}, equal to numpy reference", True),
-        (lambda cases: wrong, f"{said}, unlike numpy reference", False),
+        (lambda cases: wrong, f"{said}, different from numpy reference", False),
         (None, "numpy reference", True),
     ):
         truth = compare.truth(made.graph, cases, reference)
@@ -76,7 +76,7 @@ def test_equal_to_numpy_is_said_only_of_what_was_equal(tmp_path: Path) -> None:
 
 
 def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"](), "layer")
+    made = plan(NETWORKS["chain"](), Request("layer"))
     folder = emitted(made, tmp_path)
     edit(
         folder, "chain.c", ".in_zero = -128, .out_zero = -10, .out_min = -10", ".in_zero = -128, .out_zero = -9, .out_min = -10"
@@ -89,8 +89,8 @@ def test_a_wrong_layer_is_named(tmp_path: Path) -> None:
     assert "instead of" in result.first_difference
 
 
-def test_an_arena_that_is_not_used_to_its_end_is_not_right(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"](), "layer")
+def test_an_arena_that_is_not_used_to_its_end_fails(tmp_path: Path) -> None:
+    made = plan(NETWORKS["chain"](), Request("layer"))
     claimed = replace(made, arena={"sram": made.arena["sram"] + 4})
     result = verify(claimed, emitted(claimed, tmp_path))
     assert result.first_difference is None
@@ -98,20 +98,20 @@ def test_an_arena_that_is_not_used_to_its_end_is_not_right(tmp_path: Path) -> No
 
 
 def test_a_write_outside_the_arena_is_a_fault(tmp_path: Path) -> None:
-    made = plan(NETWORKS["chain"](), "layer")
+    made = plan(NETWORKS["chain"](), Request("layer"))
     folder = emitted(made, tmp_path)
     edit(folder, "chain.c", "AT_CONV_2D_0           =  0,", "AT_CONV_2D_0           = 96,")
     with pytest.raises(Fault):
         verify(made, folder)
 
 
-def test_a_read_of_what_nobody_wrote_is_a_fault(tmp_path: Path) -> None:
-    """The depthwise layer reads four bytes further on, which no step wrote: the outputs follow the noise."""
-    made = plan(NETWORKS["chain"](), "layer")
+def test_a_read_of_uninitialised_memory_is_a_fault(tmp_path: Path) -> None:
+    """The depthwise layer reads four bytes further on, which no step wrote, so the outputs depend on the noise."""
+    made = plan(NETWORKS["chain"](), Request("layer"))
     wider = replace(made, arena={"sram": made.arena["sram"] + 64})
     folder = emitted(wider, tmp_path)
     edit(folder, "chain.c", "sram + AT_CONV_2D_0, sram + AT_DEPTHWISE", "sram + 128, sram + AT_DEPTHWISE")
-    with pytest.raises(Fault, match="nobody wrote"):
+    with pytest.raises(Fault, match="was never written"):
         verify(wider, folder)
 
 
@@ -125,7 +125,7 @@ def test_samples_start_with_the_given_ones_then_the_edges() -> None:
     assert len(compare.samples(graph, 1, 0, given * 3)) == 3
 
 
-def test_a_given_sample_of_another_type_is_refused() -> None:
+def test_a_sample_of_another_type_is_refused() -> None:
     with pytest.raises(CompileError, match="needs int8"):
         compare.samples(NETWORKS["chain"](), 1, 0, [[np.zeros((1, 8, 8, 1), np.float32)]])
 
@@ -137,15 +137,15 @@ def test_a_given_sample_of_another_type_is_refused() -> None:
         (np.array([[0.5, -0.0]], np.float32), np.array([[0.5, 0.0]], np.float32), "the first at [0, 1]: 0.0 instead of -0.0"),
     ],
 )
-def test_difference_speaks_of_bytes(want: np.ndarray, have: np.ndarray, said: str) -> None:
+def test_difference_describes_the_first_differing_element(want: np.ndarray, have: np.ndarray, said: str) -> None:
     text = compare.difference(want, have)
     assert text is not None
     assert said in text
     assert compare.difference(want, want.copy()) is None
 
 
-def test_what_is_handed_out_by_rows_is_compared(tmp_path: Path) -> None:
-    made = plan(segmentation(), stream_outputs=True)
+def test_streamed_outputs_are_compared(tmp_path: Path) -> None:
+    made = plan(segmentation(), Request(stream_outputs=True))
     folder = emitted(made, tmp_path)
     assert verify(made, folder, 2).ok
     edit(folder, "segmentation.c", ".out_zero = 0,", ".out_zero = 1,")
@@ -155,7 +155,7 @@ def test_what_is_handed_out_by_rows_is_compared(tmp_path: Path) -> None:
     assert "the first layer that differs is conv_2d_4" in result.first_difference
 
 
-def test_state_is_followed_through_all_samples(tmp_path: Path) -> None:
+def test_state_is_compared_over_all_samples(tmp_path: Path) -> None:
     made = plan(NETWORKS["stream"]())
     folder = emitted(made, tmp_path)
     assert verify(made, folder, 6).ok

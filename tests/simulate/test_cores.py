@@ -1,4 +1,4 @@
-"""Whole networks on every emulated core, by every compiler: the reference's bytes, and the arena that was claimed."""
+"""Whole networks on every emulated core with every compiler: correct outputs, and exactly the claimed arena."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph
 from tinyweave.kernels.table import DSP, MVE, VARIANTS, Variant, sources
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare, emulated
 from tinyweave.simulate.cores import CORES
 from tinyweave.simulate.emulated import COMPILERS, flags_for
 from tinyweave.simulate.run import FOLDER, Fault, Inference, touched
 
 pytestmark = pytest.mark.emulator
-pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify]')")
 
 GRAPHS = {name: make() for name, make in NETWORKS.items()} | {f"network_{seed}": random_network(seed, 12) for seed in (3, 8)}
 
 
 def runs(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
-    """A graph on a core, by the numpy reference's truth; the arena is full of other noise in the second run."""
+    """Run a graph on a core twice, with different noise in the arena, and check it against the numpy reference."""
     made = plan(graph)
     for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
@@ -47,7 +47,7 @@ def runs(graph: Graph, folder: Path, core: str) -> tuple[Inference, Inference]:
 
 
 def is_usual(core: str, name: str, compiler: str) -> bool:
-    """Whether it runs with every change: zig, which builds its own library for a core first, is a sweep for most."""
+    """Return whether a case runs with every change; most cases with zig, which is slow to build, run in sweeps only."""
     return not compiler or (name == "network_8" and core in (*DSP, "rv32imc"))
 
 
@@ -112,12 +112,12 @@ def test_steps_of_a_traced_build_on_qemu(write_model: Callable[..., Path], qemu:
         ("for (volatile int i = 0;; i = i + 1) { }", "did not finish within 2 s"),
     ],
 )
-def test_what_qemu_notices(write_model: Callable[..., Path], statements: str, said: str, qemu: None) -> None:
+def test_faults_that_qemu_detects(write_model: Callable[..., Path], statements: str, said: str, qemu: None) -> None:
     with pytest.raises(Fault, match=said):
         emulated.invoke(emulated.build(write_model(body(statements)), "tiny", "cortex-m55"), ARENA, INPUTS, [32], limit_s=2)
 
 
-def test_without_qemu_another_core_stands_for_it(write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_qemu_another_core_is_used(write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m55")
     monkeypatch.setattr(emulated.toolchain, "which", lambda program: None)
     assert emulated.nearest("cortex-m55", "cortex-m33", "cortex-m4") == "cortex-m33"
@@ -133,7 +133,7 @@ FEATURES = re.compile(
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_each_compiler_is_given_the_instructions_of_a_core(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_compiler_gets_the_extensions_of_a_core(core: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     features = []
     for name in dict.fromkeys([COMPILERS[CORES[core].isa]().name, "zig"]):
         for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
@@ -162,7 +162,7 @@ def test_fast_kernels_are_fast_with_every_compiler(core: str, tmp_path: Path, mo
         for variable in ("TINYWEAVE_ARM_CC", "TINYWEAVE_RISCV_CC"):
             monkeypatch.setenv(variable, "" if compiler == "gcc" else compiler)
         for kernels in ("portable", core):
-            made = plan(graph, core=kernels)
+            made = plan(graph, Request(core=kernels))
             for file, text in emit(made, graph.name, Origin("cases.tflite", "0" * 64)).files.items():
                 (tmp_path / file).write_text(text)
             firmware = emulated.build(tmp_path, graph.name, core)

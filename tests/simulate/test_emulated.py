@@ -1,7 +1,8 @@
-"""Emitted C on an emulated core: outputs, and that instructions, stack and Flash are what they are said to be."""
+"""Emitted C on an emulated core: outputs, and the measured instructions, stack and Flash."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 from simulate.tiny_c import ARENA, DENSE, HANDED, INPUTS, NO_OUTPUT, REST, WEIGHTS, body, handing_out
 
 from tinyweave import toolchain
+from tinyweave.installing import install
 from tinyweave.ir import CompileError
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import Fault, touched
 
 pytestmark = pytest.mark.emulator
-pytest.importorskip("unicorn", reason="needs the emulator (pip install 'tinyweave[verify]')")
+pytest.importorskip("unicorn", reason="needs the emulator (pip install '.[verify]')")
 
 Write = Callable[..., Path]
 COMPILERS = pytest.mark.parametrize("compiler", ["", "zig"])
@@ -35,7 +37,7 @@ def use(monkeypatch: pytest.MonkeyPatch, compiler: str) -> None:
 
 
 def assembly(*lines: str) -> str:
-    """A tiny_invoke of exactly these instructions."""
+    """Return a tiny_invoke of exactly these instructions."""
     text = "".join(f'"{line}\\n"\n' for line in lines)
     head = "__attribute__((naked)) int tiny_invoke(const tiny_memory *memory, const tiny_io *io)"
     return f"{head}\n{{\n__asm__ volatile(\n{text});\n}}\n"
@@ -65,7 +67,7 @@ def test_outputs_steps_and_sizes(write_model: Write, monkeypatch: pytest.MonkeyP
     assert traced.functions["dense"] > 32 * 32
     with pytest.raises(ValueError, match="step 0 did not run"):
         emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "sram", 0, 1)])
-    with pytest.raises(ValueError, match="no part of"):
+    with pytest.raises(ValueError, match="is not in"):
         emulated.invoke(firmware, ARENA, INPUTS, [32], dump=[(0, "flash", 0, 1)])
 
 
@@ -100,7 +102,7 @@ __attribute__((naked, used)) static void kernel(void)
 
 
 def test_kernel_calls_of_a_step_are_counted_by_layer(write_model: Write) -> None:
-    """A loop that calls one kernel for two layers, and a helper for none: its own instructions are what is left."""
+    """A loop calls one kernel for two layers and a helper for none; its own instructions belong to the rest of the step."""
     calls = ("1: ldr r0, =first_0 + 4", "bl kernel", "ldr r0, =second_1", "bl kernel", "movs r0, #0", "bl helper")
     loop = (*calls, "subs r4, #1", "bne 1b")
     ends = ("movs r0, #0", "bl tw_trace", "movs r0, #0", "pop {r4, pc}", ".ltorg")
@@ -133,7 +135,7 @@ def test_kernel_calls_of_a_step_are_counted_by_layer(write_model: Write) -> None
         (("mov r2, sp", "sub sp, #40", "b 1f", "1: mov sp, r2", "bx lr"), 40),
     ],
 )
-def test_the_stack_is_what_the_instructions_take(write_model: Write, lines: tuple[str, ...], depth: int) -> None:
+def test_stack_use_of_instructions(write_model: Write, lines: tuple[str, ...], depth: int) -> None:
     assert run(write_model(assembly("movs r0, #0", *lines))).stack == depth
 
 
@@ -149,7 +151,7 @@ def test_the_stack_is_what_the_instructions_take(write_model: Write, lines: tupl
     ],
 )
 @COMPILERS
-def test_the_stack_is_what_riscv_instructions_take(
+def test_stack_use_of_riscv_instructions(
     write_model: Write, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...], depth: int, compiler: str
 ) -> None:
     use(monkeypatch, compiler)
@@ -183,9 +185,9 @@ def test_cycles_of_a_loop_on_a_sifive_e31(write_model: Write) -> None:
     assert got.instructions == run(folder, core="rv32imc").instructions
 
 
-def test_a_stack_that_cannot_be_followed_is_no_figure(write_model: Write) -> None:
+def test_a_stack_that_cannot_be_measured_is_an_error(write_model: Write) -> None:
     lines = ("mov r3, #200", "sub.w sp, sp, r3", "push {r4}", "pop {r4}", "add sp, r3", "movs r0, #0", "bx lr")
-    with pytest.raises(Fault, match="cannot be followed"):
+    with pytest.raises(Fault, match="which is not supported"):
         run(write_model(assembly(*lines)))
 
 
@@ -205,7 +207,7 @@ __attribute__((noinline)) static int32_t outer(const int8_t *from)
 """
 
 
-def test_the_stack_is_what_the_compiler_says(write_model: Write, tmp_path: Path) -> None:
+def test_stack_use_equals_the_compiler_s_figures(write_model: Write, tmp_path: Path) -> None:
     compiler = toolchain.arm()
     if compiler.name != "gcc":
         pytest.skip("needs gcc's -fstack-usage")
@@ -263,8 +265,8 @@ def test_static_data_is_counted_and_works(write_model: Write) -> None:
     assert [emulated.invoke(firmware, ARENA, INPUTS, [1]).outputs for _ in range(2)] == [[bytes([77])]] * 2
 
 
-def test_a_machine_that_ran_before_starts_anew(write_model: Write) -> None:
-    """Hand out what registers and the stack hold, then change them: the next run must see none of it, only its own noise."""
+def test_a_reused_machine_is_reset(write_model: Write) -> None:
+    """A run outputs what registers and stack contain, then changes them; the next run must see only its own noise."""
     put = ("ldr r2, [r0]", "str r8, [r2, #96]", "vmov r3, s9", "str r3, [r2, #100]", "mov r8, #1", "vmov s9, r8")
     stack = ("ldr r3, [sp, #-16]", "str r3, [r2, #104]", "ldr r3, [r2, #64]", "str r3, [r2, #108]")
     folder = write_model(assembly(*put, *stack, "movs r0, #0", "bx lr"))
@@ -291,7 +293,7 @@ def test_a_machine_that_ran_before_starts_anew(write_model: Write) -> None:
         ("return 5;", 128, "tiny returned the error 5"),
     ],
 )
-def test_what_is_not_allowed_is_caught(write_model: Write, statements: str, arena: int, said: str) -> None:
+def test_faults_are_caught(write_model: Write, statements: str, arena: int, said: str) -> None:
     with pytest.raises(Fault, match=said):
         emulated.invoke(emulated.build(write_model(body(statements)), "tiny", "cortex-m4"), {"sram": arena}, INPUTS, [24])
 
@@ -304,7 +306,7 @@ def test_the_fault_says_where_it_happened(write_model: Write) -> None:
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m0plus", "cortex-m4", "rv32imc"])
 @pytest.mark.parametrize(("bits", "offset"), [(32, 2), (16, 1), (16, 2), (32, 4), (8, 1)])
-def test_cores_that_cannot_access_odd_addresses_do_not(write_model: Write, core: str, bits: int, offset: int) -> None:
+def test_unaligned_accesses_fault_on_cores_that_cannot_do_them(write_model: Write, core: str, bits: int, offset: int) -> None:
     folder = write_model(body(f"*(volatile int{bits}_t *)(arena + {offset}) += 1;"))
     if emulated.CORES[core].aligned and offset % (bits // 8):
         with pytest.raises(Fault, match=rf"unaligned access to 0x\w+, sram \+ {offset}, in tiny_invoke"):
@@ -326,17 +328,17 @@ def test_cores_that_cannot_access_odd_addresses_do_not(write_model: Write, core:
         ("return 5;", "tiny returned the error 5"),
     ],
 )
-def test_what_is_not_allowed_is_caught_on_every_kind_of_core(write_model: Write, core: str, statements: str, said: str) -> None:
+def test_faults_are_caught_on_every_instruction_set(write_model: Write, core: str, statements: str, said: str) -> None:
     with pytest.raises(Fault, match=said):
         run(write_model(body(statements)), core=core)
 
 
-def test_reading_what_nobody_wrote_is_found(write_model: Write) -> None:
+def test_reading_uninitialised_memory_is_found(write_model: Write) -> None:
     folder = write_model(body("for (int i = 0; i < 32; ++i) arena[96 + i] = arena[i];\narena[101] = (int8_t)(arena[70] & 8);"))
-    with pytest.raises(Fault, match=r"output 0 depends on memory that nobody wrote: its byte 5 "):
+    with pytest.raises(Fault, match=r"output 0 depends on memory that was never written: byte 5 "):
         touched(run(folder, fill=0), run(folder, fill=1))
     folder = write_model(body("volatile int8_t local[64]; arena[96] = local[9];"))
-    with pytest.raises(Fault, match=r"its byte 0 "):
+    with pytest.raises(Fault, match=r"never written: byte 0 "):
         touched(
             *(emulated.invoke(emulated.build(folder, "tiny", "cortex-m4"), ARENA, INPUTS, [1], fill=fill) for fill in (0, 1)),
         )
@@ -375,18 +377,18 @@ def test_firmware_is_reused(write_model: Write) -> None:
     assert emulated.build(folder, "tiny", "cortex-m7").path != first
 
 
-def test_what_is_missing_is_named(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(write_model: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     firmware = emulated.build(write_model(), "tiny", "cortex-m4")
     with pytest.raises(CompileError, match=r"no emulated core is called cortex-m1; known cores: .*cortex-m4, cortex-m7"):
         emulated.build(write_model(), "tiny", "cortex-m1")
     with pytest.raises(CompileError, match="larger than the"):
         emulated.invoke(firmware, {"sram": 1 << 30}, INPUTS, [32])
     monkeypatch.setattr(emulated.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CompileError, match=r"needs unicorn, which is not installed; pip install 'tinyweave\[verify\]'"):
+    with pytest.raises(CompileError, match=re.escape(f"needs unicorn, which is not installed; {install('verify')}")):
         emulated.invoke(firmware, ARENA, INPUTS, [32])
 
 
-def test_blocks_tell_how_often_they_ran_and_were_left_by_a_branch(write_model: Write) -> None:
+def test_executions_and_taken_branches_of_blocks(write_model: Write) -> None:
     loop = ("1: adds r2, r2, #1", "cmp r2, r3", "bne 1b")
     got = run(write_model(assembly("push {r4, lr}", "movs r2, #0", "movs r3, #100", *loop, "movs r0, #0", "pop {r4, pc}")))
     found = [(block.instructions, block.executions, block.taken) for block in got.blocks[-1, ""]]
@@ -401,8 +403,8 @@ def test_blocks_tell_how_often_they_ran_and_were_left_by_a_branch(write_model: W
 
 
 @pytest.mark.parametrize(("cache", "misses"), [((64, 16, 4), 4), ((32, 16, 2), 8), ((32, 16, 1), 8), ((128, 32, 4), 2)])
-def test_caches_miss_what_they_cannot_hold(write_model: Write, cache: tuple[int, int, int], misses: int) -> None:
-    """Two passes over 64 bytes of constants, with loads that depend on a condition, which Unicorn once took wrong."""
+def test_cache_misses(write_model: Write, cache: tuple[int, int, int], misses: int) -> None:
+    """Two passes over 64 bytes of constants, with conditional loads, whose IT state Unicorn does not end itself."""
     load = ("cmp r2, #128", "it ne", "ldrne r4, [r1, r2]", "adds r2, #4", "cmp r2, #64", "bne 1b")
     lines = (
         "push {r4, lr}",
@@ -425,7 +427,7 @@ def test_caches_miss_what_they_cannot_hold(write_model: Write, cache: tuple[int,
 
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m55"])
 @pytest.mark.parametrize(("calls", "said"), HANDED)
-def test_rows_handed_out_come_once_and_in_order(
+def test_streamed_rows_are_written_once_and_in_order(
     write_model: Write, core: str, calls: list[tuple[int, int]], said: str | None
 ) -> None:
     if reason := emulated.missing(core):
@@ -433,7 +435,7 @@ def test_rows_handed_out_come_once_and_in_order(
     folder = write_model(handing_out(calls), NO_OUTPUT)
     if said is None:
         assert run(folder, core=core, streamed_outputs={0: 8}).outputs == INPUTS
-        with pytest.raises(Fault, match="other outputs by rows"):
+        with pytest.raises(Fault, match="streams other outputs"):
             run(write_model(), core=core, streamed_outputs={0: 8})
         return
     with pytest.raises(Fault, match=said):

@@ -1,14 +1,18 @@
-"""Cycles of short sequences against what the manuals say of them, and of those that the manuals leave open as a range."""
+"""Cycles of short sequences compared with the manuals, and ranges for what the manuals leave open."""
 
 from __future__ import annotations
 
 import pytest
 
-from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_timing, milliseconds, waiting
+from tinyweave.simulate.instruction_timing import TIMINGS, Cycles, Instruction, block_costs, block_cycles, milliseconds, waiting
+
+
+def timed(core: str, block: list[Instruction], executions: int, taken: int) -> Cycles:
+    return block_cycles(block_costs(core, block), executions, taken)
 
 
 def program(*lines: str) -> list[Instruction]:
-    """Lines of `name operands / registers read / written`."""
+    """Return instructions from lines of `name operands / registers read / written`."""
     found = []
     for line in lines:
         code, read, written = (part.strip() for part in line.split("/"))
@@ -18,7 +22,7 @@ def program(*lines: str) -> list[Instruction]:
 
 
 def likely(core: str, *lines: str) -> int:
-    return block_timing(core, program(*lines)).cycles(1, 0).likely
+    return timed(core, program(*lines), 1, 0).likely
 
 
 LDR_0 = "ldr r0, [r1]/r1/r0"
@@ -74,17 +78,17 @@ def test_multiplications_take_longer_on_a_cortex_m3():
 )
 def test_cortex_m0(line: str, m0plus: int, m0: int):
     taken = int(line[0] == "b" or "pc" in line)
-    assert block_timing("cortex-m0plus", program(line)).cycles(1, taken).likely == m0plus
-    assert block_timing("cortex-m0", program(line)).cycles(1, taken).likely == m0
+    assert timed("cortex-m0plus", program(line), 1, taken).likely == m0plus
+    assert timed("cortex-m0", program(line), 1, taken).likely == m0
 
 
-def test_a_branch_costs_more_where_it_is_taken():
+def test_a_taken_branch_costs_more():
     loop = program("subs r0, #1/r0/r0", "bne #-2//")
-    assert block_timing("cortex-m4", loop).cycles(1000, 999) == (2000 + 999, 2000 + 2 * 999, 2000 + 3 * 999)
-    assert block_timing("cortex-m0plus", loop).cycles(1000, 999).likely == 2000 + 999
+    assert timed("cortex-m4", loop, 1000, 999) == (2000 + 999, 2000 + 2 * 999, 2000 + 3 * 999)
+    assert timed("cortex-m0plus", loop, 1000, 999).likely == 2000 + 999
 
 
-def test_two_at_a_time_on_a_cortex_m7():
+def test_dual_issue_on_a_cortex_m7():
     assert likely("cortex-m7", ADD_0, ADD_1) == 1
     assert likely("cortex-m7", ADD_0, "adds r1, r0, r5/r0 r5/r1") == 2
     assert likely("cortex-m7", LDR_0, ADD_1) == 1
@@ -92,9 +96,7 @@ def test_two_at_a_time_on_a_cortex_m7():
     assert likely("cortex-m7", LDR_0, "adds r1, r0, r5/r0 r5/r1") == 3, "a loaded value is there after two cycles"
     assert likely("cortex-m7", "smlad r0, r1, r2, r0/r0 r1 r2/r0", "smlad r3, r1, r2, r3/r3 r1 r2/r3") == 2
     loop = program("subs r0, #1/r0/r0", "bne #-2//")
-    assert block_timing("cortex-m7", loop).cycles(1000, 999).most > block_timing("cortex-m7", loop).cycles(1000, 1000).most, (
-        "the way out is guessed wrong"
-    )
+    assert timed("cortex-m7", loop, 1000, 999).most > timed("cortex-m7", loop, 1000, 1000).most, "the way out is guessed wrong"
 
 
 E31 = "sifive-e31"
@@ -152,33 +154,33 @@ def test_sifive_e31(lines: tuple[str, ...], count: int):
 
 def test_a_division_takes_2_to_33_cycles_on_a_sifive_e31():
     """0 div, 2 or 17 or 33 add; in between the likely count is the middle."""
-    found = block_timing(E31, program("div t0, t0, t1/t0 t1/t0", SUM)).cycles(1, 0)
+    found = timed(E31, program("div t0, t0, t1/t0 t1/t0", SUM), 1, 0)
     assert found == (3, 18, 34)
 
 
-def test_what_the_multiplier_still_does_when_a_block_ends_is_open_on_a_sifive_e31():
+def test_an_unfinished_product_widens_the_range_on_a_sifive_e31():
     """0 mul, 1 addi: the next block begins at cycle 2, or at 5 if it needs the product at once."""
-    assert block_timing(E31, program(MUL_0, STEP_0)).cycles(1, 0) == (2, 2, 5)
+    assert timed(E31, program(MUL_0, STEP_0), 1, 0) == (2, 2, 5)
     # 0 mul, 4 mul if 8 bits a cycle are all that it needs for 32, 5 mul else; the product of that after five cycles
-    assert block_timing(E31, program(MUL_0, "mul t2, a0, a1/a0 a1/t2")).cycles(1, 0) == (5, 6, 10)
+    assert timed(E31, program(MUL_0, "mul t2, a0, a1/a0 a1/t2"), 1, 0) == (5, 6, 10)
 
 
 @pytest.mark.parametrize("branch", ["bne a0, a3, -20/a0 a3/", "bnez a0, -20/a0/", "bgeu a0, a3, -20/a0 a3/"])
-def test_a_branch_costs_a_sifive_e31_three_cycles_where_it_is_not_foreseen(branch: str):
+def test_a_mispredicted_branch_costs_a_sifive_e31_three_cycles(branch: str):
     """0 lb, 1 lb, 2 and 3 addi, 4 mul, 9 add, 10 branch: 11 cycles.
 
     Fewest: all branches are foreseen. Likely: only those that go where they mostly go. Most: none that is taken.
     """
-    loop = block_timing(E31, program(LB_0, LB_1, STEP_0, STEP_1, MUL_0, SUM, branch))
-    assert loop.cycles(1000, 999) == (11_000, 11_000 + 3, 11_000 + 3 * 999)
-    assert loop.cycles(1000, 0) == (11_000, 11_000, 11_000)
-    assert loop.cycles(1000, 1) == (11_000, 11_003, 11_003)
-    assert loop.cycles(1000, 500) == (11_000, 12_500, 12_500)
+    loop = program(LB_0, LB_1, STEP_0, STEP_1, MUL_0, SUM, branch)
+    assert timed(E31, loop, 1000, 999) == (11_000, 11_000 + 3, 11_000 + 3 * 999)
+    assert timed(E31, loop, 1000, 0) == (11_000, 11_000, 11_000)
+    assert timed(E31, loop, 1000, 1) == (11_000, 11_003, 11_003)
+    assert timed(E31, loop, 1000, 500) == (11_000, 12_500, 12_500)
 
 
 @pytest.mark.parametrize("jump", ["j -20//", "jal 300//ra", "jalr a5/a5/ra", "jr ra/ra/"])
-def test_a_jump_costs_a_sifive_e31_a_cycle_where_it_is_foreseen(jump: str):
-    assert block_timing(E31, program(jump)).cycles(100, 100) == (100, 100, 400)
+def test_a_predicted_jump_costs_a_sifive_e31_one_cycle(jump: str):
+    assert timed(E31, program(jump), 100, 100) == (100, 100, 400)
 
 
 # as GCC and zig write them; capstone does not say which registers RISC-V instructions read and write
@@ -218,16 +220,16 @@ def test_the_registers_of_riscv_instructions(code: str, said: str):
 
 
 @pytest.mark.parametrize("core", TIMINGS)
-def test_the_likely_lies_between_the_extremes(core: str):
+def test_the_likely_cycles_are_between_the_extremes(core: str):
     sequence = program(ADD_0, "ldr r2, [r0]/r0/r2", "str r2, [r1, r3]/r1 r2 r3/", "sdiv r0, r1, r2/r1 r2/r0", "bne #-8//")
-    found = block_timing(core, sequence).cycles(10, 7)
+    found = timed(core, sequence, 10, 7)
     assert 0 < found.fewest <= found.likely <= found.most
 
 
-def test_waiting_for_flash():
+def test_flash_wait_states():
     found = waiting(Cycles(100, 110, 120), code=3, data=2, waits=5)
     assert found == (100 + 2 * 5, 110 + 5 * 5, 120 + 5 * 9)
 
 
-def test_time():
+def test_milliseconds():
     assert milliseconds(120_000, 120_000_000) == 1.0

@@ -1,8 +1,9 @@
-"""The oracle's process: its answers, and what happens when LiteRT refuses, crashes, hangs or is not there."""
+"""The oracle's process: its answers, and its errors if LiteRT rejects a model, crashes, hangs or is not installed."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from importlib.util import find_spec
 from io import BytesIO
@@ -16,13 +17,14 @@ from cases.ops import Case, cases
 
 from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
+from tinyweave.installing import install
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.simulate import litert, messages
 from tinyweave.simulate.litert import CannotRunError
 
 pytestmark = [
     pytest.mark.litert,
-    pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="needs ai-edge-litert: pip install 'tinyweave[verify]'"),
+    pytest.mark.skipif(find_spec("ai_edge_litert") is None, reason="needs ai-edge-litert: pip install '.[verify]'"),
 ]
 
 
@@ -55,15 +57,15 @@ def test_unknown_op_version_is_lowered(case: Case) -> None:
 
 @pytest.fixture
 def deadly() -> Graph:
-    """A softmax whose exponentials sum to 2^9 or more for equal inputs, on which LiteRT aborts."""
+    """Return a softmax on which LiteRT aborts: for equal inputs its exponentials sum to 2^9 or more."""
     return single_op("softmax", [tensor("input", (1, 600), 0.5, 0)], tensor("output", (), 1 / 256, -128), {"beta": 1.0})
 
 
-def test_refusal_crash_and_delay_end_as_errors_and_the_worker_goes_on(case: Case, deadly: Graph) -> None:
+def test_rejection_crash_and_timeout_are_errors_and_the_worker_continues(case: Case, deadly: Graph) -> None:
     model = to_tflite(case.graph)
-    with pytest.raises(CannotRunError, match="the model has 1 inputs, 0 were given"):
+    with pytest.raises(CannotRunError, match="the model has 1 inputs, but 0 were given"):
         litert.run(model, [[]])
-    with pytest.raises(CannotRunError, match="LiteRT refuses this model"):
+    with pytest.raises(CannotRunError, match="LiteRT rejects this model"):
         litert.run(b"TFL3" * 100, [[]])
     with pytest.raises(CannotRunError, match="LiteRT died with code -6"):
         litert.run(to_tflite(deadly), [[np.zeros((1, 600), np.int8)]])
@@ -74,14 +76,14 @@ def test_refusal_crash_and_delay_end_as_errors_and_the_worker_goes_on(case: Case
 
 def test_missing_package_says_what_to_install(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CannotRunError, match=r"pip install 'tinyweave\[verify\]'"):
+    with pytest.raises(CannotRunError, match=re.escape(install("verify"))):
         litert.run(to_tflite(case.graph), case.inputs)
 
 
-def test_a_model_on_which_litert_dies_is_verified_against_numpy_alone_and_that_is_said(deadly: Graph, tmp_path: Path) -> None:
+def test_a_model_that_crashes_litert_is_verified_and_reported_against_numpy_alone(deadly: Graph, tmp_path: Path) -> None:
     (tmp_path / "deadly.tflite").write_bytes(to_tflite(deadly))
     model = api.load(tmp_path / "deadly.tflite")
-    result = api.verify(model, api.plan(model), inputs=[[np.zeros((1, 600), np.int8)]], count=1, core=None)
+    result = api.verify_plan(model, api.plan(model), api.ProofOptions([[np.zeros((1, 600), np.int8)]], count=1), core=None)
     assert result.ok and result.reference == "numpy reference"
     assert result.without_litert is not None and result.without_litert.startswith("LiteRT died with code -6 on this model")
 
@@ -91,30 +93,30 @@ def test_a_model_on_which_litert_dies_is_verified_against_numpy_alone_and_that_i
     [
         ("import sys; sys.exit('numpy is missing')", r"does not start \(code 1\): numpy is missing"),
         ("print('hello, this is not a message of ours')", "does not start"),
-        ("import os; os.abort()", r"does not start \(code -6\): it says nothing"),
+        ("import os; os.abort()", r"does not start \(code -6\): no error message"),
     ],
 )
 def test_a_process_that_does_not_start_is_an_error(
     case: Case, program: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not the model's fault does not reduce what is verified to the numpy reference."""
+    """Otherwise a broken installation would silently reduce the verification to the numpy reference."""
     (tmp_path / "m.tflite").write_bytes(to_tflite(case.graph))
     model = api.load(tmp_path / "m.tflite")
     monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
     with pytest.raises(CompileError, match=said) as caught:
-        api.verify(model, api.plan(model), count=1, core=None)
+        api.verify_plan(model, api.plan(model), api.ProofOptions(count=1), core=None)
     assert not isinstance(caught.value, CannotRunError)
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 16, messages.encode({"runs": [3]}), messages.HEAD.pack(1 << 60, 0), b"x" * 99])
-def test_an_answer_that_is_none_is_a_death(answer: bytes, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_answer_counts_as_a_crash(answer: bytes, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     program = f"import sys; sys.stdout.buffer.write({messages.encode('ready') + answer!r})"
     monkeypatch.setattr(litert, "isolated", lambda *_: (sys.executable, "-c", program))
     with pytest.raises(CannotRunError, match="LiteRT died"):
         litert.run(to_tflite(case.graph), case.inputs)
 
 
-def test_messages_keep_values() -> None:
+def test_messages_preserve_values() -> None:
     value = {
         3: {(1, "a"): []},
         "list": [None, True, 1 << 60, -0.5],

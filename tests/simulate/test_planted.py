@@ -1,4 +1,4 @@
-"""Files of the current folder that are called like what a command needs are never run."""
+"""Files in the current folder that have the name of a module or program that a command needs are never run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STARTS = {
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A folder with a model, and with modules and programs that leave a trace when they run."""
+    """Return a folder with a model, and with modules and programs that leave a trace if they run."""
     (tmp_path / "m.tflite").write_bytes(to_tflite(random_network(1, 4)))
     for name in MODULES:
         (tmp_path / f"{name}.py").write_text(
@@ -68,7 +68,7 @@ def test_nothing_of_the_current_folder_runs(start: str, compiler: str, planted: 
 
 
 def test_a_worker_uses_the_package_that_started_it(planted: Path) -> None:
-    """Also where that is found by a relative path, and everything else beside it."""
+    """Even if the package and its dependencies are found by relative paths."""
     parent = Path(tinyweave.__file__).parents[1]
     ours = [os.path.relpath(parent, planted), *(path for path in sys.path if path and "site-packages" in path)]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(ours))
@@ -80,7 +80,7 @@ def test_a_worker_uses_the_package_that_started_it(planted: Path) -> None:
     assert done.returncode == 0 and done.stdout.startswith("verified: every output byte is equal"), done.stderr
 
 
-def test_programs_are_looked_for_in_absolute_folders_alone(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_searched_in_absolute_folders_only(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(planted)
     monkeypatch.setenv("PATH", os.pathsep.join(["", ".", "sub/..", str(planted / "nothing")]))
     assert toolchain.which("gcc") is None

@@ -35,10 +35,10 @@ const void *tiny_output(const tiny_memory *memory, int32_t index) { return (int8
 NO_OUTPUT = REST.replace("return (int8_t *)memory->sram.data + index + 96;", "(void)memory; (void)index; return 0;")
 HANDED = [
     ([(0, 1), (1, 2), (3, 1)], None),
-    ([(0, 1), (2, 2)], "not given each row once and in order"),
-    ([(0, 4), (3, 1)], "not given each row once and in order"),
-    ([(0, 3)], "did not hand out all rows"),
-    ([(0, 5)], "rows that the output does not have"),
+    ([(0, 1), (2, 2)], "write_rows out of order"),
+    ([(0, 4), (3, 1)], "write_rows out of order"),
+    ([(0, 3)], "did not pass on all rows"),
+    ([(0, 5)], "write_rows for rows .*do not exist"),
 ]
 # input [0, 32), the dense layer's output [32, 64), unused [64, 96), output [96, 128)
 TWO_LAYERS = """
@@ -91,12 +91,12 @@ def write(folder: Path, invoke: str, rest: str) -> None:
 
 
 def handing_out(calls: Sequence[tuple[int, int]]) -> str:
-    """A tiny_invoke that hands out its input, in calls of (first row, rows)."""
+    """Return a tiny_invoke that streams its input out, in calls of (first row, rows)."""
     return body("".join(f"io->write_rows(io->user, 0, {row}, {rows}, arena + {8 * row});\n" for row, rows in calls))
 
 
 def body(statements: str) -> str:
-    """A tiny_invoke of these statements; `arena` is the start of the memory."""
+    """Return a tiny_invoke of these statements; `arena` is the start of the memory."""
     head = "int tiny_invoke(const tiny_memory *memory, const tiny_io *io)\n{\n"
     head += "int8_t *arena = memory->sram.data; (void)arena; (void)io;\n"
     return f"{head}{statements}\nreturn 0;\n}}\n"

@@ -196,12 +196,12 @@ def damaged(folder: Path, name: str, content: str | bytes) -> Path:
 @pytest.mark.parametrize(
     ("read", "make", "message"),
     [
-        (read_images, lambda p: p / "none", "is no folder; give a folder that has a folder of files"),
+        (read_images, lambda p: p / "none", "is not a folder; give a folder with one subfolder of files"),
         (read_images, lambda p: p, r"holds no files \.png"),
-        (read_images, lambda p: images(p, ("cat",)), "one class only, 'cat'"),
-        (read_images, lambda p: images(p, count=3), "class 'cat' has . samples? for train; give it more files"),
+        (read_images, lambda p: images(p, ("cat",)), "there is only one class, 'cat'"),
+        (read_images, lambda p: images(p, count=3), "class 'cat' has . samples? for train; add files"),
         (read_images, lambda p: damaged(images(p), "cat/x.png", "no image"), "x.png' cannot be read as an image"),
-        (read_images, lambda p: damaged(images(p), "x.png", "no image"), "x.png' lies in no class's folder"),
+        (read_images, lambda p: damaged(images(p), "x.png", "no image"), "x.png' is not in the folder of a class"),
         (read_sounds, lambda p: damaged(sounds(p), "yes/x.wav", b"RIFF"), "x.wav' cannot be read as a wav file"),
         (read_sounds, lambda p: sounds(p / "a", rate=16000) and sounds(p / "b").parent, "8000 samples a second, .* has 16000"),
         (read_sounds, lambda p: sounds(p, rate=100), "100 samples a second are not supported"),
@@ -211,10 +211,10 @@ def damaged(folder: Path, name: str, content: str | bytes) -> Path:
         (
             read_sensors,
             lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n1,2\n"),
-            "x.csv', line 2 is no row of 3 numbers: 1,2",
+            "x.csv', line 2 is not a row of 3 numbers: 1,2",
         ),
-        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "a\n1,2,3\n1,b,3\n"), "line 3 is no row of 3 numbers"),
-        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n\n\n1,2\n"), "line 4 is no row of 3 numbers"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "a\n1,2,3\n1,b,3\n"), "line 3 is not a row of 3 numbers"),
+        (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "1,2,3\n\n\n1,2\n"), "line 4 is not a row of 3 numbers"),
         (read_sensors, lambda p: np.save(sensors(p) / "run" / "x.npy", np.zeros((0, 3))) or p, "x.npy' holds no rows"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "nan,2,3\n"), "x.csv' holds NaN"),
         (read_sensors, lambda p: damaged(sensors(p), "run/x.csv", "x,y,z\n"), "x.csv' holds no rows"),
@@ -233,12 +233,12 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, read: Any, make: Callable[[Pa
 @pytest.mark.parametrize("seconds", [0, -1, 0.01, 61.0, float("nan"), float("inf"), float("-inf")])
 def test_seconds_that_are_none(tmp_path: Path, seconds: float) -> None:
     write_wav(tmp_path / "yes_a_0.wav", np.zeros(8000))
-    with pytest.raises(CompileError, match=r"s hold no frame; give at least 0.032 s|give at most 60 s"):
+    with pytest.raises(CompileError, match=r"s are shorter than a frame; give at least 0.032 s|give at most 60 s"):
         read_sounds(tmp_path, seconds)
 
 
 def test_windows_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(CompileError, match=r"^windows of 0 rows are none; give"):
+    with pytest.raises(CompileError, match=r"^windows of 0 rows are out of range; give"):
         read_sensors(tmp_path, 0)
-    with pytest.raises(CompileError, match=r"^windows of 16 rows, one each 0 rows, are none; give"):
+    with pytest.raises(CompileError, match=r"^windows of 16 rows, one each 0 rows, are out of range; give"):
         read_sensors(tmp_path, 16, 0)

@@ -126,7 +126,7 @@ def test_published_lists_say_the_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"anchors": 0}, {"stride": 0}, {"stride": -8}])
 def test_anchors_and_cells_that_are_none(tmp_path: Path, wrong: dict[str, int]) -> None:
-    with pytest.raises(CompileError, match=r"anchors on cells of .* pixels find nothing; give whole numbers above 0"):
+    with pytest.raises(CompileError, match=r"anchors with a stride of .* pixels are out of range; give whole numbers above 0"):
         read_detection(voc(tmp_path), (40, 80), **{"stride": 8, **wrong})
 
 
@@ -197,7 +197,7 @@ def changed(path: str, value: object) -> Callable[[Path], Path]:
 
 
 WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "no folder": (lambda p: p / "none", "is no folder; give a folder with annotations"),
+    "no folder": (lambda p: p / "none", "is not a folder; give a folder with annotations"),
     "nothing": (lambda p: p, "holds no annotations"),
     "no boxes": (lambda p: (annotation(voc(p, count=0), "1", columns=0) and image(p / "images" / "1.png")) or p, "has no box"),
     "no image": (lambda p: annotation(voc(p), "x", INSIDE), "x.xml' has no image x.jpg in"),
@@ -214,40 +214,40 @@ WRONG: dict[str, tuple[Callable[[Path], Path], str]] = {
     "no number": (lambda p: annotation(voc(p), "3", ("cat", 0, "nan", 9, 99, 20)), "has a box with the coordinate 'nan'"),
     "too far": (lambda p: annotation(voc(p), "3", ("cat", 0, 1, 9, "1e9", 20)), "has a box with the coordinate '1e9'"),
     "no name": (lambda p: annotation(voc(p), "3", ("", 0, 1, 9, 9, 20)), "has a box without a name"),
-    "other size": (lambda p: annotation(voc(p), "3", INSIDE, columns=90), "3.png' is 40 x 80, its annotation is for 40 x 90"),
+    "other size": (lambda p: annotation(voc(p), "3", INSIDE, columns=90), "3.png' is 40 x 80, its annotation says 40 x 90"),
     "size": (lambda p: annotation(voc(p), "3", INSIDE, columns=1.5), "an image has '1.5' rows or columns"),
     "no size": (lambda p: annotation(voc(p), "3", INSIDE, columns="x"), "3.xml' says that an image has 'x' rows or columns"),
     "few": (lambda p: annotation(voc(p), "3", ("rare", 0, 1, 1, 9, 9)), r"class 'rare' has \d box(es)? for"),
-    "difficult": (lambda p: voc(p, ("dog", 1, 1, 1, 9, 9)), "class 'dog' has 0 boxes for train; give it more files"),
-    "not XML": (lambda p: written(p, "<annotation>"), "5.xml' is no XML: no element found"),
-    "encoding": (lambda p: written(p, '<?xml version="1.0" encoding="x"?><a/>'), "5.xml' is no XML: unknown encoding"),
-    "bomb": (lambda p: written(p, BOMB), "5.xml' declares a document type; take it out"),
-    "bomb in UTF-16": (lambda p: written(p, BOMB.encode("utf-16")), "5.xml' declares a document type; take it out"),
-    "entity": (lambda p: written(p, OUTSIDE), "5.xml' declares a document type; take it out"),
+    "difficult": (lambda p: voc(p, ("dog", 1, 1, 1, 9, 9)), "class 'dog' has 0 boxes for train; add files"),
+    "not XML": (lambda p: written(p, "<annotation>"), "5.xml' is not XML: no element found"),
+    "encoding": (lambda p: written(p, '<?xml version="1.0" encoding="x"?><a/>'), "5.xml' is not XML: unknown encoding"),
+    "bomb": (lambda p: written(p, BOMB), "5.xml' declares a document type; delete it"),
+    "bomb in UTF-16": (lambda p: written(p, BOMB.encode("utf-16")), "5.xml' declares a document type; delete it"),
+    "entity": (lambda p: written(p, OUTSIDE), "5.xml' declares a document type; delete it"),
     "not JSON": (
         lambda p: (coco(p) / "instances.json").write_text("{") and p,
-        "instances.json' is no COCO file: JSONDecodeError",
+        "instances.json' is not a COCO file: JSONDecodeError",
     ),
-    "deep": (lambda p: (coco(p) / "instances.json").write_text("[" * 99999) and p, "is no COCO file: RecursionError"),
-    "no list": (changed("images", 5), "is no COCO file: TypeError"),
-    "no key": (changed("annotations/3", {}), "is no COCO file: KeyError 'image_id'"),
-    "three sides": (changed("annotations/3/bbox", [1, 2, 3]), "is no COCO file: ValueError"),
+    "deep": (lambda p: (coco(p) / "instances.json").write_text("[" * 99999) and p, "is not a COCO file: RecursionError"),
+    "no list": (changed("images", 5), "is not a COCO file: TypeError"),
+    "no key": (changed("annotations/3", {}), "is not a COCO file: KeyError 'image_id'"),
+    "three sides": (changed("annotations/3/bbox", [1, 2, 3]), "is not a COCO file: ValueError"),
     "text": (changed("annotations/3/bbox", [1, 2, 3, None]), "instances.json' has a box with the coordinate 'None'"),
     "infinite": (changed("annotations/3/bbox", [1, 2, 3, float("inf")]), "has a box with the coordinate 'inf'"),
     "huge": (changed("annotations/3/bbox", [1, 2, 3, 10**400]), "has a box with the coordinate '10000000000000000000'"),
     "huge image": (changed("images/3/height", 10**400), "says that an image has '10000000000000000000' rows or columns"),
     "less than nothing": (changed("annotations/3/bbox", [1, 2, 3, -1]), "3.png' has an empty box: cat, rows 2 to 1"),
     "other image": (changed("annotations/3/image_id", 999), "has a box of the image 999, which it does not list"),
-    "other class": (changed("annotations/3/category_id", 999), "is no COCO file: KeyError 999"),
-    "list id": (changed("annotations/3/image_id", [1]), r"is no COCO file: ValueError an id is \[1\]"),
+    "other class": (changed("annotations/3/category_id", 999), "is not a COCO file: KeyError 999"),
+    "list id": (changed("annotations/3/image_id", [1]), r"is not a COCO file: ValueError an id is \[1\]"),
     "gone": (changed("images/3/file_name", "gone.png"), "names 'gone.png', which is not in"),
     "long name": (changed("images/3/file_name", "a" * 300), f"names '{'a' * 60}', which is not in"),
     "long name in XML": (
         lambda p: written(p, f"<a><filename>{'a' * 300}</filename></a>").joinpath("images/5.png").unlink() or p,
         "5.xml' has no image",
     ),
-    "above": (changed("images/3/file_name", "../../3.png"), "names the image '../../3.png'; give names inside the folder"),
-    "absolute": (changed("images/3/file_name", "/etc/passwd"), "names the image '/etc/passwd'; give names inside"),
+    "above": (changed("images/3/file_name", "../../3.png"), "names the image '../../3.png'; give a path inside the folder"),
+    "absolute": (changed("images/3/file_name", "/etc/passwd"), "names the image '/etc/passwd'; give a path inside the folder"),
     "twice": (changed("images/3/file_name", "4.png"), "annotates an image twice"),
 }
 
@@ -263,9 +263,9 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"classes": ("cow",)}, "no box is a 'cow'; classes are cat"),
-        ({"classes": ("cat", "cat")}, "a class is named twice"),
-        ({"stride": 16}, "images of 40 x 80 are no whole cells of 16 pixels; give multiples of 16"),
+        ({"classes": ("cow",)}, "no box has the class 'cow'; give some of cat"),
+        ({"classes": ("cat", "cat")}, "--classes names a class twice"),
+        ({"stride": 16}, "images of 40 x 80 are no multiple of the stride, 16 pixels; give multiples of 16"),
     ],
 )
 def test_what_is_asked_wrongly_is_said(tmp_path: Path, given: dict[str, Any], message: str) -> None:

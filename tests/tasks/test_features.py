@@ -138,7 +138,7 @@ def test_frames_of_a_recording() -> None:
     whole = setting.of(sound)
     assert whole.shape == (len(sound), 49, 40)
     np.testing.assert_array_equal(whole[3, 7], setting.of(sound[3, 7 * 320 : 7 * 320 + 512])[0])
-    with pytest.raises(CompileError, match="511 samples hold no frame; give at least 512"):
+    with pytest.raises(CompileError, match="511 samples are shorter than a frame; give at least 512"):
         setting.of(sound[0, :511])
 
 

@@ -66,26 +66,26 @@ def test_other_classes_and_the_task_s_name(tmp_path: Path) -> None:
     made, space = task_of("visual-wake-words", folder, Preparation((16, 24), 3, classes=("dog",)))
     assert made.classes == ("dog", "no dog") and (made.labels == 0).sum() == COUNT / 4
     assert space.sizes == ((16, 24),)
-    with pytest.raises(CompileError, match="visual wake words are of one class; give --classes one"):
+    with pytest.raises(CompileError, match="visual wake words has one class, not 2"):
         task_of("visual-wake-words", folder, Preparation((16, 24), 3, classes=("dog", "person")))
 
 
 def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
     for number, (boxes, wanted, why) in enumerate(
         (
-            ({0: [0, 0, 50, 20]}, "cat", "no box is a 'cat'; classes are dog, person"),
+            ({0: [0, 0, 50, 20]}, "cat", "no box has the class 'cat'; give one of dog, person"),
             ({0: [0, 0, 50, 20]}, "person", "class 'person' has"),
             ({0: [200, 0, 50, 20]}, "person", "has a box outside its 40 rows and 100 columns"),
             ({0: [10, 0, -1, 20]}, "person", "has an empty box"),
         )
     ):
         with pytest.raises(CompileError, match=why):
-            read_visual_wake_words(coco(tmp_path / str(number), boxes, "all"), (8, 8), wanted=wanted)
+            read_visual_wake_words(coco(tmp_path / str(number), boxes, "all"), (8, 8), label=wanted)
     folder = coco(tmp_path / "size", {n: [0, 0, 50, 20] for n in range(0, COUNT, 2)}, "all")
     Image.new("RGB", (COLUMNS, ROWS + 1)).save(folder / "images" / "7.png")
-    with pytest.raises(CompileError, match=r"7\.png' is 41 x 100, its annotation is for 40 x 100"):
+    with pytest.raises(CompileError, match=r"7\.png' is 41 x 100, its annotation says 40 x 100"):
         read_visual_wake_words(folder, (8, 8))
-    with pytest.raises(CompileError, match="is no folder"):
+    with pytest.raises(CompileError, match="is not a folder"):
         read_visual_wake_words(tmp_path / "none", (8, 8))
 
 

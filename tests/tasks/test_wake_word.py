@@ -77,7 +77,7 @@ def test_bands_share_each_frequency() -> None:
 
 @pytest.mark.parametrize("step", [0.0, 1.0, 1e-4, -0.5, float("nan")])
 def test_a_scale_of_no_such_network_is_refused(step: float) -> None:
-    with pytest.raises(CompileError, match=r"is no log-mel of 0 \.\. 1; give a network"):
+    with pytest.raises(CompileError, match=r"does not fit log-mel features of 0 \.\. 1; give a network"):
         wake_word_mel(step)
 
 

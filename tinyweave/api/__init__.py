@@ -1,6 +1,7 @@
-"""The verbs, joined from the rooms. In: paths, devices, options. Out: results, which Python and the command line show.
+"""The functions that Python (`import tinyweave as tw`) and the command line call.
 
-A name is looked up in its module when it is first used, so that `inspect` loads no compiler and `plan` no emulator.
+`verbs` has the public functions. They take paths, names and options, and call the functions of the other modules, which take
+a Model and a Request. A name is imported when it is first used, so that `inspect` loads no compiler and `plan` no emulator.
 """
 
 # ruff: noqa: F401 (they are this package's names)
@@ -11,68 +12,101 @@ from typing import TYPE_CHECKING
 from ..lazy import attributes
 
 if TYPE_CHECKING:
+    from ..packages import cascade, check_format, export_files, listening, looking
+    from ..planning import Limits, Plan, Request
+    from ..planning.ablation import ablation
+    from ..quantize.ptq import CALIBRATION, QuantiseOptions
     from .advice import advise
-    from .exports import check_format, export_files, package
-    from .models import load, load_module, look_at, read, streamed, with_edges
+    from .exports import PackageOptions, package
+    from .guarding import guard_models
+    from .models import inspect_file, load_file, load_module, origins, read, streamed, with_io
+    from .options import PlanOptions
     from .plans import (
+        COST_MODEL_CORES,
         DEFAULT_CORE,
-        FORESEEN,
         OPTIMIZE,
-        ablation,
-        by_flash,
+        baseline_plans,
         check_plan,
-        counted,
-        counted_chain,
-        cycles_needed,
+        choices,
         device_limits,
+        estimate_cycles,
+        estimate_flash,
+        estimate_latency_ms,
+        estimate_layer_cycles,
         explain,
-        flash_need,
+        flash_front,
         flash_reads,
         front,
         latency_excess,
-        latency_ms,
-        layer_cycles_needed,
         limits_of,
-        plan,
+        make_plan,
+        paper_chain,
+        paper_count,
         read_plan,
-        reorder,
-        standing,
+        reorder_model,
+        request_of,
     )
-    from .programs import cascade, listening, looking, play
-    from .pruning import prune
-    from .quantisation import accuracies, convert_qat, prepare_qat, quantize
+    from .pruning import PruneOptions, prune_model
+    from .quantisation import SampleOptions, accuracies, convert_qat, precision_limits, prepare_qat, quantize_model
+    from .results import Deployment, Fit, FlashEstimate, Model, Profile, Pruning, Quantisation, Reordering
     from .row_sources import row_source_bytes
     from .runs import (
+        CodeOptions,
+        EarlierPlan,
+        ProofOptions,
         boards_that_fit,
         compare_boards,
         compiled_bytes,
-        deploy,
+        deploy_model,
+        emit_c,
         emulated_core,
-        profile,
+        merge_files,
+        profile_plan,
         run,
         samples,
-        source,
-        together,
-        verify,
+        verify_plan,
         write,
     )
-    from .second_emulator import board_for
+    from .second_emulator import qemu_board, run_program
+    from .verbs import (
+        compare,
+        compile,
+        deploy,
+        export,
+        guard,
+        load,
+        pareto,
+        plan,
+        profile,
+        prune,
+        quantize,
+        reorder,
+        search,
+        verify,
+    )
 
 __getattr__ = attributes(
     __name__,
     {
+        "verbs": "compare compile deploy export guard load pareto plan profile prune quantize reorder search verify",
+        "quantisation": "SampleOptions accuracies convert_qat precision_limits prepare_qat quantize_model",
+        "results": "Deployment Fit FlashEstimate Model Profile Pruning Quantisation Reordering",
+        "options": "PlanOptions",
         "advice": "advise",
-        "exports": "check_format export_files package",
-        "models": "load load_module look_at read streamed with_edges",
-        "plans": "DEFAULT_CORE FORESEEN OPTIMIZE ablation by_flash check_plan counted counted_chain cycles_needed "
-        "device_limits explain flash_need flash_reads front latency_excess latency_ms layer_cycles_needed limits_of plan "
-        "read_plan reorder standing",
-        "programs": "cascade listening looking play",
-        "pruning": "prune",
-        "quantisation": "accuracies convert_qat prepare_qat quantize",
+        "exports": "PackageOptions package",
+        "guarding": "guard_models",
+        "models": "inspect_file load_file load_module origins read streamed with_io",
+        "plans": "DEFAULT_CORE COST_MODEL_CORES OPTIMIZE flash_front check_plan choices paper_count paper_chain "
+        "estimate_cycles device_limits explain estimate_flash flash_reads front latency_excess estimate_latency_ms "
+        "estimate_layer_cycles limits_of make_plan read_plan reorder_model request_of baseline_plans",
+        "pruning": "PruneOptions prune_model",
         "row_sources": "row_source_bytes",
-        "runs": "boards_that_fit compare_boards compiled_bytes deploy emulated_core profile run samples source together "
-        "verify write",
-        "second_emulator": "board_for",
+        "runs": "CodeOptions EarlierPlan ProofOptions boards_that_fit compare_boards compiled_bytes deploy_model "
+        "emulated_core emit_c profile_plan merge_files run samples verify_plan write",
+        "second_emulator": "qemu_board run_program",
+        "..packages": "cascade check_format export_files listening looking",
+        "..planning": "Limits Request",
+        "..planning.ablation": "ablation",
+        "..quantize.ptq": "CALIBRATION QuantiseOptions",
     },
 )

@@ -1,76 +1,80 @@
-"""Exports: models, planned, and what their examples show, as one Package.
-
-In: Models and Plans. Out: a Package, or its files in a format.
-"""
+"""Package planned models, their C and examples as a project or library of another build system."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..devices import Device
 from ..ir import CompileError
-from ..packages import Package, PackagedModel, Trial, check_format, checked_name, checked_version, export_files
+from ..packages import Package, PackagedModel, Trial, checked_name, checked_version
 from ..planning import Plan
-from ..results import Model
 from ..simulate import compare
+from .options import PACKAGE_VERSION
 from .plans import DEFAULT_CORE
-from .runs import samples, source, together, windows
+from .results import Model
+from .runs import CodeOptions, emit_c, merge_files, network_inputs, samples
 
-__all__ = ["check_format", "export_files", "package", "packaged"]
+PLAIN = CodeOptions()
+EXAMPLES = 10  # inputs in the example, at most
 
-SAMPLES = 10  # of the given inputs, at most so many become part of the example
+
+@dataclass(frozen=True)
+class PackageOptions:
+    """Options of a package.
+
+    `command` and `options` (words of the planner's options and the device) are for its README, `commands` (one per model) for
+    the comments of the C. `inputs` are samples of the first model for the example; it is an edge-value sample if empty.
+    """
+
+    name: str | None = None  # by default that of the only model
+    version: str = PACKAGE_VERSION
+    command: str = ""
+    options: str = ""
+    commands: Sequence[str] = ()
+    inputs: Sequence[Sequence[np.ndarray]] = ()
 
 
 def package(
     models: Sequence[Model],
     plans: Sequence[Plan],
-    *,
-    name: str | None = None,
-    version: str = "1.0.0",
     device: Device | None = None,
-    command: str = "",
-    options: str = "",
-    commands: Sequence[str] = (),
-    kernel_prefix: str = "",
-    inputs: Sequence[Sequence[np.ndarray]] = (),
-    row_source: str | None = None,
-    pixels: str | None = None,
+    options: PackageOptions = PackageOptions(),
+    code: CodeOptions = PLAIN,
 ) -> Package:
-    """Return planned models as a package. inputs: samples of the first model for the example; else one random sample each.
-
-    name: that of the model where there is one. command: for the README; commands: of each model, for its C. options:
-    those of the plan and the device, as they are typed. row_source, pixels: as `source` takes them.
-    """
+    """Return planned models as a package, whose example shows samples and outputs of each model."""
     if not models:
-        raise CompileError("a package of no models", "give one or more")
-    if name is None and len(models) > 1:
-        raise CompileError("several models make one package", "name it with --package")
-    chosen, version = checked_name(models[0].name if name is None else name), checked_version(version)
+        raise CompileError("a package needs a model", "give one or more")
+    if options.name is None and len(models) > 1:
+        raise CompileError("a package of several models needs a name", "name it with --package")
+    name = checked_name(models[0].name if options.name is None else options.name)
+    version = checked_version(options.version)
     sources = [
-        source(model, plan, said, device, kernel_prefix=kernel_prefix, row_source=row_source, pixels=pixels)
-        for model, plan, said in zip(models, plans, commands or [""] * len(models), strict=True)
+        emit_c(model, plan, device, replace(code, command=command))
+        for model, plan, command in zip(models, plans, options.commands or [""] * len(models), strict=True)
     ]
     packaged = [
-        PackagedModel(plan, emitted, model.path.name, _trials(model, inputs[:SAMPLES] if index == 0 else ()))
+        PackagedModel(plan, emitted, model.path.name, _trials(model, options.inputs[:EXAMPLES] if index == 0 else ()))
         for index, (model, plan, emitted) in enumerate(zip(models, plans, sources, strict=True))
     ]
     core = device.core if device else DEFAULT_CORE
-    return Package(chosen, version, tuple(packaged), together(sources), core, device, command, options)
+    files = merge_files(sources)
+    return Package(name, version, tuple(packaged), files, core, device, options.command, options.options)
 
 
 def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], Sequence[bytes]]], board: Device) -> Package:
-    """Return one model for a board; trials: its inputs and outputs, as bytes."""
-    emitted = source(model, plan, "", board)
+    """Return one model as a package for a board; `trials` are pairs of inputs and outputs as bytes."""
+    emitted = emit_c(model, plan, board)
     part = PackagedModel(plan, emitted, model.path.name, tuple(Trial(*map(tuple, trial)) for trial in trials))
     return Package(model.name, "1.0.0", (part,), emitted.files, board.core, board, "", "")
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
-    """Return samples and what the reference computes of them, in sequence."""
+    """Return samples and their reference outputs, in sequence."""
     cases = samples(model, 1, 0, inputs)
-    right = compare.truth(model.whole.graph, windows(model, cases))
+    right = compare.truth(model.whole.graph, network_inputs(model, cases))
     return tuple(
         Trial(tuple(compare.pack(model.graph, case)), tuple(compare.pack_outputs(model.graph, outputs)))
         for case, outputs in zip(cases, right.outputs, strict=True)

@@ -1,7 +1,7 @@
-"""Models: from a file, or a PyTorch module, to a graph after the passes.
+"""Import a file or a PyTorch module and run the passes.
 
-In: the path of a .tflite, .onnx or .pt2 file or a module, and what its edges are to be. Out: a Model, or one error that names
-all that cannot be compiled. What is no .tflite file becomes one first: LiteRT runs it, and other tools open it.
+Files of other formats are converted to .tflite first, so that LiteRT can run them. If ops cannot be compiled, one error names
+them all.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..codegen.names import identifier
 from ..exporters.tflite import to_tflite
 from ..files import read_file
 from ..importers import tflite
-from ..ir import CompileError, Graph
+from ..ir import CompileError, Graph, shortened
 from ..kernels.table import without_kernel
 from ..lazy import lazy
 from ..passes import run_passes, run_tolerantly
 from ..passes.stream_time import stream_time
-from ..results import Model
+from .results import Model
 
 if TYPE_CHECKING:
     from ..importers import onnx, pt2, torch
@@ -31,12 +31,15 @@ else:
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
-AUTO = "auto"  # the hop that the strides of a network suggest
+AUTO = "auto"  # the hop that fits the strides of the network
 MOST_FRAMES = 1 << 20
 
 
-def load(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
-    """Import a file and run the passes; `io="int8"` strips float and uint8 edges, `layout="nhwc"` transposes there."""
+def load_file(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
+    """Import a file and run the passes.
+
+    `io="int8"` strips float and uint8 inputs and outputs; `layout="nhwc"` puts channels last.
+    """
     model, reasons = _imported(Path(path), name, io, layout)
     if reasons:
         raise _cannot_compile(model.path, reasons)
@@ -46,58 +49,63 @@ def load(path: str | Path, io: str = "model", name: str | None = None, *, layout
 def load_module(
     module: Any, example: Any = None, io: str = "model", name: str | None = None, *, layout: str = "model"
 ) -> Model:
-    """Import a PyTorch module with an example of its input, or an ExportedProgram, as a float model; edges as in `load`.
+    """Import a PyTorch module with an example of its input, or an ExportedProgram, as a float model; see `load_file`.
 
-    The model's file is what the module is as .tflite; its path, where nothing lies, is named after the module.
+    The model's `file` is the module converted to .tflite; no file exists at its `path`.
     """
     _check_edges(io, layout)
     graph = torch.from_program(module) if example is None else torch.from_module(module, example)
-    graph = replace(graph, name=name or graph.name)
-    model = Model(identifier(graph.name), graph, graph, {}, Path(f"{graph.name}.tflite"), to_tflite(graph), "model")
-    return with_edges(model, io, layout)
+    graph = replace(graph, name=graph.name if name is None else name)
+    model = Model(_name(name, graph.name), graph, graph, {}, Path(f"{graph.name}.tflite"), to_tflite(graph), "model")
+    return with_io(model, io, layout)
 
 
-def look_at(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:
-    """Import a file as far as that can be done, to be inspected; and per op that cannot be compiled the reason.
+def inspect_file(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:
+    """Import a file as far as possible; return the model, and the reason of each op that cannot be compiled.
 
-    Where there are reasons other than missing kernels, such ops are of the kind `ir.UNSUPPORTED`, and the graph is as the file
-    has it but for what the first passes do.
+    If any reason is more than a missing kernel, such ops have the kind `ir.UNSUPPORTED`, and only the first passes have run.
     """
     model, reasons = _imported(Path(path), None, io, layout)
     return model, reasons or without_kernel(model.graph)
 
 
 def read(path: str | Path, name: str | None = None) -> Model:
-    """Import a file as it is, also one that cannot be compiled: what `reorder` needs."""
+    """Import a file without passes, even if it cannot be compiled; `reorder`, `quantize` and `prune` need such models."""
     path = Path(path)
     file = _tflite_of(path)
     return _model(path, name, tflite.from_tflite(file, path.stem), file)
 
 
-def with_edges(model: Model, io: str, layout: str) -> Model:
-    """Return an imported model after the passes that give it these edges, see `load`; with the same hop, if it has one."""
+def with_io(model: Model, io: str, layout: str) -> Model:
+    """Run the passes again with other options `io` and `layout` of `load_file`; a streaming model keeps its hop."""
     graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
     edged = replace(model, graph=graph, tensors=tensors, io=io, layout=layout, stream=None)
     return streamed(edged, model.stream.hop) if model.stream else edged
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:
-    """Return the model that takes `hop` new frames of its window at each call, of "auto" as many as the network steps by;
-    without a hop the model itself.
+    """Return the model that takes `hop` new frames of its window per call; the model itself if `hop` is None.
 
-    Raise CompileError where no layer has less to do then.
+    "auto" chooses the hop from the network's strides. Raise CompileError if no layer would have less work.
     """
     if hop is None:
         return model
     text = str(hop)
     if text != AUTO and (not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) <= MOST_FRAMES or len(text) > 9):
-        raise CompileError(f"--stream-time {text[:40]} is no number of frames", f"give a whole number above 0, or {AUTO}")
+        raise CompileError(f"--stream-time {text[:40]} is not a number of frames", f"give a whole number above 0, or {AUTO}")
     stream = stream_time(model.whole.graph, None if text == AUTO else int(text))
     return replace(model, graph=stream.graph, stream=stream)
 
 
+def origins(models: Sequence[Model]) -> dict[str, tuple[str, str]]:
+    """Return the name and SHA-256 of each model's file, by the model's name in C."""
+    return {model.name: (model.path.name, model.sha256) for model in models}
+
+
 def check_kernels(model: Model) -> None:
-    """Raise CompileError where an op of the model has no kernel."""
+    """Raise CompileError if the model has no ops, or has ops without a kernel."""
+    if not model.graph.ops:
+        raise CompileError("the network has no ops: each output is an input or a constant", "there is nothing to compile")
     if reasons := without_kernel(model.graph):
         raise _cannot_compile(model.path, reasons)
 
@@ -110,7 +118,7 @@ def _check_edges(io: str, layout: str) -> None:
 
 
 def _tflite_of(path: Path) -> bytes:
-    """Return the bytes of a .tflite file, or what a file of another format is as one."""
+    """Return the bytes of a .tflite file, or a file of another format converted to .tflite."""
     match path.suffix.lower():
         case ".onnx":
             raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
@@ -121,7 +129,7 @@ def _tflite_of(path: Path) -> bytes:
 
 
 def _beside(path: Path, name: str) -> bytes:
-    """Return the bytes of a file beside another; a link could lead elsewhere."""
+    """Return the bytes of a file in the folder of `path`; refuse links, which may lead elsewhere."""
     other = path.with_name(name)
     if other.is_symlink():
         raise CompileError(f"'{other}' is a link", onnx.BESIDE)
@@ -129,15 +137,23 @@ def _beside(path: Path, name: str) -> bytes:
 
 
 def _model(path: Path, name: str | None, graph: Graph, file: bytes) -> Model:
-    return Model(identifier(name or path.stem), graph, graph, {}, path, file, "model")
+    return Model(_name(name, path.stem), graph, graph, {}, path, file, "model")
+
+
+def _name(given: str | None, origin: str) -> str:
+    """Return the prefix of the C names: `given`, or an identifier made from `origin`."""
+    name = identifier(origin if given is None else given)
+    if given is not None and name != given:
+        raise CompileError(f"the C names cannot begin with the name '{shortened(given)}'", f"give for example {name}")
+    return name
 
 
 def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model, list[CompileError]]:
-    """Return the model; where it cannot be compiled as far as it can be read, and the reasons that ops give."""
+    """Return the compilable model and no reasons, or the model as far as it can be read and the reasons of its ops."""
     _check_edges(io, layout)
     file = _tflite_of(path)
     try:
-        return with_edges(_model(path, name, tflite.from_tflite(file, path.stem), file), io, layout), []
+        return with_io(_model(path, name, tflite.from_tflite(file, path.stem), file), io, layout), []
     except CompileError as error:
         reasons: list[CompileError] = []
         try:
@@ -152,7 +168,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model
 
 
 def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError:
-    """Return the one line for a model with ops that are not supported."""
+    """Return the error for a model with ops that are not supported."""
     kinds = Counter(error.op.kind for error in reasons if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())

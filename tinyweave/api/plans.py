@@ -1,7 +1,4 @@
-"""Plans: of a model within limits, and what can be said of one without building it.
-
-In: a Model, a device or its limits, options. Out: checked Plans, and explanations, counts and orders.
-"""
+"""Plan a model within limits, and analyse plans without building them."""
 
 from __future__ import annotations
 
@@ -23,245 +20,124 @@ from ..kernels.table import foreign
 from ..ops import macs
 from ..papers import counts
 from ..papers.chain import Chain, chain_of
-from ..planning import Aim, Plan, Progress
-from ..planning.ablation import ablation as planning_ablation
+from ..planning import Limits, Objective, Plan, Progress, Request
 from ..planning.alias.overlap import views
 from ..planning.explain import Explanation
 from ..planning.explain import explain as explain_tensor
 from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
 from ..planning.kernels.flash_budget import code_range
-from ..planning.order.search import best_order, each_its_own
-from ..results import FlashNeed, Limits, Model, Reordering
+from ..planning.order.search import best_order, without_views
 from ..simulate.instruction_timing import TIMINGS, milliseconds
 from .models import check_kernels
+from .options import PlanOptions
+from .results import FlashEstimate, Model, Reordering
 
 DEFAULT_CORE = "cortex-m4"
-OPTIMIZE: tuple[Aim, ...] = ("balanced", "speed", "size")
-OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # how others plan
+SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM and code
+OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size")
+OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # strategies of other planners
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 MAX_PLAN = 1 << 26  # bytes of a file
-COUNTS = {"live": views, "working_set": each_its_own}
+COUNTS = {"live": views, "working_set": without_views}
 PLAN_COUNTS = ("live", *counts.COUNTS)
-FORESEEN = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores with cycles by the shapes of layers, too
+COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores
 
 
-def plan(
-    model: Model,
-    schedule: str = "best",
-    limits: Limits | None = None,
-    *,
-    stream_inputs: bool = False,
-    stream_outputs: bool = False,
-    max_mac_overhead: float | None = None,
-    optimize: str | None = None,
-    core: str = DEFAULT_CORE,
-    other_flash: planning.OtherFlash | None = None,
-    known: planning.KnownSpaces | None = None,
-    progress: Progress | None = None,
-) -> Plan:
-    """Return the checked memory plan of a model, in the memories of `limits` if there are several.
+def request_of(options: PlanOptions, device: Device | None = None) -> Request:
+    """Return the planner's request for options and a device; limits that the options leave out are the device's."""
+    if options.optimize is not None and options.optimize not in OPTIMIZE:
+        raise CompileError(f"--optimize {options.optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
+    return Request(
+        options.schedule,
+        options.optimize,
+        limits_of(device, options.ram, options.flash, options.latency_ms),
+        options.max_mac_overhead,
+        options.stream_inputs,
+        options.stream_outputs,
+        device.core if device else DEFAULT_CORE,
+    )
 
-    With `stream_inputs` a callback brings its inputs row by row, with `stream_outputs` one takes those outputs row by row of
-    which that can be done: Plan.streamed_outputs says which. It executes at most `max_mac_overhead` times the
-    multiply-accumulates of the network after the passes: none twice if left out, but any with `patch` and `msf`.
-    `optimize="size"` is the plan of least memory, with the kernels for all cores, which need no scratch and less code, unless
-    time is limited. The others have the fast kernels of `core`: of the plans within the limits `"speed"` is the one with the
-    fewest cycles, estimated, and `"balanced"` the one with the least product of bytes and cycles. Left out it is the fastest
-    within a RAM limit that is given, else balanced. Where kernels save cycles by more constants, these may fill the Flash, but
-    only at `"speed"` more of it than TFLite Micro needs with the model's file; other_flash: what lies there besides the
-    constants of the layers, estimated if left out. known: as of `Choices`, for those who plan a model several times.
+
+def with_defaults(model: Model, request: Request) -> Request:
+    """Return a request with the defaults that depend on its limits and on the model.
+
+    The default objective is `speed` if the RAM is limited, else `balanced`. Objective `size` uses portable kernels, which need
+    no scratch and less code, unless the time is limited or the core's own kernels give a smaller arena. Other objectives may
+    fill the Flash limit with constants; all but `speed` use at most the Flash that TFLite Micro needs for the model's file.
     """
-    allowed = limits or Limits(None, None)
-    made = choices(
-        model,
-        schedule,
-        allowed,
-        stream_inputs=stream_inputs,
-        stream_outputs=stream_outputs,
-        max_mac_overhead=max_mac_overhead,
-        optimize=optimize,
-        core=core,
-        other_flash=other_flash,
-        known=known,
-    )
-    return chosen(made, allowed, optimize, progress=progress)
+    limits = request.limits
+    objective = request.objective or ("speed" if limits.ram is not None and not limits.maps else "balanced")
+    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if objective != "speed" else None]
+    flash = min((size for size in sizes if size is not None), default=None)
+    is_portable = objective == "size" and limits.cycles is None
+    core, fallback = ("", request.core) if is_portable else (request.core, "")
+    return replace(request, objective=objective, limits=replace(limits, flash=flash), core=core, fallback_core=fallback)
 
 
-def choices(
-    model: Model,
-    schedule: str,
-    limits: Limits,
-    *,
-    stream_inputs: bool,
-    stream_outputs: bool,
-    max_mac_overhead: float | None,
-    optimize: str | None,
-    core: str,
-    other_flash: planning.OtherFlash | None = None,
-    known: planning.KnownSpaces | None = None,
-) -> planning.Choices:
-    """Return what `plan` chooses from with these options; of the limits it depends on that of Flash, how that is read, and
-    whether time is limited."""
-    check_kernels(model)
-    aim = aim_of(optimize, limits)
-    return planning.Choices(
-        model.graph,
-        schedule,
-        stream_inputs=stream_inputs,
-        stream_outputs=stream_outputs,
-        max_mac_overhead=max_mac_overhead,
-        core=core_with_kernels(aim, core, limits),
-        flash=_flash(model, aim, limits),
-        other_flash=other_flash,
-        reads=limits.reads,
-        known=known,
-    )
-
-
-def chosen(
-    choices: planning.Choices,
-    limits: Limits,
-    optimize: str | None,
-    *,
-    checked: bool = True,
-    progress: Progress | None = None,
+def make_plan(
+    model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> Plan:
-    """Return the plan that `plan` chooses; not `checked`, it is to be judged and not to be used."""
-    return choices.plan(
-        aim_of(optimize, limits),
-        maps=limits.maps,
-        ram_limit=limits.ram,
-        cycle_limit=limits.cycles,
-        checked=checked,
-        progress=progress,
-    )
+    """Return the checked plan of a model for a request, with the defaults of `with_defaults`; `known` caches plan spaces."""
+    return choices(model, request, known).plan(progress=progress)
+
+
+def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
+    """Return the plans that `make_plan` chooses from; raise CompileError if an op has no kernel."""
+    check_kernels(model)
+    return planning.PlanSearch(model.graph, with_defaults(model, request), known)
 
 
 def front(
-    model: Model,
-    limits: Limits | None = None,
-    *,
-    stream_inputs: bool = False,
-    stream_outputs: bool = False,
-    max_mac_overhead: float | None = None,
-    core: str = DEFAULT_CORE,
-    known: planning.KnownSpaces | None = None,
-    progress: Progress | None = None,
+    model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> list[Plan]:
-    """Return the plans of which none needs as little RAM and as few cycles as another, the fewest cycles first.
+    """Return the Pareto-optimal plans in RAM and cycles, the fewest cycles first.
 
-    Options as for `plan`, which chooses one of them; those above the limits are there too.
+    Plans above the RAM and time limits are included. Strategy and objective of the request are ignored.
     """
-    made = choices(
-        model,
-        "best",
-        limits or Limits(None, None),
-        stream_inputs=stream_inputs,
-        stream_outputs=stream_outputs,
-        max_mac_overhead=max_mac_overhead,
-        optimize=None,
-        core=core,
-        known=known,
-    )
-    return [_in_memories(each, limits) for each in made.front(progress, checked=False)]
+    made = choices(model, replace(request, strategy="best", objective="speed"), known)
+    return [_in_memories(each, request.limits) for each in made.front(progress, checked=False)]
 
 
-def by_flash(
-    model: Model,
-    limits: Limits | None = None,
-    *,
-    stream_inputs: bool = False,
-    stream_outputs: bool = False,
-    max_mac_overhead: float | None = None,
-    core: str = DEFAULT_CORE,
-    known: planning.KnownSpaces | None = None,
-    progress: Progress | None = None,
+def flash_front(
+    model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> list[Plan]:
-    """Return plans within the limits of RAM and Flash of which none needs as few constants and as few cycles as another, the
-    fewest cycles first.
+    """Return the Pareto-optimal plans in constants and cycles within the RAM and Flash limits, the fewest cycles first.
 
-    Options as for `front`. They may fill more Flash than TFLite Micro needs.
+    They may use more Flash than TFLite Micro. Strategy and objective of the request are ignored.
     """
-    allowed = limits or Limits(None, None)
-    made = choices(
-        model,
-        "best",
-        replace(allowed, flash=None),
-        stream_inputs=stream_inputs,
-        stream_outputs=stream_outputs,
-        max_mac_overhead=max_mac_overhead,
-        optimize="speed",
-        core=core,
-        known=known,
-    )
-    plans = made.by_flash(allowed.ram, progress)
-    return [_in_memories(each, limits) for each in plans if allowed.flash is None or constant_bytes(each) <= allowed.flash]
+    limits = request.limits
+    unlimited = replace(request, strategy="best", objective="speed", limits=replace(limits, flash=None))
+    plans = choices(model, unlimited, known).by_flash(limits.ram, progress)
+    return [_in_memories(each, limits) for each in plans if limits.flash is None or constant_bytes(each) <= limits.flash]
 
 
-def standing(
-    model: Model,
-    limits: Limits | None = None,
-    *,
-    stream_inputs: bool = False,
-    stream_outputs: bool = False,
-    max_mac_overhead: float | None = None,
-    core: str = DEFAULT_CORE,
-    known: planning.KnownSpaces | None = None,
-    progress: Progress | None = None,
+def baseline_plans(
+    model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> dict[str, Plan | CompileError]:
-    """Return the plan by each of the OTHER_SCHEDULES, whatever RAM and time it needs, or why there is none.
+    """Return the plan of each of OTHER_SCHEDULES without RAM and time limits, or the error if there is none.
 
-    Options as for `front`; one that a schedule has no use for is left out.
+    Options that a strategy cannot use are ignored.
     """
-    flash = Limits(None, limits.flash, reads=limits.reads) if limits else Limits(None, None)
     known = {} if known is None else known
+    limits = Limits(flash=request.limits.flash, reads=request.limits.reads)
     plans = dict[str, Plan | CompileError]()
-    for number, schedule in enumerate(OTHER_SCHEDULES):
+    for number, strategy in enumerate(OTHER_SCHEDULES):
         if progress:
-            progress(f"schedule {schedule}", number, len(OTHER_SCHEDULES))
+            progress(f"schedule {strategy}", number, len(OTHER_SCHEDULES))
+        overhead = request.max_mac_overhead if strategy in planning.RECOMPUTING else None
+        one = replace(request, strategy=strategy, objective=None, limits=limits, max_mac_overhead=overhead)
         try:
-            made = choices(
-                model,
-                schedule,
-                flash,
-                stream_inputs=stream_inputs,
-                stream_outputs=stream_outputs,
-                max_mac_overhead=max_mac_overhead if schedule in planning.RECOMPUTING else None,
-                optimize=None,
-                core=core,
-                known=known,
-            )
-            plans[schedule] = _in_memories(chosen(made, flash, None, checked=False), limits, overlap=schedule != "layer")
+            plan = choices(model, one, known).plan(checked=False)
+            plans[strategy] = _in_memories(plan, request.limits, overlap=strategy != "layer")
         except CompileError as error:
-            plans[schedule] = error
+            plans[strategy] = error
     return plans
 
 
-def _in_memories(plan: Plan, limits: Limits | None, *, overlap: bool = True) -> Plan:
-    """Return a plan divided among the memories of `limits`; as it is, in one, where they are not given or do not hold it. It is
-    checked."""
-    parts = planning.divided(plan, limits.maps, overlap=overlap, checked=False) if limits and limits.maps else plan
-    return planning.check(parts if limits and not limits.ram_excess(parts.arena) else plan)
-
-
-def aim_of(optimize: str | None, limits: Limits) -> Aim:
-    """Return what a plan is chosen by; CompileError for an unknown name."""
-    if optimize is None:
-        return "speed" if limits.ram is not None and not limits.maps else "balanced"
-    if optimize not in OPTIMIZE:
-        raise CompileError(f"--optimize {optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
-    return optimize
-
-
-def core_with_kernels(aim: Aim, core: str, limits: Limits) -> str:
-    """Return the core whose fast kernels a plan may have, "" for none."""
-    return "" if aim == "size" and limits.cycles is None else core
-
-
-def _flash(model: Model, aim: Aim, limits: Limits) -> int | None:
-    """Return the bytes of Flash that kernels may fill with constants; None: any."""
-    sizes = [limits.flash, len(model.file) + TFLITE_MICRO_CODE if aim != "speed" else None]
-    return min((size for size in sizes if size is not None), default=None)
+def _in_memories(plan: Plan, limits: Limits, *, overlap: bool = True) -> Plan:
+    """Return the plan, checked; if there are memory maps and it fits one, it is divided among its memories."""
+    parts = planning.distribute_over_maps(plan, limits.maps, overlap=overlap, checked=False) if limits.maps else plan
+    return planning.check(plan if limits.ram_excess(parts.arena) else parts)
 
 
 def limits_of(
@@ -270,11 +146,11 @@ def limits_of(
     flash: int | str | None = None,
     latency_ms: float | None = None,
 ) -> Limits:
-    """Return the limits that are given, in bytes or as text such as "64k", else those of the device, if there is one.
+    """Return the given limits, in bytes or as text such as "64k"; limits that are None are the device's.
 
-    Raise CompileError for a `latency_ms` where cycles or the clock are not known.
+    Raise CompileError for a `latency_ms` if the cycles or the clock of the device are unknown.
     """
-    limits = device_limits(device) if device else Limits(None, None)
+    limits = device_limits(device) if device else Limits()
     if ram is not None:
         limits = replace(limits, ram=parse_size(ram), maps=())
     if flash is not None:
@@ -283,15 +159,15 @@ def limits_of(
 
 
 def _clock(device: Device | None, latency_ms: float) -> float:
-    """Return the clock by which cycles are compared with a time limit."""
+    """Return the device's clock in Hz; raise CompileError if a time limit cannot be compared with estimated cycles."""
     if not 0 < latency_ms < math.inf:
-        raise CompileError(f"--latency-ms {latency_ms:g} is no time", "give milliseconds above 0, for example 25")
+        raise CompileError(f"--latency-ms {latency_ms:g} is not a time", "give milliseconds above 0, for example 25")
     if device is None:
         raise CompileError("--latency-ms needs a clock", "name a board with --device")
-    if device.core not in FORESEEN:
-        of_a_run = f"cycles are not foreseen for a {device.core}, only those of a run are estimated"
-        why = of_a_run if device.core in TIMINGS else f"the timings of a {device.core} are not known"
-        raise CompileError(f"--latency-ms: {why}", f"leave it out; known are {', '.join(FORESEEN)}")
+    if device.core not in COST_MODEL_CORES:
+        known = f"the cycles of a {device.core} are only estimated from a run, not from a plan"
+        why = known if device.core in TIMINGS else f"the timings of a {device.core} are unknown"
+        raise CompileError(f"--latency-ms: {why}", f"leave it out; cores with estimates are {', '.join(COST_MODEL_CORES)}")
     if device.clock_hz is None:
         raise CompileError(f"--latency-ms: '{device.name}' has no clock", "name a board, or a TOML file with clock_hz")
     if not math.isfinite(latency_ms * device.clock_hz):
@@ -300,13 +176,13 @@ def _clock(device: Device | None, latency_ms: float) -> float:
 
 
 def device_limits(device: Device) -> Limits:
-    """Return what a device has: nothing is limited where it is a core alone."""
+    """Return the RAM, Flash and memory maps of a device as limits; no limits for a core without memories."""
     maps = device.memory_maps
     return Limits(sum(maps[0].values()) if maps else None, device.flash, maps, reads=flash_reads(device))
 
 
 def flash_reads(device: Device) -> FlashReads | None:
-    """Return how a device reads its Flash; None where its file does not say how long that waits, or lacks one of its caches."""
+    """Return how a device reads its Flash, or None if its wait cycles or one of its caches is unknown."""
     caches = {cache.kind: cache for cache in device.caches}
     data, code = (caches.get(kind, caches.get("unified")) for kind in ("data", "code"))
     if not device.flash_waits or data is None or code is None:
@@ -314,43 +190,46 @@ def flash_reads(device: Device) -> FlashReads | None:
     return FlashReads(device.flash_waits, data.line, data.bytes, code.line, code.bytes)
 
 
-def cycles_needed(plan: Plan, device: Device | None) -> CycleEstimate | None:
-    """Return the cycles that a plan takes on a device, by its layers' shapes; None for a core not in FORESEEN."""
-    return plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in FORESEEN else None
+def estimate_cycles(plan: Plan, device: Device | None) -> CycleEstimate | None:
+    """Estimate the cycles of a plan on a device from its layers' shapes; None if its core has no cycle model."""
+    return (
+        plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in COST_MODEL_CORES else None
+    )
 
 
-def layer_cycles_needed(plan: Plan, device: Device | None) -> dict[str, int]:
-    """Return layer -> the cycles that it takes on a device by its shapes, of those layers whose kernels have timings."""
-    if device is None or device.core not in FORESEEN:
+def estimate_layer_cycles(plan: Plan, device: Device | None) -> dict[str, int]:
+    """Estimate the cycles of each layer on a device; layers whose kernels have no timings are left out."""
+    if device is None or device.core not in COST_MODEL_CORES:
         return {}
     cycles = cycles_per_op(plan, device.core, flash_reads(device))
     return {plan.graph.ops[index].name: round(count) for index, count in cycles.items() if count is not None}
 
 
-def latency_ms(plan: Plan, device: Device | None) -> float | None:
-    """Return the milliseconds that a plan takes on a device by its layers' shapes, without kernels that have no timings."""
-    needed = cycles_needed(plan, device)
-    is_known = needed is not None and needed.at_least is not None and device.clock_hz is not None
-    return milliseconds(needed.at_least, device.clock_hz) if is_known else None
+def estimate_latency_ms(plan: Plan, device: Device | None) -> float | None:
+    """Estimate the milliseconds of a plan on a device, without kernels that have no timings; None if unknown."""
+    needed = estimate_cycles(plan, device)
+    if needed is None or needed.at_least is None or device is None or device.clock_hz is None:
+        return None
+    return milliseconds(needed.at_least, device.clock_hz)
 
 
 def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
-    """Return the milliseconds that a plan takes too long by its layers' shapes, 0 if none; None where that is not known."""
-    needed = cycles_needed(plan, device)
+    """Estimate the milliseconds by which a plan exceeds the time limit, 0 if it does not; None if unknown."""
+    needed = estimate_cycles(plan, device)
     return needed and (limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles))
 
 
-def flash_need(plan: Plan, device: Device | None = None) -> FlashNeed:
-    """Return what a plan needs of Flash, on the core of `device` or a Cortex-M4."""
+def estimate_flash(plan: Plan, device: Device | None = None) -> FlashEstimate:
+    """Estimate the Flash of a plan on the core of `device`, or on DEFAULT_CORE."""
     constants = constant_bytes(plan)
     lower_bound, upper_bound = code_range(plan, device.core if device else DEFAULT_CORE)
-    return FlashNeed(constants, constants + lower_bound, constants + upper_bound)
+    return FlashEstimate(constants, constants + lower_bound, constants + upper_bound)
 
 
 def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
-    """Return the plan of a file that `plan.to_json` wrote for this model, checked; nothing is proved of its size.
+    """Return the plan in a file that `plan.to_json` wrote for this model, checked, with a lower bound of 0.
 
-    Raise CompileError where it is damaged, made for another model, or, with a `core`, has kernels that this core cannot run.
+    Raise CompileError if it is damaged, of another model, or has kernels that `core` cannot run.
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
@@ -362,19 +241,17 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
 
 
 def check_plan(plan: Plan, model: Model, core: str | None = None) -> None:
-    """Raise CompileError where a plan is another model's, or, with a `core`, has kernels that this core cannot run."""
+    """Raise CompileError if a plan is of another model, or has kernels that `core` cannot run."""
     if core is not None and (others := foreign(plan.variants, core)):
         raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
     planning.from_json(planning.to_json(plan), model.graph)
 
 
-def ablation(model: Model, plan: Plan, schedule: str) -> dict[str, int]:
-    """Return technique of the planner -> bytes of the arena with it and all before it; `plan` is the model's, of `schedule`."""
-    return planning_ablation(model.graph, plan, schedule)
+def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
+    """Explain the address of a tensor and the choice of its kernel; without a core ("") only the address.
 
-
-def explain(model: Model, plan: Plan, name: str) -> Explanation:
-    """Return why a tensor lies where it lies; `name` is the model's, or the one that the plan's picture and the C have."""
+    `name` is the tensor's name in the model, in the drawing of the plan or in the C.
+    """
     graph = plan.graph
     known = {buffer.name: buffer.name for buffer in plan.buffers} | {tensor: tensor for tensor in plan.places}
     for position, tensor in enumerate(graph.inputs):
@@ -383,18 +260,18 @@ def explain(model: Model, plan: Plan, name: str) -> Explanation:
         for position, tensor in enumerate(op.outputs):
             known.setdefault(f"{op.name}_{position}" if position else op.name, tensor)
     if name in known:
-        return explain_tensor(plan, known[name])
+        return explain_tensor(plan, known[name], core)
     if name in graph.tensors:
-        constant = f"is a constant of {graph.tensors[name].bytes:,} B, which lies in Flash"
+        constant = f"is a constant of {graph.tensors[name].bytes:,} B in Flash"
         raise CompileError(constant, "explain an activation", tensor=name)
     if name in model.original.tensors:
-        raise CompileError("is in the file, but not in the network after the passes", "see 'tinyweave inspect'", tensor=name)
+        raise CompileError("is in the file, but the passes removed it", "see 'tinyweave inspect'", tensor=name)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or list(known)[:3]
     raise CompileError(f"no tensor '{shortened(name)}' in the plan", f"did you mean {', '.join(map(shortened, near))}?")
 
 
-def counted_chain(model: Model, count: str) -> Chain | None:
-    """Return what a paper's count is of in a model; None for `live`, which counts everything."""
+def paper_chain(model: Model, count: str) -> Chain | None:
+    """Return the chain of layers that a paper's way of counting applies to; None for `live`, which counts all tensors."""
     if count not in PLAN_COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
     if count == "live":
@@ -403,25 +280,29 @@ def counted_chain(model: Model, count: str) -> Chain | None:
         return chain_of(model.graph)
 
 
-def counted(model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None) -> counts.Counted:
-    """Return what a paper finds for the same network within the same limits by its own count, and what the plan needs by it."""
+def paper_count(
+    model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None
+) -> counts.Counted:
+    """Return a paper's result for the same network and limits, and the plan's size by the paper's way of counting."""
     with _counting(count):
         return counts.counted(count, plan, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
 
 
 @contextmanager
 def _counting(count: str) -> Iterator[None]:
-    """Say what a count is not defined for with the count's name."""
+    """Put the option --count before the message of a CompileError."""
     try:
         yield
     except CompileError as error:
         raise CompileError(f"--count {count}: {error}") from error
 
 
-def reorder(model: Model, count: str = "live") -> Reordering:
-    """Return the file of `model` with its ops in the order of the least peak; LiteRT computes the same from it.
+def reorder_model(model: Model, count: str = "live") -> Reordering:
+    """Return the model's file with its ops in the order of least peak memory that a bounded search found.
 
-    `count` says what is summed up: `live`, where views lie in their source, or `working_set`, where each tensor is its own.
+    LiteRT computes the same results. The result's `best` has the peak and a lower bound on the peak of all orders: a better
+    order may exist if they differ. `count` is `live`, where views share the memory of their source, or `working_set`, where
+    each tensor has its own.
     """
     if count not in COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")

@@ -1,13 +1,9 @@
-"""Prune: from a float model, samples and limits to a smaller int8 model, trained to give what the larger one gave.
-
-In: a model as its file has it, samples, bytes of RAM and Flash. Out: a Pruning.
-"""
+"""Prune a float model until it fits limits, train it to give the float outputs, and make it int8."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,69 +13,85 @@ from numpy.typing import NDArray
 
 from ..devices import parse_size
 from ..exporters.tflite import to_tflite
+from ..installing import install
 from ..ir import CompileError, Graph
 from ..lazy import lazy
 from ..ops import macs
 from ..progress import Progress, silent
 from ..quantize.calibrate import calibrate
+from ..quantize.calibration_samples import Samples
+from ..quantize.channel_pruning import Footprint, pruned
 from ..quantize.convert import to_int8
 from ..quantize.evaluate import outputs
-from ..quantize.prepare import prepare
-from ..quantize.prune import Need, pruned
-from ..quantize.ptq import CALIBRATION, fidelity, has_classes
-from ..quantize.rules import check_rules
-from ..quantize.samples import Samples, open_samples
-from ..results import Model, Pruning
-from .models import with_edges
-from .plans import flash_need, plan
-from .quantisation import METADATA
+from ..quantize.fidelity import fidelity, is_classifier
+from ..quantize.ptq import CALIBRATION
+from ..quantize.scale_groups import check_quantisable
+from ..quantize.simplify_float import simplify_float
+from .models import with_io
+from .options import EPOCHS, RATE
+from .plans import SMALLEST, estimate_flash, make_plan
+from .quantisation import METADATA, SampleOptions
+from .results import Model, Pruning
 
 if TYPE_CHECKING:
     from ..quantize import qat
 else:
     qat = lazy("quantize.qat")
 
-RANGING = 8  # samples that give candidates their scales, which change no bytes
+AS_THEY_ARE = SampleOptions()
+RANGING = 8  # samples that choose the scales of candidates, whose size does not depend on scales
 ANY = 1 << 40  # bytes: no limit
-HELD = 5  # one of so many samples is not trained on
-LEAST_HELD = 50  # samples of which some are held out
+HELD = 5  # one in 5 samples is held out
+LEAST_HELD = 50  # fewest samples of which some are held out
 
 
-def prune(
+@dataclass(frozen=True)
+class PruneOptions:
+    """Limits and training of pruning.
+
+    Attributes:
+        ram: RAM limit in bytes (or text such as "32k") of the plan with the least RAM; None for no limit.
+        flash: Flash limit of the same plan, likewise.
+        epochs: epochs of training, which needs torch; 0 for none.
+        rate: highest learning rate.
+    """
+
+    ram: int | str | None = None
+    flash: int | str | None = None
+    epochs: int = EPOCHS
+    rate: float = RATE
+
+
+def prune_model(
     model: Model,
     samples: Any,
+    options: PruneOptions,
+    read_as: SampleOptions = AS_THEY_ARE,
     *,
-    ram: int | str | None = None,
-    flash: int | str | None = None,
-    scale: Sequence[float] | None = None,
-    offset: Sequence[float] = (0.0,),
-    labels: Any = None,
-    epochs: int = 10,
-    rate: float = 1e-4,
     path: Path | None = None,
     progress: Progress = silent,
 ) -> Pruning:
-    """Return the int8 form of a float model, read as it is, without the channels that keep it above the limits.
+    """Remove channels of a float model until its int8 form fits the limits, and train the smaller network.
 
-    ram, flash: of the plan with the least RAM and code (`--optimize size`). epochs: of fine-tuning, which needs torch; 0: none.
-    Of 50 samples and more a fifth is not trained on, and what is lost is measured on these. A training after which they are no
-    nearer to the float model's is left out.
+    `model` comes from `read`; `path` is where the caller will write the int8 file. If there are 50 samples or more, a fifth is
+    held out for measuring the loss. Training that does not improve the SQNR is discarded.
     """
+    ram, flash, epochs = options.ram, options.flash, options.epochs
     if ram is None and flash is None:
-        raise CompileError("there is no limit to prune for", "give --ram or --flash")
-    limits = Need(ANY if ram is None else parse_size(ram), ANY if flash is None else parse_size(flash))
-    check_rules(model.original)
-    opened = open_samples(samples, model.original, scale, offset, labels)
-    real = prepare(model.original)
+        raise CompileError("pruning needs a limit", "give --ram or --flash")
+    limits = Footprint(ANY if ram is None else parse_size(ram), ANY if flash is None else parse_size(flash))
+    check_quantisable(model.original)
+    opened = read_as.open(samples, model.original)
+    real = simplify_float(model.original)
     _check_trainable(real, epochs)
     some = opened.batch(range(min(RANGING, len(opened))))
 
     def int8(graph: Graph, inputs: dict[str, NDArray[Any]]) -> Graph:
-        made = calibrate(graph, inputs, "minmax", given=opened.own_steps())
+        made = calibrate(graph, inputs, "minmax", input_quants=opened.integer_scales())
         return to_int8(graph, made.groups, made.quants)
 
-    def measure(graph: Graph) -> Need:
-        return _need(with_edges(replace(model, original=int8(graph, some)), "model", "model"))
+    def measure(graph: Graph) -> Footprint:
+        return _need(with_io(replace(model, original=int8(graph, some)), "model", "model"))
 
     before = measure(real)
     smaller, layers = pruned(real, limits, measure, progress)
@@ -89,34 +101,34 @@ def prune(
     whole, small = fidelity(real, int8(real, calibrating), compared), int8(smaller, calibrating)
     after = cut = fidelity(real, small, compared)
     if epochs and layers:
-        tuned = _tuned(real, smaller, opened, seen, epochs=epochs, rate=rate, progress=progress)
+        tuned = _tuned(real, smaller, opened, seen, epochs=epochs, rate=options.rate, progress=progress)
         after = fidelity(real, tuned, compared)
         small = tuned if after.sqnr_db > cut.sqnr_db else small
     about = {"inputs": [opened.preprocessing.record(real.tensors[name]) for name in real.inputs]}
     file = to_tflite(small, metadata={METADATA: json.dumps(about).encode()}, signature=True)
     named = path or model.path.with_name(f"{model.path.stem}_pruned.tflite")
-    made = with_edges(replace(model, original=small, file=file, path=named), "model", "model")
+    made = with_io(replace(model, original=small, file=file, path=named), "model", "model")
     return Pruning(
         made, layers, (before, _need(made)), (macs(real), macs(small)), (whole, cut, after), len(seen), epochs if layers else 0
     )
 
 
-def _need(model: Model) -> Need:
-    """Return what the plan of an int8 model with the least RAM and code needs."""
-    planned = plan(model, optimize="size")
-    return Need(sum(planned.arena.values()), flash_need(planned).upper_bound)
+def _need(model: Model) -> Footprint:
+    """Return RAM and Flash of the smallest plan of an int8 model."""
+    planned = make_plan(model, SMALLEST)
+    return Footprint(sum(planned.arena.values()), estimate_flash(planned).upper_bound)
 
 
 def _check_trainable(graph: Graph, epochs: int) -> None:
-    """Raise CompileError where a network cannot be trained, before anything is done."""
+    """Raise CompileError if a network cannot be trained."""
     if epochs and find_spec("torch") is None:
-        raise CompileError("the training needs torch", "pip install 'tinyweave[torch]', or give --epochs 0")
+        raise CompileError("the training needs torch", f"{install('torch')}, or give --epochs 0")
     if epochs and (len(graph.inputs) != 1 or len(graph.outputs) != 1):
         raise CompileError("only networks with one input and one output are fine-tuned", "give --epochs 0")
 
 
 def _split(samples: Samples) -> tuple[list[int], list[int]]:
-    """Return which samples are trained on, and which are compared: others, where there are enough."""
+    """Return the indices of training samples and of held-out samples; both are all samples if there are few."""
     everything = list(range(len(samples)))
     if len(samples) < LEAST_HELD:
         return everything, everything
@@ -126,12 +138,12 @@ def _split(samples: Samples) -> tuple[list[int], list[int]]:
 def _tuned(
     real: Graph, smaller: Graph, samples: Samples, seen: list[int], *, epochs: int, rate: float, progress: Progress
 ) -> Graph:
-    """Return the int8 graph of a pruned one, trained on some samples to give what the whole float one gives."""
+    """Return the int8 graph of a pruned float graph, trained with samples `seen` to give the outputs of `real`."""
     inputs = samples.batch(seen)
     (wanted,) = outputs(real, inputs, real.outputs)
     ranging = {name: array[:CALIBRATION] for name, array in inputs.items()}
-    module = qat.Trainable(smaller, calibrate(smaller, ranging, "minmax", given=samples.own_steps()), {})
-    is_labelled = samples.labels is not None and has_classes(real)
+    module = qat.FakeQuantModule(smaller, calibrate(smaller, ranging, "minmax", input_quants=samples.integer_scales()), {})
+    is_labelled = samples.labels is not None and is_classifier(real)
     labels = np.asarray(samples.labels, np.int64)[seen] if is_labelled else None
-    qat.tune(module, inputs[real.inputs[0]], wanted, labels, epochs=epochs, rate=rate, progress=progress)
-    return qat.trained(module)[1]
+    qat.distil(module, inputs[real.inputs[0]], wanted, labels, epochs=epochs, rate=rate, progress=progress)
+    return qat.converted(module)

@@ -1,7 +1,4 @@
-"""The C that lies beside a model and brings its input from a row source: sizes, a table, one function to begin with.
-
-In: a RowSource, the model's name, its input and table of values. Out: files by name, and the bytes of RAM of their struct.
-"""
+"""C that feeds a model from a row source: a struct, the table of pixel values, a begin function. In: a RowSource."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from numpy.typing import NDArray
 from .pixels import PIXEL_BYTES
 from .row_source import HERE, JPEG, RowSource, band_bytes, memory_bytes
 
-ROWS_BYTES, DECODER_BYTES = 84, 4332  # of tw_row_source and tw_jpeg where pointers have 32 bits; a test compiles their sizes
+ROWS_BYTES, DECODER_BYTES = 84, 4332  # sizeof tw_row_source and tw_jpeg with 32-bit pointers; a test compiles them
 LINES = ("tw_resizer.h", "tw_resizer.c", "tw_row_source.h", "tw_row_source.c")
 DECODER = ("tw_idct.h", "tw_idct.c", "tw_jpeg.h", "tw_jpeg.c", "tw_jpeg_head.c")
 
@@ -103,15 +100,15 @@ int32_t {name}_source_begin({name}_source *source, {reader} read, void *user{bud
 
 
 def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the struct NAME_source on a core of 32 bits; shape: rows, columns, channels of the input."""
+    """Return the bytes of the struct NAME_source on a 32-bit core; `shape` is the input's rows, columns and channels."""
     lines = (memory_bytes(source, shape) + 3) // 4 * 4
     return ROWS_BYTES + lines + ((DECODER_BYTES + band_bytes(source, shape[2])) if source.form == JPEG else 0)
 
 
 def c_files(source: RowSource, name: str, shape: tuple[int, int, int], values: NDArray[np.int8]) -> dict[str, str]:
-    """Return the C that brings the input of the model `name`, by file name; files named tw_* are the same for all models.
+    """Return the C files, by name, that feed the model `name`. Files named tw_* are the same for all models.
 
-    shape: rows, columns, channels of the input. values: [256], what the network takes for a pixel, as `pixel_values` returns.
+    `shape` is the input's rows, columns and channels; `values` [256] is the table of `pixel_values`.
     """
     is_jpeg = source.form == JPEG
     rows, columns, channels = shape

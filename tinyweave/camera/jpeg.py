@@ -1,7 +1,7 @@
-"""Decodes baseline JPEG files: the pixels and the errors of tw_jpeg.c, in Python, written apart from it.
+"""Decode baseline JPEG files: a reference for tw_jpeg.c with the same pixels and errors, written independently of it.
 
-In: the bytes of a file. Out: pixels, those of libjpeg's `islow` transform with colours repeated instead of interpolated; or the
-number of an error, whose text is a CompileError. The whole file and the whole picture are in memory here.
+In: the bytes of a file. Out: the pixels, or an error number of the C, or a CompileError. The transform is libjpeg's `islow`;
+chroma is repeated, not interpolated. The whole file and the whole picture are in memory.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ENDED = -10
 BUDGET, NO_JPEG, DAMAGED, PROGRESSIVE, NOT_BASELINE, COLOURS, SAMPLING, SCANS = range(-12, -20, -1)
 CONVERT = "convert it, e.g. with Pillow: Image.open(file).convert('RGB').save(file, 'JPEG')"
 ERRORS = {
-    ENDED: ("it ends before its picture does", "give the whole file"),
+    ENDED: ("it is cut short", "give the whole file"),
     BUDGET: ("its picture needs more bytes than may be read", "allow more, or give a smaller file"),
-    NO_JPEG: ("it is no JPEG file", "give a baseline JPEG file"),
-    DAMAGED: ("it is damaged: it has a segment, a code or a value that no encoder writes", "give another file"),
+    NO_JPEG: ("it is not a JPEG file", "give a baseline JPEG file"),
+    DAMAGED: ("it is damaged: it has an invalid segment, code or value", "give another file"),
     PROGRESSIVE: ("it is a progressive JPEG file, which cannot be decoded by rows", CONVERT),
-    NOT_BASELINE: ("it is no baseline JPEG file: arithmetic codes, 12 bits, lossless or the like", CONVERT),
+    NOT_BASELINE: ("it is not a baseline JPEG file: arithmetic coding, 12 bits, lossless or the like", CONVERT),
     COLOURS: ("it has neither 1 nor 3 components", CONVERT),
-    SAMPLING: ("its blocks of one colour are not 1, 2 or 4 times as large as those of another", CONVERT),
+    SAMPLING: ("its chroma subsampling is not 1, 2 or 4", CONVERT),
     SCANS: ("it has each colour in a scan of its own, so it cannot be decoded by rows", CONVERT),
 }
 MOST_DC, MOST_SUM = 2047, 16383  # as in tw_jpeg.c and tw_idct.c, whose least sum is one further from 0
@@ -34,28 +34,35 @@ ZIGZAG = np.array(sorted(range(64), key=lambda i: (i // 8 + i % 8, i // 8 if (i 
 
 
 class _Refused(Exception):  # noqa: N818 - an outcome, its number is the C's
+    """Ends decoding with an error; its argument is the error number that the C returns."""
+
     pass
 
 
 def _refuse(is_wrong: bool, status: int = DAMAGED) -> None:
+    """Raise _Refused with an error number if a condition holds."""
     if is_wrong:
         raise _Refused(status)
 
 
 @dataclass
 class _Component:
+    """A colour component: its tables and its blocks of coefficients."""
+
     id: int
-    h: int
-    w: int
-    quantiser: int
-    tables: tuple[int, int] = (0, 0)
+    h: int  # vertical sampling factor
+    w: int  # horizontal sampling factor
+    quantiser: int  # number of the quantisation table
+    tables: tuple[int, int] = (0, 0)  # numbers of the Huffman tables of DC and AC
     blocks: list[list[int]] = field(default_factory=list)  # coefficients in the file's order, not yet times their quantisers
 
 
 def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
-    """Return the pixels [height, width, channels] of a file; 1 channel: grey, 3: red, green, blue.
+    """Decode a file into pixels [height, width, channels]; 1 channel is grey, 3 are red, green, blue.
 
-    Raise CompileError for a file that tw_jpeg.c refuses, but for one whose samplings need too large a band there.
+    Raises:
+        CompileError: tw_jpeg.c rejects the file. Files whose sampling needs too large a band are rejected only by the C.
+
     """
     status, pixels = partly_decoded(data, channels)
     if status:
@@ -65,9 +72,9 @@ def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
 
 
 def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tuple[int, NDArray[np.uint8]]:
-    """Return 0 or the number of the error, and the pixels [lines, width, channels] of all rows of MCUs before it.
+    """Return 0 or an error number, and the pixels [lines, width, channels] of all complete rows of MCUs.
 
-    budget: how many bytes of the file may be read.
+    At most `budget` bytes of the file are read.
     """
     file, pixels = _File(data, budget), np.zeros((0, 0, channels), np.uint8)
     try:
@@ -82,7 +89,7 @@ def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tup
 
 
 class _File:
-    """A file as far as it was read. Bytes are read in the order of the C; _Refused is raised where the C returns an error."""
+    """The state of decoding a file. Bytes are read in the order of the C; _Refused is raised where the C returns an error."""
 
     def __init__(self, data: bytes, budget: int):
         self.data, self.budget, self.at = data, budget, 0
@@ -94,7 +101,6 @@ class _File:
         self.bits, self.bit_count, self.marker = 0, 0, 0  # fewer than 8 bits between two calls
 
     def byte(self) -> int:
-        """Return the next byte of the file."""
         if self.at >= self.budget:
             raise _Refused(BUDGET)
         if self.at >= len(self.data):
@@ -103,7 +109,7 @@ class _File:
         return self.data[self.at - 1]
 
     def read_head(self) -> None:
-        """Read all segments up to the scan, and work out how many MCUs there are."""
+        """Read all segments up to the scan, and compute the number of MCUs."""
         start = b"\xff\xd8"[: self.budget]
         _refuse(self.data[: len(start)] != start, NO_JPEG)
         self.at = len(start)
@@ -122,7 +128,7 @@ class _File:
         self.mcu_rows, self.mcus = -(-self.height // (8 * h)), -(-self.width // (8 * w))
 
     def read_segment(self, marker: int, left: int) -> None:
-        """Read a segment of `left` bytes behind its length."""
+        """Read the `left` bytes of a segment after its length."""
         _refuse(left < 0)
         _refuse(marker == 0xC2, PROGRESSIVE)
         _refuse(0xC0 < marker <= 0xCF and marker not in (0xC4, 0xC8), NOT_BASELINE)
@@ -145,12 +151,13 @@ class _File:
             raise _Refused(DAMAGED)
 
     def some(self, count: int, left: int) -> list[int]:
-        """Return `count` bytes of a segment that has only `left` more."""
+        """Return `count` bytes of a segment that has `left` bytes left."""
         values = [self.byte() for _ in range(min(count, left))]
         _refuse(count > left)
         return values
 
     def read_restart_interval(self, left: int) -> None:
+        """Read a segment with the number of MCUs between restart markers."""
         high, low = self.some(2, left)
         self.restart_interval = high * 256 + low
         _refuse(left != 2)
@@ -179,6 +186,7 @@ class _File:
             self.codes[number >> 4, number & 1] = dict(zip(places, symbols, strict=True))
 
     def read_frame(self, left: int) -> None:
+        """Read the frame header: size, components and their sampling factors."""
         _refuse(self.components != [])
         bits, *sizes, colours = self.some(6, left)
         self.height, self.width = sizes[0] * 256 + sizes[1], sizes[2] * 256 + sizes[3]
@@ -194,6 +202,7 @@ class _File:
             self.components[0].h = self.components[0].w = 1
 
     def read_scan(self, left: int) -> None:
+        """Read the scan header: the Huffman tables of each component."""
         (count,) = self.some(1, left)
         _refuse(not self.components or count < 1 or left != 2 * count + 4)
         _refuse(count != len(self.components), SCANS)
@@ -205,7 +214,7 @@ class _File:
         _refuse([self.byte() for _ in range(3)] != [0, 63, 0])
 
     def take(self, count: int) -> int:
-        """Return the next bits as a number."""
+        """Return the next `count` bits as a number."""
         while self.bit_count < count:
             if self.marker:
                 raise _Refused(DAMAGED)
@@ -232,12 +241,12 @@ class _File:
         raise _Refused(DAMAGED)
 
     def value(self, size: int) -> int:
-        """Return the next number of `size` bits; one whose highest bit is 0 is below 0."""
+        """Return the next signed number of `size` bits, in the encoding of JPEG: a leading 0 means negative."""
         number = self.take(size)
         return number - (1 << size) + 1 if size and number < 1 << (size - 1) else number
 
     def read_block(self, component: _Component, predicted: int) -> list[int]:
-        """Return the 64 coefficients of the next block, in the file's order; predicted: the DC of the block before."""
+        """Return the 64 coefficients of the next block in file order; `predicted` is the DC of the previous block."""
         size = self.symbol(self.codes[0, component.tables[0]])
         if size > 11:
             raise _Refused(DAMAGED)
@@ -255,7 +264,7 @@ class _File:
         return block
 
     def restart(self, number: int) -> None:
-        """Read restart marker `number`, after which the bits begin anew."""
+        """Read restart marker `number` and clear the bit buffer."""
         byte = self.byte()
         _refuse(byte != 0xFF)
         while byte == 0xFF:
@@ -264,7 +273,7 @@ class _File:
         self.bits = self.bit_count = 0
 
     def read_picture(self) -> None:
-        """Read all blocks; `whole_rows` says how many rows of MCUs are there if an error ends it."""
+        """Read all blocks; after an error, `whole_rows` is the number of complete rows of MCUs."""
         done = 0
         predicted = [0] * len(self.components)
         for _ in range(self.mcu_rows):
@@ -280,7 +289,7 @@ class _File:
             self.whole_rows += 1
 
     def plane(self, component: _Component) -> NDArray[np.uint8]:
-        """Return a component's pixels [lines, columns] of all whole rows of MCUs, repeated up to the picture's size."""
+        """Return a component's pixels [lines, columns] of all complete rows of MCUs, repeated to the size of the picture."""
         count = self.whole_rows * self.mcus * component.h * component.w
         quantised = np.array(component.blocks[:count], np.int64).reshape(count, 64)
         coefficients = np.zeros((count, 64), np.int64)
@@ -292,7 +301,7 @@ class _File:
         return np.asarray(repeated, np.uint8)
 
     def lines(self, channels: int) -> NDArray[np.uint8]:
-        """Return the pixels [lines, width, channels] of all whole rows of MCUs."""
+        """Return the pixels [lines, width, channels] of all complete rows of MCUs."""
         is_rgb = self.adobe == 0 if self.adobe >= 0 else [c.id for c in self.components] == [*b"RGB"]
         is_rgb &= len(self.components) == 3 and not self.is_jfif
         needed = self.components if is_rgb or channels == 3 else self.components[:1]
@@ -307,7 +316,7 @@ class _File:
 
 
 def inverse_dct(coefficients: Ints) -> NDArray[np.uint8]:
-    """Return the pixels [n, 8, 8] of coefficients [n, 8, 8]; libjpeg's islow (Loeffler, Ligtenberg and Moschytz 1989)."""
+    """Return the pixels [n, 8, 8] of coefficients [n, 8, 8], by libjpeg's islow (Loeffler, Ligtenberg and Moschytz 1989)."""
     columns = (_transform(np.moveaxis(coefficients, 1, 0)) + (1 << 10)) >> 11
     columns = np.moveaxis(np.clip(columns, -MOST_SUM - 1, MOST_SUM), 0, 1)
     rows = (_transform(np.moveaxis(columns, 2, 0)) + (1 << 17)) >> 18
@@ -315,7 +324,7 @@ def inverse_dct(coefficients: Ints) -> NDArray[np.uint8]:
 
 
 def _transform(x: Ints) -> Ints:
-    """Return the inverse transform [8, ...] along the first axis of `x`, times 2^13."""
+    """Return the orthonormal inverse DCT along the first axis [8, ...], times sqrt(8) * 2^13."""
     common = (x[2] + x[6]) * 4433
     even_2, even_3 = common - x[6] * 15137, common + x[2] * 6270
     total, difference = (x[0] + x[4]) << 13, (x[0] - x[4]) << 13

@@ -1,7 +1,6 @@
-"""Pixels of a camera as grey or red, green, blue: what `tw_convert_line` of tw_row_source.c computes, for whole pictures.
+"""Convert camera pixels to grey or RGB, as `tw_convert_line` of tw_row_source.c does line by line. In: lines. Out: pixels.
 
-In: lines as bytes, and their format. Out: pixels. Y, Cb, Cr are JFIF's (all values 0 .. 255), in libjpeg's integers; grey of
-red, green, blue is Pillow's.
+Y, Cb, Cr have JFIF's full range and are converted with libjpeg's integer arithmetic. Grey of RGB is that of Pillow.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ PIXEL_BYTES = {"grey": 1, "rgb": 3, "bgr": 3, "rgb565": 2, "rgb565be": 2, "yuyv"
 
 
 def rgb_of_ycc(y: Ints, cb: Ints, cr: Ints) -> Bytes:
-    """Return red, green, blue [..., 3] of Y, Cb, Cr [...]."""
+    """Convert Y, Cb, Cr [...] to RGB [..., 3]."""
     b, r = cb - 128, cr - 128
     red, green, blue = 91881 * r, -22554 * b - 46802 * r, 116130 * b
     colours = [y + ((part + 32768) >> 16) for part in (red, green, blue)]
@@ -27,13 +26,13 @@ def rgb_of_ycc(y: Ints, cb: Ints, cr: Ints) -> Bytes:
 
 
 def grey_of_rgb(rgb: Bytes) -> Bytes:
-    """Return grey [..., 1] of red, green, blue [..., 3]."""
+    """Convert RGB [..., 3] to grey [..., 1]."""
     weighted = rgb.astype(np.int64) @ np.array([19595, 38470, 7471]) + 32768
     return np.asarray(weighted >> 16, np.uint8)[..., None]
 
 
 def converted(lines: Bytes, form: str, channels: int) -> Bytes:
-    """Return pixels [height, width, channels] of lines [height, bytes]; form: one of FORMATS; channels: 1, grey, or 3."""
+    """Convert lines [height, bytes] in one of FORMATS to pixels [height, width, channels]; 1 channel is grey, 3 are RGB."""
     if channels == 1 and form in ("yuyv", "uyvy"):
         return lines[:, form == "uyvy" :: 2, None]
     if channels == 1 and form == "grey":
@@ -43,14 +42,14 @@ def converted(lines: Bytes, form: str, channels: int) -> Bytes:
 
 
 def _of_565(lines: Bytes, low: int) -> Bytes:
-    """Return red, green, blue of pixels of two bytes; low: which of them is the low one, 0 or 1."""
+    """Convert 16-bit pixels to RGB; `low` is the index of their low byte, 0 or 1."""
     word = lines[:, 1 - low :: 2].astype(np.int64) * 256 + lines[:, low::2]
     red, green, blue = word >> 11, word >> 5 & 63, word & 31
     return np.stack([red << 3 | red >> 2, green << 2 | green >> 4, blue << 3 | blue >> 2], axis=-1).astype(np.uint8)
 
 
 def _of_422(lines: Bytes, luma: int) -> Bytes:
-    """Return red, green, blue of pairs of pixels in four bytes; luma: where the first Y is, 0 or 1."""
+    """Convert pairs of pixels in four bytes to RGB; `luma` is the index of the first Y, 0 or 1."""
     pairs = lines.reshape(len(lines), -1, 4).astype(np.int64)
     cb, cr = (np.repeat(pairs[:, :, at], 2, axis=1) for at in (1 - luma, 3 - luma))
     return rgb_of_ycc(pairs[:, :, luma::2].reshape(len(lines), -1), cb, cr)

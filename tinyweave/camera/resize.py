@@ -1,8 +1,8 @@
-"""Resizes pictures in exact integers: what tw_resizer.c computes line by line, for whole pictures.
+"""Resize whole pictures in exact integers, with the bytes that tw_resizer.c computes line by line. In, out: pixels.
 
-Along an axis that shrinks, an output pixel is the mean of the pixels that it covers, weighted by how much of each it covers;
-along one that grows, it is interpolated linearly between their centres. A value is rounded once, floor(sum / total + 1/2), so
-the order of the sums does not matter.
+Along an axis that shrinks, an output pixel is the mean of the pixels that it covers, weighted by coverage. Along an axis that
+grows, it is interpolated linearly between pixel centres. Values are rounded once, floor(sum / total + 1/2), so the order of the
+summation does not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SIDE, MOST_WEIGHTS = 4096, 1 << 24  # as in tw_resizer.h
 
 
 def axis_weights(size: int, out: int) -> NDArray[np.int64]:
-    """Return the weights [out, size] of an axis; each row sums up to the same total."""
+    """Return the weights [out, size] of the input pixels for each output pixel along an axis; all rows have the same sum."""
     step, units = size // gcd(size, out), out // gcd(size, out)
     index, pixel = np.arange(out)[:, None], np.arange(size)[None, :]
     if out > size:
@@ -29,7 +29,7 @@ def axis_weights(size: int, out: int) -> NDArray[np.int64]:
 
 
 def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
-    """Raise CompileError where a picture of height x width cannot become one of rows x columns."""
+    """Raise CompileError if a picture of height x width cannot be resized to rows x columns."""
     if not all(1 <= size <= MOST_SIDE for size in (height, width, rows, columns)):
         raise CompileError(
             f"{width} x {height} pixels cannot become {columns} x {rows}", f"sides must have 1 to {MOST_SIDE} pixels"

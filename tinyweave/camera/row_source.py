@@ -1,6 +1,6 @@
-"""Row sources: how a camera's lines or a JPEG file become a network's input, as tw_row_source.c does it row by row.
+"""Row sources: convert whole pictures of a camera, or JPEG files, to a network's input, as tw_row_source.c does row by row.
 
-In: a source, as it is typed; pictures as bytes. Out: a RowSource, the network's int8 input, and the bytes of RAM of the C.
+In: a source as text; pictures as bytes. Out: a RowSource, the network's int8 input, and the RAM of the C.
 """
 
 from __future__ import annotations
@@ -19,85 +19,91 @@ from .resize import check_sizes, resized
 
 HERE = Path(__file__).parent
 JPEG = "jpeg"
-LARGEST = 0xFFFF  # lines of a picture, and pixels of a line: a JPEG file has 16 bits for each
+LARGEST = 0xFFFF  # limit of width and height: a JPEG file has 16 bits for each
 SPEC = re.compile(r"(\w+):(\d{1,5})x(\d{1,5})(?::(\d{1,5})x(\d{1,5})\+(\d{1,5})\+(\d{1,5}))?")
-EXAMPLES = "write jpeg:640x480, rgb565:320x240, or with a part of it yuyv:320x240:240x240+40+0 (width x height + left + top)"
+EXAMPLES = (
+    "write jpeg:640x480, rgb565:320x240, or for a part of the picture yuyv:320x240:240x240+40+0 (width x height + left + top)"
+)
 
 
 @dataclass(frozen=True)
 class RowSource:
-    """form: one of FORMATS, or JPEG. width, height: of the picture. left, top, columns, rows: the part that is used."""
+    """A camera or JPEG format, and the part of the picture that becomes the network's input."""
 
-    form: str
-    width: int
+    form: str  # one of FORMATS, or JPEG
+    width: int  # of the picture
     height: int
-    left: int
-    top: int
-    columns: int
+    left: int  # first column of the part
+    top: int  # first line of the part
+    columns: int  # of the part
     rows: int
 
     @property
     def line_form(self) -> str | None:
-        """Return the format of the lines that come; None: what the network takes, grey or rgb, as the decoder gives it."""
+        """Return the format of the camera's lines; None for JPEG, whose decoder yields grey or RGB as the network needs."""
         return None if self.form == JPEG else self.form
 
     def text(self) -> str:
-        """Return the source as it is typed."""
+        """Return the source as the text that `row_source` parses."""
         part = (self.columns, self.rows, self.left, self.top)
         crop = "" if part == (self.width, self.height, 0, 0) else ":{}x{}+{}+{}".format(*part)
         return f"{self.form}:{self.width}x{self.height}{crop}"
 
 
 def row_source(text: str) -> RowSource:
-    """Return the source that a text such as `jpeg:640x480` means; raise CompileError for one that cannot be."""
+    """Parse a source such as `jpeg:640x480`; raise CompileError if it is malformed or out of range."""
     match = SPEC.fullmatch(text)
     if match is None or match[1] not in (*FORMATS, JPEG):
-        raise CompileError(f"'{text[:60]}' is no source of rows", f"{EXAMPLES}; formats: {', '.join((*FORMATS, JPEG))}")
+        raise CompileError(f"'{text[:60]}' is not a row source", f"{EXAMPLES}; formats: {', '.join((*FORMATS, JPEG))}")
     width, height, *part = (int(number) for number in match.groups()[1:] if number is not None)
     columns, rows, left, top = part or (width, height, 0, 0)
     if not (1 <= width <= LARGEST and 1 <= height <= LARGEST):
-        raise CompileError(f"'{text}': a picture has 1 to {LARGEST} pixels in a line, and as many lines", EXAMPLES)
+        raise CompileError(f"'{text}': width and height must be 1 to {LARGEST}", EXAMPLES)
     if not (1 <= columns <= width - left and 1 <= rows <= height - top):
-        raise CompileError(f"'{text}': the part lies outside the picture", EXAMPLES)
+        raise CompileError(f"'{text}': the part is outside the picture", EXAMPLES)
     if match[1] in ("yuyv", "uyvy") and width % 2:
-        raise CompileError(f"'{text}': two pixels share their colours, so the width must be even", EXAMPLES)
+        raise CompileError(f"'{text}': two pixels share their chroma, so the width must be even", EXAMPLES)
     return RowSource(match[1], width, height, left, top, columns, rows)
 
 
 def pixel_values(
     scale: float = 1.0, zero_point: int = -128, black: float = 0.0, white: float = 255.0, lowest: int = -128
 ) -> NDArray[np.int8]:
-    """Return [256]: the bytes that a network takes for pixels 0 .. 255, those of a uint8 input as int8.
+    """Return the table [256] that maps pixels 0 .. 255 to bytes of the network's input.
 
-    scale, zero_point: of the input. black, white: the numbers that pixels 0 and 255 stand for. lowest: the lowest value of the
-    input's type, -128 for int8, 0 for uint8.
+    `scale` and `zero_point` are the input's quantisation. `black` and `white` are the real values of pixels 0 and 255. `lowest`
+    is -128 for an int8 input, 0 for uint8, whose bytes are also stored as int8.
     """
     real = black + (white - black) * np.arange(256) / 255
     return np.clip(np.round(real / scale) + zero_point, lowest, lowest + 255).astype(np.int64).astype(np.uint8).view(np.int8)
 
 
 def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return the input [rows, columns, channels] that a picture becomes; shape: of the input, values: as of `pixel_values`.
+    """Convert a picture to the network's input [rows, columns, channels] of shape `shape`.
 
-    picture: all lines one after the other, or a JPEG file. Raise CompileError where it is not what the source says.
+    `picture` holds all lines of the picture, or a JPEG file; `values` is the table of `pixel_values`.
+
+    Raises:
+        CompileError: the picture does not match the source.
+
     """
     rows, columns, channels = shape
     if source.form == JPEG:
         pixels = jpeg.decode(picture, channels)
         if pixels.shape[:2] != (source.height, source.width):
             seen = f"{pixels.shape[1]}x{pixels.shape[0]}"
-            raise CompileError(f"a picture of {seen} pixels came, not {source.text()}", "give the size that the file has")
+            raise CompileError(f"the picture has {seen} pixels, the source is {source.text()}", "give the size of the file")
     else:
         expected = source.height * source.width * PIXEL_BYTES[source.form]
         if len(picture) != expected:
-            raise CompileError(f"a picture of {len(picture)} bytes came, {source.text()} has {expected}", "give whole pictures")
+            raise CompileError(f"the picture has {len(picture)} bytes, {source.text()} has {expected}", "give whole pictures")
         pixels = converted(np.frombuffer(picture, np.uint8).reshape(source.height, -1), source.form, channels)
     taken = pixels[source.top : source.top + source.rows, source.left : source.left + source.columns]
     return values[resized(taken, rows, columns)]
 
 
 def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
-    """Raise CompileError where a network's input [rows, columns, channels] cannot come from a source."""
+    """Raise CompileError if a source cannot feed an input [rows, columns, channels]."""
     if shape[2] not in (1, 3):
         raise CompileError(
             f"a picture has 1 or 3 channels, the input has {shape[2]}", "use a network of grey or coloured images"
@@ -106,7 +112,7 @@ def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
 
 
 def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return TW_ROW_SOURCE_BYTES: of a row's sums, of the lines that are held, and of one more if they must be converted."""
+    """Return TW_ROW_SOURCE_BYTES: a row of sums, 1 or 2 lines, and one more line if the format must be converted."""
     rows, columns, channels = shape
     held = 2 if rows > source.rows else 1
     if source.line_form in (None, "grey" if channels == 1 else "rgb"):
@@ -115,5 +121,5 @@ def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 
 
 def band_bytes(source: RowSource, channels: int) -> int:
-    """Return TW_JPEG_BAND_BYTES: of the row of blocks of a JPEG file that is in memory, 0 for other sources."""
+    """Return TW_JPEG_BAND_BYTES, the bytes of a row of decoded blocks of a JPEG file; 0 for other sources."""
     return 0 if source.form != JPEG else (source.width + 31) // 32 * 32 * (16 if channels == 1 else 24)

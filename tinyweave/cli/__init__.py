@@ -1,55 +1,83 @@
-"""The command line: one function per verb, each calls the public API and shows what it returned.
+"""The command line: one function per command, which calls `api` and prints the results.
 
-Exit codes: 0 done; 1 it does not fit, or it differs; 2 bad input, told in one line; 70 our own mistake; 130 interrupted.
-The process starts in `__main__`. `commands` has the verbs, `options` what they share.
+Exit codes: 0 success; 1 the model does not fit, or a byte differs; 2 bad input, explained in one line; 70 a bug of tinyweave;
+130 interrupted. The process starts in `__main__`. `commands` has most commands, `options` their shared options.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import typer
 
-from . import explore, export, guard, listing, prune, quantize, report, search  # noqa: F401 (their verbs join the others)
+from . import explore, export, guard, listing, quantize, report, search  # noqa: F401 (each adds its commands to app)
 from .commands import app
 from .modules import columns, ir
 from .options import BAD_INPUT, INTERRUPTED, OUR_MISTAKE
 
-# typer's errors for wrong options share this base, which has lived in two packages
-USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)  # a disk or quota is full, or the disk is damaged
+# the base of typer's errors for wrong options, in click or in typer's copy of it
+USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+waiting_signals: set[int] = set()  # signals that the handler of `__main__` is going to raise; `__main__` sets it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code."""
+    """Run one command and return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name that the terminal's encoding lacks is no reason to stop
+        sys.stdout.reconfigure(errors="replace")  # print names that the terminal's encoding lacks
     try:
         code = app(list(arguments) if arguments is not None else None, prog_name="tinyweave", standalone_mode=False) or 0
         sys.stdout.flush()
         return code
     except ir.CompileError as error:
-        return _complain(str(error))
+        return _bad_input(str(error))
     except USAGE_ERROR as error:
         context = getattr(error, "ctx", None)
-        return _complain(f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'tinyweave'} --help")
+        command = context.command_path if context else "tinyweave"
+        return _bad_input(f"{error.format_message().rstrip('.')}; see {command} --help")
     except (BrokenPipeError, SystemExit):
-        # the reader of our output left early, as `head` does; typer turns that into SystemExit
+        # the reader of our output closed it early, such as `head`; typer turns that into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}")
+        return _bad_input(f"{_file_of(error)}: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception:
+        _heed_signal()
         traceback.print_exc()
-        print("tinyweave: this is a mistake of tinyweave, not yours; please report it with the lines above", file=sys.stderr)
+        print("tinyweave: this is a bug of tinyweave; please report it with the lines above", file=sys.stderr)
         return OUR_MISTAKE
 
 
-def _complain(message: str) -> int:
-    print(f"tinyweave: {columns.clean(' '.join(message.split()), 2000)}", file=sys.stderr)
+def _heed_signal() -> None:
+    """If a signal waits for the end of an import, let it interrupt the command: it may have ended a child, hence the error."""
+    while waiting_signals:
+        time.sleep(0.001)
+
+
+def _file_of(error: OSError) -> str:
+    """Return the name of the file of an error; a full disk without a file name means standard output."""
+    if error.filename is not None:
+        return os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+    if error.errno not in FULL:
+        return "input or output"
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes its buffer again at exit
+    return "standard output"
+
+
+def _bad_input(message: str) -> int:
+    """Print an error in one line and return the exit code."""
+    _heed_signal()
+    with suppress(OSError):  # standard error may be closed
+        print(f"tinyweave: {columns.clean(' '.join(message.split()), 2000)}", file=sys.stderr, flush=True)
     return BAD_INPUT

@@ -1,4 +1,4 @@
-"""The verb `explore`: a local page on which one turns a network's knobs and sees what it needs."""
+"""The command `explore`, which serves a local page of networks with adjustable parameters and their plans."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ import typer
 
 from .commands import app
 from .modules import server
+from .options import option
 
 
 @app.command()
 def explore(
     models: Annotated[
-        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Models of your own, beside the networks that are there.")
+        list[Path] | None, typer.Argument(metavar="[MODEL...]", help="Your models, in addition to the listed networks.")
     ] = None,
     *,
-    port: Annotated[
-        int, typer.Option(metavar="N", min=1, max=65535, help="Port of the page, which this machine alone can reach.")
-    ] = 8040,
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    port: Annotated[int, option("--port N", "Port of the page, which only this machine can reach.", min=1, max=65535)] = 8040,
+    show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
-    """Serve a page that plans while one turns knobs.
+    """Serve a page that plans networks while you adjust them.
 
-    Resolution, width, schedule, SRAM budget: the fast form answers at once, the planner's plan takes its place. Models can be
-    dropped on the page; nothing leaves this machine. Ctrl-C ends it.
+    Adjust resolution, width, schedule and SRAM. A fast estimate is shown first, then replaced by the plan. You can drop your
+    own models on the page; no data leaves this machine. Ctrl-C stops the server.
 
     Example: tinyweave explore kws.tflite --open
     """
 
     def ready(address: str) -> None:
-        print(f"{address}  (Ctrl-C ends it)", flush=True)
+        print(f"{address}  (Ctrl-C stops it)", flush=True)
         if show:
             webbrowser.open(address)
 

@@ -1,4 +1,4 @@
-"""The verb `guard`: limits that a project's models must keep, for its CI."""
+"""The command `guard`, which checks a project's models against limits in CI."""
 
 from __future__ import annotations
 
@@ -10,37 +10,35 @@ import typer
 from . import steps
 from .commands import app
 from .modules import files, guard_report, guarding, text
-from .options import DOES_NOT_FIT, Json
+from .options import DOES_NOT_FIT, Json, option
 
 
 @app.command()
 def guard(
-    config: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The models and their limits; docs/GUARD.md shows one.")
-    ] = Path("tinyweave.toml"),
+    config: Annotated[Path, typer.Argument(metavar="FILE", help="Models and their limits; docs/GUARD.md shows a file.")] = Path(
+        "tinyweave.toml"
+    ),
     *,
     update: Annotated[
-        bool, typer.Option("--update", help="Record how the models stand in tinyweave.lock.json beside the file.")
+        bool, option("--update", "Record the measurements in tinyweave.lock.json beside FILE, for later comparisons.")
     ] = False,
-    summary: Annotated[
-        Path | None, typer.Option("--summary", metavar="FILE", help="Append the table as Markdown to this file.")
-    ] = None,
+    summary: Annotated[Path | None, option("--summary FILE", "Append the table as Markdown to this file.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Hold a project's models against limits, and show what changed.
+    """Check a project's models against limits, and show changes.
 
-    Deploys each model that the file lists: every byte is proved, RAM, Flash and instructions are measured. Exits with 1 when a
-    limit is exceeded or a byte differs.
+    Deploys each model of FILE: compares every output byte with the reference and measures RAM, Flash and instructions. Exits
+    with 1 if a limit is exceeded or a byte differs.
 
     Example: tinyweave guard --summary "$GITHUB_STEP_SUMMARY"
     """
     with steps.progress_bar() as report:
-        results = guarding.guard(config, report)
+        results = guarding.guard_models(config, report)
     record = guard_report.guard_record(results)
     if update:
         guarding.write_lock(config.with_name(guarding.LOCK), results)
     if summary is not None:
-        with files.told(summary), summary.open("a", encoding="utf-8") as out:
+        with files.write_errors(summary), summary.open("a", encoding="utf-8") as out:
             out.write(guard_report.guard_markdown(record))
     if as_json:
         steps.print_json(record)

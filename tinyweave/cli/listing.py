@@ -1,4 +1,4 @@
-"""The verbs that need no model: the known boards, and the folder of built programs."""
+"""The commands that need no model: `devices` lists the known boards, `cache` manages the folder of built programs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import typer
 from . import steps
 from .commands import app
 from .modules import columns, devices, records, text, toolchain
-from .options import Json
+from .options import Json, option
 
 
 @app.command(name="devices")
 def list_devices(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, with its memories and sources.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Device to show, with its memories and sources.")] = None,
     *,
     as_json: Json = False,
 ) -> int:
-    """List the known boards, or show one.
+    """List the known boards, or show one device.
 
     Example: tinyweave devices stm32h743
     """
@@ -35,10 +35,10 @@ def list_devices(
 @app.command()
 def cache(
     *,
-    clear: Annotated[bool, typer.Option("--clear", help="Remove everything in it.")] = False,
+    clear: Annotated[bool, option("--clear", "Delete all files in the folder.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Show the folder of built programs and its size, or empty it.
+    """Show or empty the cache of built programs.
 
     Example: tinyweave cache --clear
     """

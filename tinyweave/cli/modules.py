@@ -1,5 +1,6 @@
-"""The modules that verbs use: each is imported when something of it is first asked for, so that `--help` imports none."""
+"""The modules that commands use, each imported when its first attribute is read, so that `--help` imports none of them."""
 
+# ruff: noqa: F401 (they are this module's names)
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -7,8 +8,11 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from .. import api, codegen, devices, files, guarding, ir, manifest, planning, results, toolchain
+    from .. import api, devices, files, ir, manifest, planning, toolchain
+    from ..api import guarding, results
     from ..explorer import server
+    from ..nas import arch, costs, halving, prepare, searching
+    from ..nas import space as spaces
     from ..report import (
         columns,
         counts,
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
         markdown,
         measured,
         page,
+        quantisation,
         schema,
         tables,
         text,
@@ -26,15 +31,17 @@ if TYPE_CHECKING:
     )
     from ..report import guard as guard_report
     from ..report import record as records
+    from ..report import search as search_report
     from . import samples as sample_files
 else:
-    api, codegen, devices, files, guarding = map(lazy, ("api", "codegen", "devices", "files", "guarding"))
-    ir, manifest, planning, results, toolchain = map(lazy, ("ir", "manifest", "planning", "results", "toolchain"))
-    columns, counts, figure, front, front_figure, guard_report, markdown, measured = (
-        lazy(f"report.{name}")
-        for name in ("columns", "counts", "figure", "front", "front_figure", "guard", "markdown", "measured")
-    )
-    page, records, schema, tables, text, viewers, words = (
-        lazy(f"report.{name}") for name in ("page", "record", "schema", "tables", "text", "viewers", "words")
-    )
-    sample_files, server = lazy("cli.samples"), lazy("explorer.server")
+    NAMES = {
+        "api": "guarding results",
+        "explorer": "server",
+        "nas": "arch costs halving prepare searching",
+        "report": "columns counts figure front front_figure markdown measured page quantisation schema tables text viewers "
+        "words",
+    }
+    globals().update({name: lazy(name) for name in "api devices files ir manifest planning toolchain".split()})
+    globals().update({name: lazy(f"{package}.{name}") for package, names in NAMES.items() for name in names.split()})
+    guard_report, records, search_report = (lazy(f"report.{name}") for name in ("guard", "record", "search"))
+    sample_files, spaces = lazy("cli.samples"), lazy("nas.space")

@@ -1,11 +1,10 @@
-"""The options that verbs share: how they are written, and how a command is told again.
+"""The options that several commands share, and the conversion of chosen options back into a command line.
 
-In: what was typed. Out: for each verb a dict of its shared options, `chosen`, by the names of the parameters.
+A command gets the values of its shared options as one dict, `chosen`, keyed by parameter name.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from inspect import signature
@@ -14,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..options import typed
+from ..api.options import PACKAGE_VERSION, SAMPLES, SEED, PlanOptions
+from ..command_words import quoted, typed
 from .modules import ir
 
 # exit codes
@@ -24,152 +24,133 @@ BAD_INPUT = 2
 OUR_MISTAKE = 70
 INTERRUPTED = 130
 
+
+def option(syntax: str, help: str, **more: Any) -> Any:
+    """Return a typer option with a syntax such as "-o --out FILE": its flags, then its metavar unless it is a switch."""
+    flags = [word for word in syntax.split(" ") if word.startswith("-")]
+    return typer.Option(*flags, metavar=" ".join(syntax.split(" ")[len(flags) :]) or None, help=help, **more)
+
+
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A .tflite, .onnx or .pt2 file.")]
-Ram = Annotated[str | None, typer.Option("--ram", metavar="SIZE", help="RAM limit: 65536, 64k or 1m. Overrides the device's.")]
-Flash = Annotated[str | None, typer.Option("--flash", metavar="SIZE", help="Flash limit, likewise.")]
+Ram = Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 64k or 1m; by default the RAM of the device.")]
+Flash = Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 256k or 1m; by default the device's Flash.")]
 StreamInputs = Annotated[
-    bool, typer.Option("--stream-inputs", help="A callback brings the inputs by rows; they never lie in RAM as a whole.")
+    bool, option("--stream-inputs", "A callback delivers the inputs row by row, so that no whole input lies in RAM.")
 ]
 Overhead = Annotated[
     float | None,
-    typer.Option(
-        "--max-mac-overhead",
-        metavar="F",
-        help="Multiply-accumulates at most F times the network's, for less RAM; 1.0 if not given, any with patch and msf.",
+    option(
+        "--max-mac-overhead F",
+        "Allow recomputation to save RAM, up to F times the network's MACs; 1.0 by default, unlimited for patch and msf.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON (keys in docs/JSON.md).")]
+Json = Annotated[bool, option("--json", "Print the result as JSON; docs/JSON.md explains the keys.")]
 Inputs = Annotated[
-    Path | None, typer.Option("--inputs", metavar="FILE", help="Real inputs: .npy, .npz (one array per input) or raw .bin.")
+    Path | None, option("--inputs FILE", "Samples to run: .npy, .npz (one array per network input) or raw .bin.")
 ]
-Samples = Annotated[
-    int, typer.Option("--samples", metavar="N", min=1, max=100_000, help="How many inputs to compare, the given ones included.")
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random inputs.")]
-Options = dict[str, Any]  # what a verb's shared options are, by the name of the parameter
-Name = Annotated[
-    str | None, typer.Option("--name", metavar="ID", help="Prefix of the C names; from the file's name if left out.")
-]
+Samples = Annotated[int, option("--samples N", "Number of samples to compare, those of --inputs included.", min=1, max=100_000)]
+Seed = Annotated[int, option("--seed N", "Seed of the random samples.", min=0)]
+Options = dict[str, Any]  # values of shared options by parameter name
+Name = Annotated[str | None, option("--name ID", "Prefix of the C names; by default made from the file's name.")]
 KernelPrefix = Annotated[
-    str | None,
-    typer.Option(
-        "--kernel-prefix", metavar="ID", help="Begin the kernels' names with this, to link folders that have their own."
-    ),
+    str | None, option("--kernel-prefix ID", "Prefix of the kernels' names, to link C that was written to several folders.")
 ]
-Out = Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder to write; out/<name> if left out.")]
-SAMPLES = 5
-SEED = 0
+Out = Annotated[Path | None, option("-o --out DIR", "Folder to write; by default out/<name>.")]
 
 
 def target_options(
     *,
     device: Annotated[
-        str | None,
-        typer.Option(
-            "--device", metavar="NAME", help="A family, part, board (see `tinyweave devices`) or core, or a TOML file."
-        ),
+        str | None, option("--device NAME", "Board, part, family (see `tinyweave devices`) or core, or a TOML file.")
     ] = None,
     ram: Ram = None,
     flash: Flash = None,
     latency_ms: Annotated[
-        float | None,
-        typer.Option(
-            "--latency-ms",
-            metavar="X",
-            help="Time limit of one inference in milliseconds, estimated for the device and its clock.",
-        ),
+        float | None, option("--latency-ms X", "Time limit of one inference in ms, estimated from the device's core and clock.")
     ] = None,
 ) -> None:
-    """List the options that say what the network must fit."""
+    """Declare the options of the device and its limits."""
 
 
 def schedule_options(
     *,
     schedule: Annotated[
         str,
-        typer.Option(
-            "--schedule",
-            metavar="NAME",
-            help="best, unfused, layer (by layer), or as others do: patch, patch:N:K, msf, stream2d.",
+        option(
+            "--schedule NAME",
+            "Strategy: best; unfused or layer, without fused stages; or another planner's: patch, patch:N:K, msf, stream2d.",
         ),
     ] = "best",
     optimize: Annotated[
         str | None,
-        typer.Option(
-            "--optimize",
-            metavar="balanced|speed|size",
-            help="Choose the least RAM x cycles, the fewest cycles, or the least RAM; speed with --ram, else balanced.",
+        option(
+            "--optimize balanced|speed|size",
+            "Minimise RAM x cycles, cycles, or RAM; by default speed if a RAM limit is given, else balanced.",
         ),
     ] = None,
     stream_inputs: StreamInputs = False,
     stream_outputs: Annotated[
         bool,
-        typer.Option(
-            "--stream-outputs",
-            help="A callback takes the outputs by rows: those that are maps, computed by rows, and that no layer reads.",
+        option(
+            "--stream-outputs", "A callback receives row by row each output map that is computed by rows and read by no op."
         ),
     ] = False,
     max_mac_overhead: Overhead = None,
 ) -> None:
-    """List the options that `api.plan` takes as they are."""
+    """Declare the options of strategy and objective."""
 
 
-def edge_options(
+def io_options(
     *,
     io: Annotated[
-        str, typer.Option("--io", metavar="model|int8", help="Keep the model's input and output types, or strip to int8.")
+        str, option("--io model|int8", "Keep the types of inputs and outputs, or remove their conversions from and to int8.")
     ] = "model",
     layout: Annotated[
-        str,
-        typer.Option(
-            "--layout", metavar="model|nhwc", help="Keep the layout of inputs and outputs, or put channels last: no transposes."
-        ),
+        str, option("--layout model|nhwc", "Keep the layout of inputs and outputs, or put channels last to save transposes.")
     ] = "model",
 ) -> None:
-    """List the options that say what the network's inputs and outputs look like."""
+    """Declare the options of the types and layout of inputs and outputs."""
 
 
 def stream_options(
     *,
     stream_time: Annotated[
         str | None,
-        typer.Option(
-            "--stream-time",
-            metavar="H|auto",
-            help="Take H new frames of the network's window at each call, and compute only what is new; see docs/STREAMING.md.",
+        option(
+            "--stream-time H|auto",
+            "Each call takes H new frames of the network's window and computes only what is new; see docs/STREAMING.md.",
         ),
     ] = None,
 ) -> None:
-    """List the option that says how much of its input the network takes at a call."""
+    """Declare the option of streaming over time."""
 
 
 def source_options(
     *,
     source: Annotated[
         str | None,
-        typer.Option(
-            "--source",
-            metavar="SPEC",
-            help="Add C that brings the input: jpeg:640x480, rgb565:320x240, yuyv:320x240:240x240+40+0; see docs/CAMERA.md.",
+        option(
+            "--source SPEC",
+            "Add C that delivers the input from a camera or a JPEG file: jpeg:640x480, rgb565:320x240, "
+            "yuyv:320x240:240x240+40+0; see docs/CAMERA.md.",
         ),
     ] = None,
     pixels: Annotated[
-        str | None,
-        typer.Option("--pixels", metavar="LOW..HIGH", help="With --source: what black and white are to the network, as 0..1."),
+        str | None, option("--pixels LOW..HIGH", "With --source: the network's values of black and white, such as 0..1.")
     ] = None,
 ) -> None:
-    """List the options that say where the network's input comes from."""
+    """Declare the options of the source of the input."""
 
 
-SHARED = (target_options, schedule_options, edge_options, stream_options)
+SHARED = (target_options, schedule_options, io_options, stream_options)
 DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
 DEFAULTS |= dict.fromkeys(signature(source_options).parameters)
-DEFAULTS |= {"samples": SAMPLES, "seed": SEED}
-NOTHING_TWICE = ("layer", "unfused", "stream2d")  # schedules without work that --max-mac-overhead could allow
+DEFAULTS |= {"samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
+WITHOUT_RECOMPUTATION = ("layer", "unfused", "stream2d")  # schedules
 
 
 def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that gives a verb the options of these functions; the verb takes them as the dict `chosen`."""
+    """Return a decorator that adds the parameters of `shared` to a command, which receives their values as `chosen`."""
     options = [option for each in shared for option in signature(each, eval_str=True).parameters.values()]
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
@@ -180,50 +161,40 @@ def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]],
 
         own = signature(verb, eval_str=True)
         parameters = [each for p in own.parameters.values() for each in (options if p.name == "chosen" else [p])]
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         run.__annotations__ = {each.name: each.annotation for each in parameters}
-        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
         return run
 
     return decorate
 
 
-def scheduled(chosen: Options) -> Options:
-    """Return the options that `api.plan` takes; CompileError for one that the schedule would ignore."""
+def plan_options(chosen: Options) -> PlanOptions:
+    """Return the options of the planner; raise CompileError if the schedule would ignore --max-mac-overhead."""
     kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
-    if kind in NOTHING_TWICE and overhead is not None and overhead > 1:
-        raise ir.CompileError(
-            f"--schedule {kind} computes nothing twice", "leave out --max-mac-overhead, or use --schedule best"
-        )
-    return {name: chosen[name] for name in signature(schedule_options).parameters}
+    if kind in WITHOUT_RECOMPUTATION and overhead is not None and overhead > 1:
+        raise ir.CompileError(f"--schedule {kind} never recomputes", "leave out --max-mac-overhead, or use --schedule best")
+    return PlanOptions(**{name: chosen[name] for name in PlanOptions.__dataclass_fields__ if name in chosen})
 
 
 def check_planned(models: Sequence[Path], chosen: Options) -> None:
-    """Raise CompileError for options that a plan out of a file has no use for."""
+    """Raise CompileError for several models or planner options with --plan, which reads a finished plan."""
     if len(models) > 1:
-        raise ir.CompileError("--plan is of one model", "compile the models one by one, each with --kernel-prefix")
-    changed = [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]
-    if changed:
         raise ir.CompileError(
-            f"--{changed[0].replace('_', '-')} is for planning, and --plan is a plan", "leave out one of them"
+            "--plan holds the plan of one model", "compile the models individually, each with --kernel-prefix"
         )
+    if changed := [name for name in signature(schedule_options).parameters if chosen[name] != DEFAULTS[name]]:
+        option_name = changed[0].replace("_", "-")
+        raise ir.CompileError(f"--{option_name} has no effect on the finished plan of --plan", "leave out one of them")
 
 
 def command_line(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
-    """Return the command that gives these bytes again, in a folder that holds the files that it names."""
+    """Return the command that reproduces the output, with names of files instead of their paths."""
     options = chosen | more
     named = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
     return " ".join(map(quoted, ["tinyweave", verb, *(model.name for model in models), *option_words(options | named)]))
 
 
 def option_words(options: Options) -> Iterator[str]:
-    """Yield options as they are typed, those left out that have their default."""
+    """Yield the command-line words of options that differ from their defaults."""
     return typed(options, DEFAULTS)
-
-
-def quoted(word: str) -> str:
-    """Return a word as the shell reads it, in printable ASCII on one line, as the comments of the C are."""
-    if word.isascii() and word.isprintable():
-        return shlex.quote(word)
-    plain = (letter if letter.isascii() and letter.isprintable() and letter not in "'\\" else None for letter in word)
-    return "$'" + "".join(p or f"\\U{ord(letter):08x}" for p, letter in zip(plain, word, strict=True)) + "'"

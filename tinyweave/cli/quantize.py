@@ -1,43 +1,33 @@
-"""The verb `quantize`: a float model and samples in, an int8 model out."""
+"""The commands `quantize` and `prune`, which make a float model int8; `prune` also removes channels until it fits."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
-from ..lazy import lazy
+from ..api.options import EPOCHS, METHOD, RATE
 from . import steps
 from .commands import app
-from .options import Json, ModelFile, Options, with_options
-
-if TYPE_CHECKING:
-    from .. import api, files, ir
-    from ..report import quantisation, text
-else:
-    api, files, ir = map(lazy, ("api", "files", "ir"))
-    quantisation, text = map(lazy, ("report.quantisation", "report.text"))
+from .modules import api, files, ir, quantisation
+from .options import Json, ModelFile, Options, option, with_options
 
 
 def sample_options(
     *,
     scale: Annotated[
         str | None,
-        typer.Option(
-            metavar="X", help="Factor of the samples' values, as 1/255, or one per channel, as 0.02,0.02,0.02; images need it."
-        ),
+        option("--scale X", "Factor of the samples' values: 1/255, or one per channel, 0.02,0.02,0.03. Images need it."),
     ] = None,
-    offset: Annotated[str, typer.Option(metavar="X", help="What is added to them then: one number, or one per channel.")] = "0",
+    offset: Annotated[str, option("--offset X", "Added to the scaled values: one number, or one per channel.")] = "0",
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|folders",
-            help="A class per sample, for the accuracy or to train for: a number per line, .npy, or each image's folder.",
+        option(
+            "--labels FILE|folders",
+            "Class of each sample, for the accuracy or for training: a number per line, .npy, or the names of the folders.",
         ),
     ] = None,
 ) -> None:
-    """List the options that say how samples are read."""
+    """Declare the options of reading samples."""
 
 
 @app.command()
@@ -46,100 +36,116 @@ def quantize(
     model: ModelFile,
     *,
     calibrate: Annotated[
-        Path,
-        typer.Option(
-            "--calibrate", metavar="PATH", help="Samples: a folder of images, wav or .npy files, or one .npy or .npz file."
-        ),
+        Path, option("--calibrate PATH", "Samples: a folder of images, wav or .npy files, or one .npy or .npz file.")
     ],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="The .tflite to write; <model>_int8.tflite if left out.")
-    ] = None,
+    out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_int8.tflite.")] = None,
     chosen: Options,
     method: Annotated[
         str,
-        typer.Option(
-            metavar="auto|minmax|percentile|mse|entropy",
-            help="How ranges are chosen; auto tries all, and takes for each tensor what changes the outputs least.",
+        option(
+            "--method auto|minmax|percentile|mse|entropy",
+            "Method of choosing ranges; auto takes for each tensor the one that changes the outputs least.",
         ),
-    ] = "auto",
+    ] = METHOD,
     samples: Annotated[
-        int,
-        typer.Option(
-            "--samples", metavar="N", min=1, max=100_000, help="How many choose the ranges, at most; all are compared."
-        ),
+        int, option("--samples N", "Most samples that choose the ranges; all are compared.", min=1, max=100_000)
     ] = 200,
     equalize: Annotated[
-        bool, typer.Option("--equalize", help="Rescale the channels between layers to like ranges, if that gains.")
+        bool, option("--equalize", "Rescale the channels between layers to similar ranges, if the SQNR improves.")
     ] = False,
     correct_bias: Annotated[
-        bool, typer.Option("--correct-bias", help="Bring the means of layers to where they are in float, if that gains.")
+        bool, option("--correct-bias", "Restore the means of layers to those of the float model, if the SQNR improves.")
     ] = False,
     adaptive_rounding: Annotated[
-        bool, typer.Option("--adaptive-rounding", help="Round weights up or down by what their layers give, if that gains.")
+        bool, option("--adaptive-rounding", "Round each weight to minimise the error of its layer, if the SQNR improves.")
     ] = False,
     blame: Annotated[
-        bool, typer.Option("--blame", help="Show which layers lose most, alone and added up, and what would help.")
+        bool, option("--blame", "Show the layers with the largest error, alone and accumulated, and possible remedies.")
     ] = False,
     flash: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Give layers weights of 4 bits, those that lose least first, until it fits."),
+        str | None, option("--flash SIZE", "Flash limit: layers get 4-bit weights, the least sensitive first, until it fits.")
     ] = None,
     min_sqnr: Annotated[
-        float | None,
-        typer.Option(metavar="DB", help="Keep so much signal to noise: the fewest bytes by 4-bit weights, or int16 maps."),
+        float | None, option("--min-sqnr DB", "Least SQNR: the fewest bytes that keep it, by 4-bit weights or int16 maps.")
     ] = None,
     max_accuracy_drop: Annotated[
-        float | None, typer.Option(metavar="POINTS", help="Lose at most so many points of accuracy, likewise; needs --labels.")
+        float | None, option("--max-accuracy-drop POINTS", "Largest loss of accuracy, likewise; needs --labels.")
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Make a float model int8.
 
-    Ranges come from samples of what the network is going to see; a hundred or two are usual. The int8 network is compared with
-    the float one on all of them. Its file is what every other verb takes.
+    Chooses the ranges of tensors from samples, usually 100 to 200 of them. Then compares the int8 network with the float
+    network on all samples. All other commands take the file that it writes.
 
     Example: tinyweave quantize net.tflite --calibrate photos --scale 1/255 -o net_int8.tflite
     """
     path = out or model.with_name(f"{model.stem}_int8.tflite")
-    with steps.told(model):
+    with steps.errors_name(model):
         loaded = api.read(model)
         with steps.progress_bar() as report:
-            done = api.quantize(
-                loaded,
-                calibrate,
-                **read_as(chosen),
-                method=method,
-                count=samples,
-                equalize=equalize,
-                correct_bias=correct_bias,
-                adaptive_rounding=adaptive_rounding,
-                blamed=blame,
-                flash=flash,
-                min_sqnr=min_sqnr,
-                max_accuracy_drop=max_accuracy_drop,
-                path=path,
-                progress=report,
+            options = api.QuantiseOptions(
+                method,
+                samples,
+                equalize,
+                correct_bias,
+                adaptive_rounding,
+                api.precision_limits(flash, min_sqnr, max_accuracy_drop),
             )
+            done = api.quantize_model(loaded, calibrate, read_as(chosen), options, blamed=blame, path=path, progress=report)
     files.write_file(path, done.file)
     record = quantisation.quantisation_record(done, path)
-    if as_json:
-        return steps.print_json(record)
-    quantisation.show_quantisation(text.console(), record)
+    steps.show(record, lambda: [quantisation.show_quantisation], as_json=as_json)
     return 0
 
 
-def read_as(chosen: Options) -> Options:
-    """Return `sample_options` as `api` takes them."""
+@app.command()
+@with_options(sample_options)
+def prune(
+    model: ModelFile,
+    *,
+    calibrate: Annotated[Path, option("--calibrate PATH", "Samples, as for `quantize`; hundreds if it is trained.")],
+    ram: Annotated[str | None, option("--ram SIZE", "RAM limit in bytes, or as 32k, of the plan with the least RAM.")] = None,
+    flash: Annotated[str | None, option("--flash SIZE", "Flash limit in bytes, or as 64k, of the same plan.")] = None,
+    out: Annotated[Path | None, option("-o --out FILE", "File to write; by default <model>_pruned.tflite.")] = None,
+    chosen: Options,
+    epochs: Annotated[
+        int, option("--epochs N", "Epochs of training after pruning, which needs torch; 0 for none.", min=0, max=10_000)
+    ] = EPOCHS,
+    rate: Annotated[float, option("--rate X", "Highest learning rate of the training.", min=0.0, max=1.0)] = RATE,
+    as_json: Json = False,
+) -> int:
+    """Make a float model int8, with fewer channels so that it fits.
+
+    Removes channels with the smallest weights, from the layers where that saves most of the excess RAM and Flash. Then trains
+    the smaller network with int8 rounding to reproduce the float model's outputs.
+
+    Example: tinyweave prune net.tflite --calibrate photos --scale 1/255 --ram 32k -o small.tflite
+    """
+    path = out or model.with_name(f"{model.stem}_pruned.tflite")
+    with steps.errors_name(model):
+        loaded = api.read(model)
+        with steps.progress_bar() as report:
+            options = api.PruneOptions(ram, flash, epochs, rate)
+            done = api.prune_model(loaded, calibrate, options, read_as(chosen), path=path, progress=report)
+    files.write_file(path, done.file)
+    record = quantisation.pruning_record(done, path)
+    steps.show(record, lambda: [quantisation.show_pruning], as_json=as_json)
+    return 0
+
+
+def read_as(chosen: Options) -> api.SampleOptions:
+    """Return the options of reading samples; raise CompileError for a scale or offset that is no number."""
     scale = None if chosen["scale"] is None else _numbers("--scale", chosen["scale"])
-    return {"scale": scale, "offset": _numbers("--offset", chosen["offset"]), "labels": chosen["labels"]}
+    return api.SampleOptions(scale, _numbers("--offset", chosen["offset"]), chosen["labels"])
 
 
 def _numbers(option: str, given: str) -> list[float]:
-    """Return the numbers of an option: decimals or fractions, with commas between them."""
+    """Parse decimals or fractions, separated by commas."""
     try:
         return [_number(part) for part in given.split(",")]
     except (ValueError, ZeroDivisionError) as error:
-        raise ir.CompileError(f"{option} {given} is no number", "give one as 0.5 or 1/255, or several with commas") from error
+        raise ir.CompileError(f"{option} {given} is no number", "write 0.5 or 1/255, or several with commas") from error
 
 
 def _number(part: str) -> float:

@@ -1,4 +1,4 @@
-"""The verb `report`: models, and what other verbs printed, in; one page to look at out."""
+"""The command `report`, which writes an HTML page of models and of records that other commands printed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import typer
 from . import steps
 from .commands import app
 from .modules import api, files, ir, page, planning, records, schema, viewers
-from .options import DEFAULTS, SHARED, Options, command_line, option_words, with_options
+from .options import SHARED, Options, command_line, option, option_words, with_options
 
-JOINING = ("front", "quantisation")  # kinds of records that join the plan of the same file
+MERGED = ("front", "quantisation")  # kinds of records that are merged with the plan of the same model
 
 
 @app.command()
@@ -22,32 +22,31 @@ JOINING = ("front", "quantisation")  # kinds of records that join the plan of th
 def report(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Models, which are planned, and records: what --json printed, or report.json."),
+        typer.Argument(metavar="FILE...", help="Models to plan, and records: outputs of --json, or report.json."),
     ],
     *,
     chosen: Options,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, option("-o --out FILE", "Page to write.")] = Path("report.html"),
     folder: Annotated[
-        Path | None,
-        typer.Option("--node-data", metavar="DIR", help="Also write bytes, MACs and cycles of one model for Model Explorer."),
+        Path | None, option("--node-data DIR", "Also write the bytes, MACs and cycles of one model for Model Explorer.")
     ] = None,
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    show: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
 ) -> int:
-    """Write a page to look at: a plan, its memory, its layers.
+    """Write an HTML page of plans, their memory and layers.
 
-    It needs no network. Several plans, models or versions stand side by side. Records of one model join: of `deploy`, what
-    was measured; of `plan --pareto`, the front; of `quantize`, what each layer lost.
+    The page works offline and shows several models or versions side by side. Records of the same model are merged:
+    measurements of `deploy`, the Pareto front of `plan --pareto`, the loss of each layer of `quantize`.
 
     Example: tinyweave report kws.tflite --device stm32f412 --open
     """
     models = [path for path in sources if path.suffix.lower() != ".json"]
-    typed = list(option_words({name: value for name, value in chosen.items() if value != DEFAULTS.get(name)}))
+    typed = list(option_words(chosen))
     if typed and not models:
-        raise ir.CompileError(f"{typed[0]} is for planning, and these are records", "leave it out, or give a model")
+        raise ir.CompileError(f"{typed[0]} has no effect on records, whose plans exist", "leave it out, or give a model")
     read = {path: schema.read(path) for path in sources if path not in models}
     entries = entries_of([read[path] if path in read else _planned(path, chosen) for path in sources])
     if folder is not None and len(entries) != 1:
-        raise ir.CompileError(f"--node-data takes one model, and {len(entries)} were given", "give one")
+        raise ir.CompileError(f"--node-data needs one model, and {len(entries)} are given", "give one")
     nodes = {} if folder is None else {folder / name: text for name, text in viewers.node_data(entries[0].record).items()}
     files.write_files({out: page.page(entries), **nodes})
     if folder is not None:
@@ -59,36 +58,45 @@ def report(
 
 
 def _planned(path: Path, chosen: Options) -> page.Entry:
-    """Return all that is known of a model without building it."""
-    board, limits = steps.target_of(chosen)
+    """Plan a model; return its record, advice and Pareto front, without building C."""
+    board, request = steps.device_and_request(chosen)
     loaded = steps.load_model(path, chosen)
-    known: planning.KnownSpaces = {}
-    planned = steps.make_plan(loaded, board, limits, chosen, known=known)
-    saved = api.ablation(loaded, planned, chosen["schedule"])
-    record = records.record(loaded, plan=planned, device=board, limits=limits, ablation=saved)
+    known: planning.SpaceCache = {}
+    planned = steps.make_plan(loaded, request, known=known)
+    saved = api.ablation(loaded.graph, planned, chosen["schedule"])
+    record = records.record(loaded, plan=planned, device=board, limits=request.limits, ablation=saved)
     record["command"] = command_line("plan", [path], chosen)
     if record["fits"] is False:
-        record["advice"] = steps.advise("plan", path, loaded, planned, board=board, limits=limits, chosen=chosen)
-    is_best = chosen["schedule"] == "best"
-    return page.Entry(record, steps.front_of(loaded, board, limits, chosen, known=known) if is_best else None)
+        record |= steps.advise(["plan", path], loaded, planned, request, board=board, options=chosen)
+    is_best = request.strategy == "best"
+    return page.Entry(record, steps.front_of(loaded, board, request, known=known) if is_best else None)
 
 
 def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:
-    """Return the plans in their order, each with the records of the same model; CompileError for a record that joins none."""
-    planned = [page.Entry(each[1]) if each[0] == "record" else each for each in found]
-    entries, others = ([each for each in planned if isinstance(each, page.Entry) == wanted] for wanted in (True, False))
+    """Return one entry per plan, in order, merged with the other records of the same model.
+
+    `found` holds entries of planned models, and the kind and content of each record. Raise CompileError for a record without
+    a plan of the same model.
+    """
+    entries, others = list[page.Entry](), list[tuple[str, dict[str, Any]]]()
+    for each in found:
+        if isinstance(each, page.Entry):
+            entries.append(each)
+        elif each[0] == "record":
+            entries.append(page.Entry(each[1]))
+        else:
+            others.append(each)
     for entry in entries:
         if entry.record["buffers"] is None:
             raise ir.CompileError(f"the record of '{entry.record['model']['name']}' has no plan", "give one of plan or deploy")
     for kind, value in others:
-        if kind not in JOINING:
+        if kind not in MERGED:
             raise ir.CompileError(f"a record of kind {kind} has no plan", "give one of plan or deploy")
-        digest = value["model"]["sha256"]
-        same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == digest]
+        model = value["model"]
+        same = [index for index, entry in enumerate(entries) if entry.record["model"]["sha256"] == model["sha256"]]
         if not same:
-            raise ir.CompileError(
-                f"there is no plan of '{value['model']['name']}' for its {kind} to join", "give a record of plan or deploy, too"
-            )
+            why = f"the {kind} of '{model['name']}' has no plan of the same model"
+            raise ir.CompileError(why, "give a record of plan or deploy, too")
         for index in same:
             entries[index] = entries[index]._replace(**{kind: value})
     return entries

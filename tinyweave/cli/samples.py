@@ -1,4 +1,4 @@
-"""Samples from files: .npy, .npz or raw bytes, checked against the network's inputs."""
+"""Read samples from .npy, .npz or raw files and check them against the network's inputs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
+from ..api.results import Model
 from ..files import read_file
 from ..ir import CompileError, Tensor
 from ..media import ARRAYS, by_input, read_arrays
-from ..results import Model
 
 MAX_INPUTS = 1 << 29  # bytes of samples
 WHAT_TO_DO = "give a .npy, .npz or .bin file, with fewer samples if it is too large"
 
 
 def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
-    """Return samples from a file, each with one array per network input.
+    """Return samples from a file, each with one array per network input; no samples without a file.
 
-    .npy holds one input's values, with or without a leading axis of samples; .npz one such array per network input, by their
-    names or in the model's order; any other file is raw bytes, all inputs of a sample after each other. Where the model takes
-    frames, the samples are those of its calls, one after the other.
+    A .npy file holds one input, optionally with a leading axis of samples. A .npz file holds one such array per input, by
+    name or in the model's order. Any other file holds raw bytes, sample after sample. For a streaming model, each sample holds
+    the new frames of one call.
     """
     if path is None:
         return []

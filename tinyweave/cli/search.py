@@ -1,4 +1,4 @@
-"""The verbs `search` and `train`: a folder of samples in, a trained network on a device out."""
+"""The commands `search` and `train`, which find or train a network for samples and write its C."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from ..lazy import lazy
 from . import steps
 from .commands import app
-from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInputs, target_options, with_options
-
-if TYPE_CHECKING:
-    from .. import files, ir
-    from ..nas import arch, costs, halving, prepare, searching
-    from ..nas import space as spaces
-    from ..report import page, text
-    from ..report import record as records
-    from ..report import search as reports
-else:
-    files, ir = map(lazy, ("files", "ir"))
-    page, records, reports, text = map(lazy, (f"report.{name}" for name in ("page", "record", "search", "text")))
-    arch, costs, halving, prepare, searching, spaces = (
-        lazy(f"nas.{name}") for name in ("arch", "costs", "halving", "prepare", "searching", "space")
-    )
+from .modules import (
+    api,
+    arch,
+    costs,
+    devices,
+    files,
+    halving,
+    ir,
+    page,
+    prepare,
+    records,
+    search_report,
+    searching,
+    spaces,
+)
+from .options import DIFFERS, DOES_NOT_FIT, Json, Options, Overhead, StreamInputs, option, target_options, with_options
 
 CARD, RECORD = "card.md", "result.json"
 FEATURES = ("log-mel", "mfcc")
@@ -36,44 +36,32 @@ MAX_ARCH = 1 << 20  # bytes of a file
 
 def sample_options(
     *,
-    task: Annotated[
-        str,
-        typer.Option("--task", metavar="images|visual-wake-words|keywords|sensors|detection", help="What the samples are."),
-    ],
+    task: Annotated[str, option("--task images|visual-wake-words|keywords|sensors|detection", "Kind of task.")],
     data: Annotated[
-        Path,
-        typer.Option(
-            "--data", metavar="DIR", help="A folder with a folder of files for each class; of detection VOC's or COCO's."
-        ),
+        Path, option("--data DIR", "Folder with a folder of files per class; for detection, a VOC or COCO data set.")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Where the run, the network and its C go.")],
+    out: Annotated[Path, option("-o --out DIR", "Folder for the run, the network and its C.")],
     stream_inputs: StreamInputs = False,
     max_mac_overhead: Overhead = None,
     energy_mj: Annotated[
-        float | None,
-        typer.Option("--energy-mj", metavar="X", help="What one inference may take from the supply, by the device's current."),
+        float | None, option("--energy-mj X", "Energy limit of one inference in mJ, estimated from the device's current.")
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="Keywords: how long a recording is heard.")] = 1.0,
+    seconds: Annotated[float, option("--seconds X", "Keywords: length of a recording in seconds.")] = 1.0,
     features: Annotated[
-        str,
-        typer.Option(
-            "--features", metavar="log-mel|mfcc", help="Keywords: what the network is fed: the bands, or MFCC of them."
-        ),
+        str, option("--features log-mel|mfcc", "Keywords: input of the network: log-mel bands, or MFCC of them.")
     ] = "log-mel",
     by_speaker: Annotated[
-        bool, typer.Option("--by-speaker", help="Keywords: nobody who is heard in the test is heard in training.")
+        bool, option("--by-speaker", "Keywords: split by speaker, so that no speaker of the test is in the training data.")
     ] = False,
     classes: Annotated[
         str | None,
-        typer.Option(
-            "--classes", metavar="A,B", help="Detection: what to find; else all that boxes are. Visual wake words: person."
-        ),
+        option("--classes A,B", "Detection: classes to detect, by default all; visual wake words: by default person."),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", min=0, help="The same seed and numbers give the same network.")
+        int, option("--seed N", "Seed of the search and training; equal seeds and options give equal networks.", min=0)
     ] = 0,
 ) -> None:
-    """List the options that say what a network is trained on, and how it is planned."""
+    """Declare the options of samples, task and plan that `search` and `train` share."""
 
 
 @app.command()
@@ -82,60 +70,62 @@ def search(
     *,
     chosen: Options,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", metavar="X", min=0.1, help="About how long to train: 20 by default.")
+        float | None, option("--minutes X", "Approximate time to train, 20 minutes by default.", min=0.1)
     ] = None,
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="auto|halving|supernet", help="auto: supernet with a GPU or 3 hours.")
+        str,
+        option(
+            "--strategy auto|halving|supernet",
+            "halving trains many networks briefly and few for long; supernet trains all at once and evolves the best; "
+            "auto takes supernet with a GPU, from 180 minutes on, or with --against.",
+        ),
     ] = "auto",
     against: Annotated[
-        list[str] | None, typer.Option("--against", metavar="ram|flash|macs|ms|mj", help="Supernet: make this small, too.")
+        list[str] | None, option("--against ram|flash|macs|ms|mj", "Supernet: a cost to minimise besides the error.")
     ] = None,
     space: Annotated[
         str,
-        typer.Option(
-            "--space",
-            metavar="auto|mobilenet_v3|mobilenet_v3_by_group",
-            help="Images: networks with squeeze and excitation, whose image and width are searched, too.",
+        option(
+            "--space auto|mobilenet_v3|mobilenet_v3_by_group",
+            "Images: search space; mobilenet_v3 adds squeeze and excitation, image size and width.",
         ),
     ] = "auto",
     search_plan: Annotated[
         bool,
-        typer.Option(
+        option(
             "--search-plan",
-            help="Search the plan, too: the schedule, within --stream-inputs and --max-mac-overhead, and windows in the head.",
+            "Also search the schedule, within --stream-inputs and --max-mac-overhead, and windows in the head.",
         ),
     ] = False,
     predicted: Annotated[
-        int,
-        typer.Option("--predicted", help="Supernet: children for each that is measured; a predictor of accuracy says which."),
+        int, option("--predicted N", "Supernet: children per evaluated one; a predictor of accuracy chooses the child.")
     ] = 1,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Supernet: log its training into OUT/tensorboard.")
-    ] = False,
+    feasible: Annotated[
+        float, option("--feasible X", "Supernet: share of a width's networks that must fit for a supernet of this width.")
+    ] = 0.8,
+    tensorboard: Annotated[bool, option("--tensorboard", "Supernet: log its training into OUT/tensorboard.")] = False,
     vote: Annotated[
         str,
-        typer.Option(
-            "--proxies",
-            metavar="A,B",
-            help="Halving: who votes for what is trained: parameters, macs, ram, synflow, naswot, zen, ...",
+        option(
+            "--proxies A,B",
+            "Halving: zero-cost proxies that rank networks before training: parameters, macs, ram, synflow, naswot, zen, ...",
         ),
     ] = "macs,parameters",
     size: Annotated[
-        str, typer.Option("--size", metavar="N|RxC", help="Images, detection: a side, or rows and columns, as 120x160.")
+        str, option("--size N|RxC", "Images, detection: side of the image in pixels, or rows and columns, as 120x160.")
     ] = "32",
-    channels: Annotated[int, typer.Option("--channels", help="Images, detection: 3, or 1 for grey.")] = 3,
-    bands: Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame.")] = 40,
-    coefficients: Annotated[int, typer.Option("--coefficients", metavar="N", min=1, help="Keywords: MFCC of a frame.")] = 10,
-    window: Annotated[int, typer.Option("--window", metavar="N", min=4, help="Sensors: rows of a window.")] = 128,
-    processes: Annotated[int, typer.Option("--processes", metavar="N", min=1, max=256, help="Networks trained at a time.")] = 2,
-    ray: Annotated[bool, typer.Option("--ray", help="Train on a Ray cluster: RAY_ADDRESS's, or one started here.")] = False,
+    channels: Annotated[int, option("--channels N", "Images, detection: 3 for RGB, 1 for grey.")] = 3,
+    bands: Annotated[int, option("--bands N", "Keywords: number of log-mel bands.")] = 40,
+    coefficients: Annotated[int, option("--coefficients N", "Keywords: number of MFCC per frame.", min=1)] = 10,
+    window: Annotated[int, option("--window N", "Sensors: rows of a window.", min=4)] = 128,
+    processes: Annotated[int, option("--processes N", "Number of networks trained in parallel.", min=1, max=256)] = 2,
+    ray: Annotated[bool, option("--ray", "Train on the Ray cluster of RAY_ADDRESS, or on one started locally.")] = False,
     as_json: Json = False,
 ) -> int:
     """Find a network for your samples that fits a device.
 
-    Networks that do not fit are left out before any training. The best of the rest are found by training many a little and few
-    for long (halving), or by training all at once and breeding the best (supernet). The winner becomes int8 and is written as
-    C, proved byte by byte. The same command goes on where it was stopped.
+    Excludes networks that do not fit before any training. Trains the others by successive halving or as a supernet, makes the
+    best one int8, writes its C and proves it byte by byte. The same command resumes an interrupted run.
 
     Example: tinyweave search --task keywords --data words --device stm32f412 --ram 24k --latency-ms 100 -o found
     """
@@ -154,7 +144,7 @@ def search(
     with nullcontext(lambda *_: None) if _is_beside() else steps.progress_bar() as report:
         samples, searched = prepare.task_of(chosen["task"], chosen["data"], prepared, report)
         if search_plan:
-            searched = spaces.planned(
+            searched = spaces.with_plan_genes(
                 searched, stream_inputs=chosen["stream_inputs"], max_mac_overhead=chosen["max_mac_overhead"]
             )
         found = searching.search(
@@ -162,39 +152,42 @@ def search(
             searched,
             target,
             chosen["out"],
-            strategy=strategy,
-            minutes=minutes,
-            seed=chosen["seed"],
-            processes=processes,
-            ray=ray,
-            against=against or (),
-            predicted=predicted,
-            tensorboard=tensorboard,
-            proxies=_names(vote),
+            searching.SearchOptions(
+                strategy=strategy,
+                minutes=minutes,
+                seed=chosen["seed"],
+                processes=processes,
+                ray=ray,
+                against=against or (),
+                predicted=predicted,
+                feasible=feasible,
+                tensorboard=tensorboard,
+                proxies=_names(vote),
+            ),
             progress=report,
         )
-    return _told(found, as_json=as_json)
+    return _finish(found, as_json=as_json)
 
 
 @app.command()
 @with_options(sample_options, target_options)
 def train(
-    network: Annotated[Path, typer.Argument(metavar="ARCH", help="A network of a few numbers, as `search` writes it: .json.")],
+    network: Annotated[Path, typer.Argument(metavar="ARCH", help="Architecture to train: a .json file that `search` wrote.")],
     *,
     chosen: Options,
-    epochs: Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="How often each sample is seen.")] = 100,
-    bands: Annotated[int, typer.Option("--bands", help="Keywords: log-mel bands of a frame, of which MFCC are made.")] = 40,
+    epochs: Annotated[int, option("--epochs N", "Number of epochs.", min=1)] = 100,
+    bands: Annotated[int, option("--bands N", "Keywords: number of log-mel bands, from which MFCC are computed.")] = 40,
     as_json: Json = False,
 ) -> int:
-    """Train one network on your samples, make it int8 and C of it.
+    """Train a given network on your samples and write its C.
 
-    What `search` does with its winner, for a network that is given. The same command goes on where it was stopped.
+    Trains, quantises, writes and proves the network as `search` does with its best one. The same command resumes an
+    interrupted run.
 
     Example: tinyweave train net.json --task images --data photos --epochs 50 --device stm32f746 -o trained
     """
-    given = arch.from_json(
-        files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote").decode(errors="replace")
-    )
+    text_of_arch = files.read_file(network, MAX_ARCH, "give a file that 'tinyweave search' wrote")
+    given = arch.from_json(text_of_arch.decode(errors="replace"))
     rows, columns, channels = given.image
     is_mfcc = _is_mfcc(chosen)
     prepared = prepare.Preparation(
@@ -218,45 +211,42 @@ def train(
             searched,
             target,
             chosen["out"],
-            seed=chosen["seed"],
-            processes=1,
-            rungs=[halving.Rung(1, epochs)],
-            archs=[given],
+            searching.SearchOptions(seed=chosen["seed"], processes=1, rungs=[halving.Rung(1, epochs)], archs=[given]),
             progress=report,
         )
-    return _told(found, as_json=as_json)
+    return _finish(found, as_json=as_json)
 
 
 def _check(given: arch.Arch, samples: Any) -> None:
-    """Raise CompileError where a network is for other samples."""
-    shape, classes = samples.values.shape[1:], len(samples.classes)
-    if given.image != shape:
-        wanted, have = ("x".join(map(str, sides)) for sides in (given.image, shape))
-        raise ir.CompileError(f"the network is for samples of {wanted}, these are {have}", "give the samples' own sizes")
+    """Raise CompileError if a network has other input sizes, anchors or classes than the samples."""
+    have, need = ("x".join(map(str, sides)) for sides in (given.image, samples.values.shape[1:]))
+    if have != need:
+        raise ir.CompileError(f"the network is for samples of {have}, these are {need}", "give the samples' sizes")
     anchors = len(samples.preparation.get("anchors", ()))
     if given.anchors != anchors:
-        raise ir.CompileError(f"the network has {given.anchors} anchors, the samples are for {anchors}", "0: a classifier")
-    if given.classes != classes:
-        raise ir.CompileError(f"the network has {given.classes} classes, the samples have {classes}", "give it as many")
+        raise ir.CompileError(f"the network has {given.anchors} anchors, the samples need {anchors}", "0 means a classifier")
+    if given.classes != len(samples.classes):
+        raise ir.CompileError(f"the network has {given.classes} classes, the samples {len(samples.classes)}", "make them equal")
 
 
 def _is_beside() -> bool:
-    """Return whether torchrun started this process beside the one that tells how far the search is."""
+    """Return whether this is one of torchrun's processes other than the first, which alone shows progress."""
     return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
 def _names(given: str) -> tuple[str, ...]:
-    """Return names that are typed with commas between them."""
+    """Split names at commas."""
     return tuple(filter(None, map(str.strip, given.split(","))))
 
 
 def _target(chosen: Options) -> costs.Target:
-    board, limits = steps.target_of(chosen)
+    board = devices.find(chosen["device"]) if chosen["device"] is not None else None
+    limits = api.limits_of(board, chosen["ram"], chosen["flash"], chosen["latency_ms"])
     return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"], energy_mj=chosen["energy_mj"])
 
 
 def _is_mfcc(chosen: Options) -> bool:
-    """Return whether --features asks for MFCC."""
+    """Return whether --features is mfcc."""
     if (name := chosen["features"]) not in FEATURES:
         raise ir.CompileError(f"--features {name} is unknown", f"it is one of {', '.join(FEATURES)}")
     return str(name) == FEATURES[1]
@@ -265,18 +255,20 @@ def _is_mfcc(chosen: Options) -> bool:
 def _size(given: str) -> tuple[int, int]:
     sides = given.split("x")
     if not all(side.isdecimal() and len(side) < 6 for side in sides) or len(sides) > 2:
-        raise ir.CompileError(f"--size {given} is no size", "give a side as 32, or rows and columns as 120x160")
+        raise ir.CompileError(f"--size {given} is no size", "give a side such as 32, or rows and columns such as 120x160")
     return int(sides[0]), int(sides[-1])
 
 
-def _told(found: searching.SearchResult, *, as_json: bool) -> int:
+def _finish(found: searching.SearchResult, *, as_json: bool) -> int:
+    """Write the report files of a search beside its network, print the result, and return the exit code."""
     run = json.loads((found.folder / searching.RUN).read_text())
-    record = reports.search_record(found, run)
-    contents = {CARD: reports.card(record), RECORD: json.dumps(record, indent=2) + "\n", "arch.json": record["arch"] + "\n"}
+    record = search_report.search_record(found, run)
+    contents = {
+        CARD: search_report.card(record),
+        RECORD: json.dumps(record, indent=2) + "\n",
+        "arch.json": record["arch"] + "\n",
+    }
     contents["report.html"] = page.page([page.Entry(records.deployment_record(found.deployment), search=record)])
     files.write_files({found.folder / name: content for name, content in contents.items()})
-    if as_json:
-        steps.print_json(record)
-    else:
-        reports.show_search(text.console(), record)
+    steps.show(record, lambda: [search_report.show_search], as_json=as_json)
     return DIFFERS if not record["verified"] else 0 if found.fits else DOES_NOT_FIT

@@ -1,4 +1,4 @@
-"""Code generation. In: a Plan. Out: C files as text. Pure functions; they read a plan and never search."""
+"""Code generation: from a Plan to C files as text. All functions are pure; they read a plan and never search."""
 
 from .header import Frames, Origin, survives
 from .model import Source, constant_bytes, emit

@@ -1,4 +1,4 @@
-"""C text: literals, arrays, structs, comments. In: numbers and names. Out: lines of C99."""
+"""C99 text from numbers and names: literals, arrays, structs, comments."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ WIDTH = 118
 
 
 def integer(value: int) -> str:
-    """Return a C99 literal that holds `value`; the least int32 and the least int64 have no literals of their own."""
+    """Return a C99 integer constant; the minima of int32 and int64 become a difference, as they have no literal."""
     return f"({value + 1} - 1)" if value in (-(2**31), -(2**63)) else str(value)
 
 
 def float_literal(value: float) -> str:
-    """Return a literal that reads back as exactly this float32."""
+    """Return the shortest C literal that reads back as exactly this float32."""
     single = np.float32(value)
     if single == 0 or 1e-4 <= abs(single) < 1e7:
         return np.format_float_positional(single, unique=True, trim="0") + "f"
@@ -25,7 +25,10 @@ def float_literal(value: float) -> str:
 
 
 def array(ctype: str, name: str, values: np.ndarray) -> str:
-    """Return a static constant array, on one line where it fits, else filled to the line's width; several axes in a comment."""
+    """Return the definition of a static constant array, on one line if it fits.
+
+    If `values` has several axes, a comment gives its shape; the C array is flat.
+    """
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
         words = [float_literal(v) for v in flat.tolist()]
@@ -44,7 +47,7 @@ def array(ctype: str, name: str, values: np.ndarray) -> str:
 
 
 def value(item: object) -> str:
-    """Return an initialiser: an integer, a C expression, a tuple of either, or a struct with named members."""
+    """Return the C initialiser of a number, a C expression as text, a sequence, or a mapping (a struct with named members)."""
     if isinstance(item, (int, np.integer)):
         return integer(int(item))
     if isinstance(item, (float, np.floating)):
@@ -58,19 +61,19 @@ def value(item: object) -> str:
 
 
 def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
-    """Return a static constant struct; each mapping of `members` is one line of designated initialisers."""
+    """Return the definition of a static constant struct; each mapping in `members` becomes one line of initialisers."""
     lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members if line]
     return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
 
 
 def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> str:
-    """Return a static constant array of structs, one line each."""
+    """Return the definition of a static constant array of structs, one line each."""
     lines = [f"    {value(entry)}," for entry in entries]
     return f"static const {ctype} {name}[{len(entries)}] = {{\n" + "\n".join(lines) + "\n};\n"
 
 
 def comment(lines: Sequence[str]) -> str:
-    """Return a block comment in printable ASCII; nothing in `lines` can end it, or escape its line as a trigraph does."""
+    """Return a block comment in printable ASCII; nothing in `lines` can end the comment or form a trigraph."""
     plain = (re.sub(r"[^ -~]", "?", " ".join(line.splitlines())) for line in lines)
     safe = [re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", line) for line in plain]
     if len(safe) == 1:
@@ -79,5 +82,5 @@ def comment(lines: Sequence[str]) -> str:
 
 
 def comment_lines(text: str) -> list[str]:
-    """Return the lines of a block comment that says `text`, wrapped."""
+    """Return the lines of a block comment with `text`, wrapped."""
     return comment(textwrap.wrap(text, 108)).rstrip().split("\n")

@@ -1,13 +1,13 @@
-"""A plan as C: the three files of a model, and the kernels it calls.
+"""A plan as C: the files of a model and the kernels that it calls.
 
-In: a checked Plan, a name, and what the header comment says. Out: file name -> text; the same plan gives the same bytes.
-<m>.h is the API, <m>.c the memory plan and one visible call per layer, <m>_weights.h the constants.
+The same plan always gives the same text. <m>.h is the API, <m>.c has the memory plan and one call per layer, <m>_weights.h the
+constants.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..planning import Plan
-from ..planning.fuse.access import row_bytes
+from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
 from . import c
 from .emitters import EMITTERS
@@ -27,21 +27,25 @@ from .names import check_memories, identifier, with_prefix
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
 LONGEST_NAME = 64
+Codes = Mapping[int, Code | None]  # op index -> its C, None for an op without code
 
 
 @dataclass(frozen=True)
 class Source:
-    """The emitted files of the model `name`; `own`: those that are not kernels."""
+    """The emitted files of a model."""
 
-    name: str
-    own: tuple[str, ...]
-    files: Mapping[str, str]
+    name: str  # of the model
+    own: tuple[str, ...]  # names of the files that are not kernels
+    files: Mapping[str, str]  # file name -> text
 
 
 def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Source:
-    """Return the C of `plan`; `name` must be a C identifier, and so what the names of kernels shall begin with, if anything."""
+    """Return the C of a checked plan.
+
+    `name` is a lower-case C identifier. `kernel_prefix`, "" for none, is one that is put before the names of all kernels.
+    """
     if name != identifier(name):
-        raise CompileError(f"'{name}' is no C name in lower case", f"call the model '{identifier(name)}'")
+        raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
     check_memories(plan.arena)
     at, constants = _addresses(plan), Constants()
     codes, reset = _codes(plan, at, constants), _reset_lines(plan, at, constants)
@@ -60,7 +64,7 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
 
 
 def constant_bytes(plan: Plan) -> int:
-    """Return the bytes of all arrays in <m>_weights.h, as `emit` writes them."""
+    """Return the bytes of all arrays that `emit` would write to <m>_weights.h."""
     at, constants = _addresses(plan), Constants()
     _codes(plan, at, constants)
     _reset_lines(plan, at, constants)
@@ -70,7 +74,7 @@ def constant_bytes(plan: Plan) -> int:
 
 
 def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int, Code | None]:
-    """Return what each op's emitter writes, None for an op without code; its arrays go to `constants`."""
+    """Return op index -> its C, or None for an op without code, and add the ops' arrays to `constants`."""
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
         is_fused = stage.tiles is not None
@@ -86,7 +90,7 @@ def _has_tiles(plan: Plan) -> bool:
 
 
 def _labels(plan: Plan) -> dict[str, str]:
-    """Return buffer name -> the short name that the C gives it."""
+    """Return buffer or tensor -> its short name in the C."""
     graph = plan.graph
     labels = {buffer.name: buffer.name for buffer in plan.buffers}
     for position, name in enumerate(graph.inputs):
@@ -102,25 +106,24 @@ TILES = "  (tiles)"
 
 
 def buffer_labels(plan: Plan) -> dict[str, str]:
-    """Return buffer name -> label for the picture: short name, views in it, whether it is a ring, a network input or output."""
-    labels = _labels(plan)
-    graph = plan.graph
+    """Return buffer -> its label in the memory map: its short name, its aliases and its role, such as "output"."""
+    graph, labels = plan.graph, _labels(plan)
     shown = dict(labels)
     for name, place in plan.places.items():
         buffer, size = plan.buffer(place.buffer), graph.tensors[name].bytes
         if name == place.buffer:
             rows = buffer.bytes // row_bytes(graph.tensors[name]) if buffer.bytes < size else 0
-            shown[name] += f"  (ring of {rows} row{'s' if rows > 1 else ''})" if rows else ""
+            shown[name] += f"  (line buffer of {rows} row{'s' if rows > 1 else ''})" if rows else ""
             continue
-        if place.buffer not in graph.tensors:  # what tiles pass on, some at other times than others
+        if place.buffer not in graph.tensors:  # tensors inside tiles, with different lifetimes
             others = shown[place.buffer].removesuffix(TILES) if shown[place.buffer] != place.buffer else ""
             shown[place.buffer] = f"{others}{', ' if others else ''}{labels[name]}{TILES}"
             continue
         shown[place.buffer] += f", {labels[name]} at {place.offset}" if size < buffer.bytes else f" = {labels[name]}"
-    roles = (("input", graph.inputs), ("output", graph.outputs), ("handed out by rows", plan.streamed_outputs))
-    roles += (("kept between calls", initial_state(graph)),)
+    roles: dict[str, Collection[str]] = {"input": graph.inputs, "output": graph.outputs, "streamed": plan.streamed_outputs}
+    roles["kept between calls"] = initial_state(graph)
     for name, place in plan.places.items():
-        marks = [word for word, names in roles if name in names]
+        marks = [word for word, names in roles.items() if name in names]
         if marks and shown[place.buffer] != "input":
             shown[place.buffer] += f"  ({', '.join(marks)})"
     return shown
@@ -136,7 +139,7 @@ def _addresses(plan: Plan) -> dict[str, str]:
 
 
 def _offsets(plan: Plan) -> list[str]:
-    """Return a line per tensor and scratch: its C name, its offset, and what the model calls it."""
+    """Return the enumerators of all tensors and scratch buffers: C name, offset, and the model's own name in a comment."""
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
@@ -146,7 +149,7 @@ def _offsets(plan: Plan) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """Return a tensor's name that may be long, cut in the middle."""
+    """Return a tensor's name, with its middle cut out if it is too long."""
     return name if len(name) <= LONGEST_NAME else f"{name[:20]}...{name[23 - LONGEST_NAME :]}"
 
 
@@ -157,14 +160,7 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
 
 
 def _body(
-    plan: Plan,
-    name: str,
-    origin: Origin,
-    codes: Mapping[int, Code | None],
-    *,
-    at: Mapping[str, str],
-    constants: Constants,
-    reset: list[str],
+    plan: Plan, name: str, origin: Origin, codes: Codes, *, at: Mapping[str, str], constants: Constants, reset: list[str]
 ) -> str:
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
@@ -179,32 +175,32 @@ def _body(
         + "".join(f'#include "{file}"\n' for file in includes),
         *([_version_check(name)] if includes else []),
         TRACE + (LAYER_TRACE if any(stage.schedule for stage in plan.stages) else ""),
-        "/* Where each tensor begins, in bytes from the start of its memory, and its name in the model. */\nenum {\n"
+        "/* Offset of each tensor from the start of its memory, in bytes, and its name in the model. */\nenum {\n"
         + "".join(f"    {line}" for line in _offsets(plan))
         + "};\n",
     ]
-    parts.append(
-        "/* The layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad {h, w}. The kernels' headers\n"
-        " * say what each member means. */\n"
-    )
-    parts += [code.params for code in codes.values() if code is not None and code.params]
+    parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params)]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
     parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
     return "\n".join(parts)
 
 
 def _version_check(name: str) -> str:
-    """Return lines that do not compile beside kernels of another version."""
+    """Return preprocessor lines that reject kernels of another version."""
     major, minor, patch = (int(number) for number in re.findall(r"\d+", __version__)[:3])
     return f"""\
 #if TW_VERSION != {major * 10_000 + minor * 100 + patch}
-#error "{name}.c is of tinyweave {__version__}, and these kernels are of another version"
+#error "{name}.c was generated by tinyweave {__version__}, but these kernels are of another version"
 #endif
 """
 
 
+PARAMETERS = """\
+/* Parameters of the layers. Shapes are {h, w, c} or {n, h, w, c}; kernel, stride, dilation and pad are {h, w}.
+ * The headers of the kernels explain each member. */
+"""
 TRACE = """\
-/* Compile with -DTW_TRACE=function to have function(step) called after each step, counted from 0. */
+/* Compile with -DTW_TRACE=function to call function(step) after each step; steps are counted from 0. */
 #ifdef TW_TRACE
 void TW_TRACE(int32_t step);
 #else
@@ -214,7 +210,8 @@ void TW_TRACE(int32_t step);
 
 
 LAYER_TRACE = """
-/* Likewise -DTW_LAYER=function, function(layer), after each call of a kernel in a stage that runs row by row. */
+/* Compile with -DTW_LAYER=function to call function(layer) after each kernel call of a stage that runs row by row; layers are
+ * counted from 0. */
 #ifdef TW_LAYER
 void TW_LAYER(int32_t layer);
 #else
@@ -224,11 +221,10 @@ void TW_LAYER(int32_t layer);
 
 
 def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> list[str]:
-    """Return statements that give all state its initial value; none when there is no state."""
-    lines = []
+    """Return the statements that set all state to its initial value, [] if there is no state."""
     state = initial_state(plan.graph)
     used = {plan.memory(name) for name in state}
-    lines += [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in used]
+    lines = [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in used]
     labels = _labels(plan)
     for name, value in state.items():
         raw = value.tobytes()
@@ -247,7 +243,7 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a part of a value and how often it follows itself there: a row along the first axis that is longer than 1."""
+    """Return an initial value's repeating part along its first axis longer than 1, and the number of repeats."""
     axis = next((axis for axis, extent in enumerate(value.shape) if extent > 1), None)
     if axis is None or (value != value.take([0], axis)).any():
         return value, 1
@@ -280,7 +276,7 @@ void {name}_reset(const {name}_memory *memory)
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """Return the function that says where inputs or outputs lie: in a memory, or among the constants if the value is known."""
+    """Return the C function that returns the address of an input or output, in a memory or of a constant."""
     names, by_rows = (
         (plan.graph.inputs, plan.streamed_inputs) if which == "input" else (plan.graph.outputs, plan.streamed_outputs)
     )
@@ -307,25 +303,25 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 """
 
 
-def _invoke(plan: Plan, name: str, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> str:
+def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str]) -> str:
     blocks = [_stage(plan, step, codes, at) for step in range(len(plan.stages))]
     used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in used]
-    lines += [] if used else ["    (void)memory; /* nothing is computed: every output is an input's bytes */"]
+    lines += [] if used else ["    (void)memory; /* every output is an input or a constant */"]
     lines += [] if plan.streamed_inputs or plan.streamed_outputs else ["    (void)io; /* nothing is streamed */"]
     for step, block in enumerate(blocks):
         lines += ["", *(f"    {line}".rstrip() for line in block), f"    TW_TRACE({step});"]
     return "\n".join([*lines, "", "    return 0;", "}", ""])
 
 
-def _stage(plan: Plan, step: int, codes: Mapping[int, Code | None], at: Mapping[str, str]) -> list[str]:
-    """Return the lines of one step: what it computes, and the calls that do it."""
+def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str]) -> list[str]:
+    """Return the lines of one step: a comment with its layers, and their calls."""
     graph, stage, number = plan.graph, plan.stages[step], f"{step + 1}/{len(plan.stages)}"
     notes = []
     for index in stage.ops:
         op, code = graph.ops[index], codes[index]
-        same = ", the same bytes: no code" if code is None else ""
+        same = ", no code: input and output are the same bytes" if code is None else ""
         notes.append(layer_note(graph, op, code.note if code else "") + same)
     if stage.tiles is None:
         code = codes[stage.ops[0]]

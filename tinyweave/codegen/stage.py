@@ -1,6 +1,6 @@
-"""A fused stage as C: the views of its maps, the timing of each of its ops, and one loop over ticks.
+"""A fused stage as C: the views of its maps, the timing of its ops, and one loop over ticks.
 
-In: a Plan and one of its stages, with the call of each op on the row that is due, in a tile on a part of it. Out: lines of C.
+In: a Plan, one of its stages, and the call of each op on its current row, or in a tile on a part of it. Out: lines of C.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from ..ir import Op
 from ..kernels.table import BY_NAME
 from ..ops import SPECS
 from ..planning import Plan, Stage, Tile
-from ..planning.fuse.access import row_bytes
+from ..planning.fuse.row_access import row_bytes
 from ..planning.plan import Node, RowSchedule, RowTiming
 from . import c
 from .layer import Code, shape_text
 
 
 def schedule_of(stage: Stage) -> RowSchedule:
-    """Return when the ops of a fused stage compute their rows."""
+    """Return the row schedule of a fused stage, which is not None."""
     assert stage.schedule is not None
     return stage.schedule
 
 
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return activation that a fused stage reads or writes -> the C expression of its view."""
+    """Return activation -> C expression of its view, for all activations that a fused stage reads or writes."""
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles
-    placed = [name for name in dict.fromkeys(names) if name in plan.places]
+    placed = [name for name in dict.fromkeys(names) if name is not None and name in plan.places]
     return {name: f"{labels[name]}_{'tile.map' if name in tiles else 'map'}" for name in placed}
 
 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
-    """Return op of a fused stage -> the C expression of what it computes, or of the part of its input that it sums up."""
+    """Return op index -> C expression of the rows and columns that its call computes, or reads for row-wise sums."""
     expressions = {}
     for index in (node for node in schedule_of(stage).timings if isinstance(node, int)):
         op = plan.graph.ops[index]
-        sums_up = BY_NAME[plan.variants[index]].sums(plan.graph, op)
-        _, _, cols, _ = (plan.graph.input(op) if sums_up else plan.graph.output(op)).shape
+        accumulates = BY_NAME[plan.variants[index]].sums(plan.graph, op)
+        _, _, cols, _ = (plan.graph.input(op) if accumulates else plan.graph.output(op)).shape
         expressions[index] = f"tw_row(&{op.name}_timing, 0, {cols})"
     return expressions | {index: f"{plan.graph.ops[index].name}_part" for tile in stage.tiles or () for index in tile.ops}
 
@@ -48,13 +48,13 @@ def stage_lines(
 ) -> list[str]:
     """Return the block that runs a fused stage."""
     schedule = schedule_of(stage)
-    lines = ["{", "    /* address, bytes of a row, rows that are kept */"]
+    lines = ["{", "    /* Views of the maps: address, bytes per row, rows kept, first row, first column */"]
     lines += [
         f"    {_view(plan, schedule, name, at[name], label)}" for name, label in maps.items() if name not in schedule.tiles
     ]
-    lines.append(
-        "    /* tick of the next iteration, ticks to the one after it, rows of one, rows done before and after it, rows */"
-    )
+    lines += [
+        "    /* Timings: due tick, ticks per iteration, rows per iteration, begin and end of the current rows, all rows */"
+    ]
     for node, timing in schedule.timings.items():
         start = f"{{{timing.first}, {timing.every}, {timing.rows_per_iteration}, 0, 0, {timing.rows}}}"
         lines.append(f"    tw_timing {_timing(plan, maps, node)} = {start};")
@@ -62,7 +62,7 @@ def stage_lines(
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
     for node in schedule.timings:
         if isinstance(node, str):
-            lines += [f"        {line}" for line in _bring(plan, maps[node], node)]
+            lines += [f"        {line}" for line in _read_row(plan, maps[node], node)]
             continue
         op = plan.graph.ops[node]
         body = _call(codes, node)
@@ -70,14 +70,14 @@ def stage_lines(
             calls = [line for index in tiles[node].ops for line in _call(codes, index)]
             body = _tile(plan, schedule, tiles[node], at, maps=maps, calls=calls)
         lines.append(f"        if (tw_is_due(&{op.name}_timing, tick, &{maps[op.outputs[0]]})) {{")
-        body += _hand_out(plan, op, maps, schedule.timings[node]) if op.outputs[0] in plan.streamed_outputs else []
+        body += _write_rows(plan, op, maps, schedule.timings[node]) if op.outputs[0] in plan.streamed_outputs else []
         lines += [f"            {line}" for line in body]
         lines.append("        }")
     return [*lines, "    }", "}"]
 
 
 def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
-    """Return the call of a layer's kernel, and the hook behind it."""
+    """Return the call of a layer's kernel and the trace hook after it."""
     code = codes[index]
     assert code is not None
     return [*code.call.rstrip().split("\n"), f"TW_LAYER({index});"]
@@ -86,10 +86,11 @@ def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
 def _tile(
     plan: Plan, schedule: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
 ) -> list[str]:
-    """Return the loop over the columns of the rows that ops compute together."""
+    """Return the column loop of a tile, whose ops compute some rows together."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
-    fields, parts, tiles = ["/* extent, stride and padding of the window, the map that it reads */"], list[list[str]](), []
+    fields = ["/* Input windows of the layers: window, stride, padding, size of the map, each {h, w} */"]
+    parts, tiles = list[list[str]](), []
     for op in ops:
         if not set(inner).isdisjoint(op.inputs):
             windows, read = SPECS[op.kind].windows(graph, op), next(name for name in inner if name in op.inputs)
@@ -105,10 +106,10 @@ def _tile(
         needed = [f"tw_reads(&{reader.name}_field, {reader.name}_part)" for reader in ops if tensor.name in reader.inputs]
         call = reduce("tw_hull({}, {})".format, needed)
         parts.append([f"const tw_range {op.name}_part =", f"    tw_slide(&{name}, {call});"])
-    tiles.insert(0, "/* {address, bytes of a row, rows, 0, 0}, 0, bytes of a pixel */")
+    tiles.insert(0, "/* Tiles: view {address, bytes per row, rows, first row, first column}, end column, bytes per pixel */")
     last, (*_, cols, _) = ops[-1].name, graph.output(ops[-1]).shape
     part = f"const tw_range {last}_part = tw_row(&{last}_timing, col, tw_min(col + {tile.cols}, {cols}));"
-    before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch begins with nothing
+    before, inside = (tiles, []) if tile.cached else ([], tiles)  # a patch keeps no columns of the patch before
     body = [*inside, part, *(line for lines in reversed(parts) for line in lines), *calls]
     return [*fields, *before, f"for (int32_t col = 0; col < {cols}; col += {tile.cols}) {{", *(f"    {x}" for x in body), "}"]
 
@@ -117,55 +118,55 @@ def _timing(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
     return f"{maps[node].removesuffix('_map') if isinstance(node, str) else plan.graph.ops[node].name}_timing"
 
 
-def _bring(plan: Plan, label: str, name: str) -> list[str]:
-    """Ask the caller for the row of a streamed input that is due."""
+def _read_row(plan: Plan, label: str, name: str) -> list[str]:
+    """Return the lines that get the next row of a streamed input from the caller."""
     timing, tensor = _timing(plan, {name: label}, name), plan.graph.tensors[name]
     row = f"{timing}.begin"
     return [
         f"if (tw_is_due(&{timing}, tick, &{label})) {{",
         f"    void *const row = tw_pixel(&{label}, {row}, 0, {tensor.pixel_bytes});",
-        *(f"    {line}" for line in _ask(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
+        *(f"    {line}" for line in _callback(f"io->read_rows(io->user, {plan.graph.inputs.index(name)}, {row}, 1, row)")),
         "}",
     ]
 
 
-def _hand_out(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) -> list[str]:
-    """Give the caller the rows of an iteration, which begin where their ring does."""
+def _write_rows(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) -> list[str]:
+    """Return the lines that pass the rows of an iteration of a streamed output to the caller."""
     name, begin, end = op.outputs[0], f"{op.name}_timing.begin", f"{op.name}_timing.end"
     count = f"{end} - {begin}" if timing.rows_per_iteration > 1 else "1"
-    return _ask(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
+    return _callback(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
 
 
-def _ask(call: str) -> list[str]:
-    """Call the caller back; its error ends invoke."""
+def _callback(call: str) -> list[str]:
+    """Return the lines that call a callback and leave invoke if it returns an error."""
     return [f"const int error = {call};", "if (error != 0) {", "    return error;", "}"]
 
 
 def stage_note(plan: Plan, stage: Stage) -> str:
-    """Return one line on what a fused stage is."""
+    """Return one line that describes a fused stage."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in stage.ops]
     title = f"{ops[0].name} to {ops[-1].name}" if len(ops) > 1 else ops[0].name
     written = {op.outputs[0] for op in ops}
-    names = dict.fromkeys(name for op in ops for name in op.inputs if name in plan.places and name not in written)
+    read = [name for op in ops for name in op.inputs if name is not None and name in plan.places]
+    names = dict.fromkeys(name for name in read if name not in written)
     sources = " + ".join(shape_text(graph.tensors[name].shape) for name in names)
     how = "patch by patch" if any(not tile.cached for tile in stage.tiles or ()) else "row by row"
     return f"{title}, {how}: {sources} -> {shape_text(graph.output(ops[-1]).shape)}"
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
-    """Return what a layer's line says of the ring or tile that its output lies in."""
+    """Return the end of a layer's comment: the line buffer or tile of its output, "" if the output is a whole map."""
     schedule, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
     if name in schedule.tiles:
-        return ", into a tile of " + " x ".join(map(str, schedule.tiles[name]))
-    rows, goes = schedule.rings.get(name), ", handed out" if name in plan.streamed_outputs else ""
-    return "" if rows is None else f", into a ring of {rows} row{'s' if rows > 1 else ''}{goes}"
+        return ", into a tile of " + " x ".join(map(str, schedule.tiles[name])) + " pixels"
+    rows, end = schedule.line_buffers.get(name), ", streamed out" if name in plan.streamed_outputs else ""
+    return "" if rows is None else f", into a line buffer of {rows} row{'s' if rows > 1 else ''}{end}"
 
 
 def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> str:
     tensor = plan.graph.tensors[name]
-    rows = schedule.rings.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
-    is_written = name in schedule.timings or any(
-        isinstance(i, int) and plan.graph.ops[i].outputs[0] == name for i in schedule.timings
-    )
+    rows = schedule.line_buffers.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
+    written = (node if isinstance(node, str) else plan.graph.ops[node].outputs[0] for node in schedule.timings)
+    is_written = name in written
     const = "" if is_written else "const "
     return f"{const}tw_view {label} = {{{at}, {tensor.bytes if len(tensor.shape) != 4 else row_bytes(tensor)}, {rows}, 0, 0}};"

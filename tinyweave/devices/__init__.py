@@ -1,4 +1,4 @@
-"""Facts about boards. In: a name or a TOML file. Out: a Device."""
+"""Facts about microcontrollers and boards. In: a name or a TOML file. Out: a Device."""
 
 from .device import KINDS, AddressRange, Device, Memory, all_devices, find, parse_size, read
 

@@ -1,7 +1,6 @@
-"""Boards as data: one TOML file per family beside this module, no code per board.
+"""Devices as data: one TOML file per family in `parts`, no code per board. In: a name, or the path of a TOML file.
 
-In: a family, part or board name, or the path of a user's own TOML file. Out: a Device. Every file names its sources;
-what is not known is None, never 0.
+Out: a Device. Every file names its sources. Unknown values are None, never 0.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ FORM = "docs/DEVICES.md has every key, and a complete file"
 KEYS = ("name", "core", "clock_hz", "memory", "sources", "aliases", "note", "cache", "run_ma", "volts", "isa", "nearest")
 MEMORY_KEYS = ("name", "kind", "bytes", "address", "wait_states", "external")
 CACHE_KEYS = ("kind", "bytes", "line", "ways")
-# what a file may say; generous, so that nothing absurd is computed with, printed or written into C
+# generous limits, so that no absurd value is computed with, printed or written into C
 MAX_FILE = 1 << 16  # bytes
 MAX_TABLES = 100  # memories, caches, aliases, sources
 MAX_TEXT = 1000  # characters of a note or source
 MAX_SHOWN = 60  # characters of a wrong value in a message
-MOST_MEANT = 6  # families that a message names
+MOST_MEANT = 6  # families that a message suggests
 MAX_NUMBER = {
     "bytes": 1 << 32,
     "address": 1 << 32,
@@ -50,8 +49,8 @@ MAX_NUMBER = {
 KINDS = ("sram", "dtcm", "itcm", "flash", "psram")
 CACHES = ("code", "data", "unified")
 CORE_ALONE = "a core without a board: no limits but those of --ram and --flash, and no clock, so cycles but no milliseconds"
-DATA = ("dtcm", "sram")  # where data may lie on the chip, the faster first
-# core -> its instruction set, and the emulated core that stands for it where it is not emulated itself
+DATA = ("dtcm", "sram")  # kinds of internal RAM for data, the faster first
+# core -> its instruction set, and the emulated core that stands for it if it cannot be emulated
 CORES = {
     "cortex-m0": ("armv6-m", ""),
     "cortex-m0plus": ("armv6-m", ""),
@@ -72,23 +71,20 @@ CORES = {
 
 @dataclass(frozen=True)
 class Memory:
-    """One bank of memory.
-
-    kind: sram or dtcm (data; dtcm is tightly coupled to the core), itcm (instructions only), flash (code and constants) or
-    psram (RAM outside the chip). external: this Flash is a chip beside the device, of the size that its boards usually have.
-    wait_states: cycles of the core that a read waits at `clock_hz`.
-    """
+    """One bank of memory."""
 
     name: str
+    # `sram` or `dtcm` (data; dtcm is tightly coupled to the core), `itcm` (instructions only), `flash` (code and constants), or
+    # `psram` (external RAM)
     kind: str
     bytes: int
     address: int
-    wait_states: int | None = None
-    external: bool = False
+    wait_states: int | None = None  # core cycles that a read waits at `clock_hz`; None if unknown
+    external: bool = False  # this Flash is a separate chip, of the size that is usual on the boards
 
 
 class AddressRange(NamedTuple):
-    """Where a memory of a plan lies: a bank, or several that adjoin."""
+    """Address and size of a memory of a plan: one bank, or several adjacent banks."""
 
     address: int
     bytes: int
@@ -96,7 +92,7 @@ class AddressRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Cache:
-    """What keeps lines of the Flash that were read: of `code`, of `data` (constants), or `unified`; `line`: bytes of one."""
+    """A cache of the Flash. kind: `code`, `data` (constants) or `unified`. line: bytes per line."""
 
     kind: str
     bytes: int
@@ -106,11 +102,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Device:
-    """A family of parts that share these facts, or a core alone, whose memories are empty and whose clock is None.
-
-    aliases: parts and boards. nearest: the core that stands for one that is not emulated. run_ma, volts: the current that the
-    chip takes while it computes at `clock_hz`, and at which supply.
-    """
+    """A chip family with its core, memories and clock; or a core alone, without memories and clock."""
 
     name: str
     core: str
@@ -119,26 +111,26 @@ class Device:
     memories: tuple[Memory, ...]
     sources: tuple[str, ...]
     aliases: tuple[str, ...] = ()
-    nearest: str = ""
+    nearest: str = ""  # emulated core that stands for a core that cannot be emulated
     note: str = ""
     caches: tuple[Cache, ...] = ()
-    run_ma: float | None = None
-    volts: float | None = None
+    run_ma: float | None = None  # current while the chip computes at `clock_hz`, in mA
+    volts: float | None = None  # supply voltage of `run_ma`
 
     def energy_mj(self, latency_ms: float | None) -> float | None:
-        """Return what the chip takes from its supply in that time; None where its current is not known."""
+        """Return the energy in mJ that the chip consumes in a time; None if its current is unknown."""
         if latency_ms is None or self.run_ma is None or self.volts is None:
             return None
         return latency_ms * self.run_ma * self.volts / 1e3
 
     @property
     def flash_waits(self) -> int | None:
-        """Return cycles that a read of the Flash waits; None when not known."""
+        """Return the wait states of a Flash read, or None if unknown."""
         return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
 
     @property
     def ram(self) -> int | None:
-        """Return the bytes that one arena, static data and stack may share: the largest run of banks with adjoining addresses.
+        """Return the bytes that arena, static data and stack may share: the largest run of adjacent banks.
 
         None for a core alone.
         """
@@ -146,15 +138,15 @@ class Device:
 
     @property
     def memory_maps(self) -> tuple[dict[str, int], ...]:
-        """Return ways to use the RAM as memories (name -> bytes, the fastest first), to be tried in this order.
+        """Return alternative memory maps (name -> bytes, fastest memory first), in the order in which the planner tries them.
 
-        Banks with adjoining addresses are one memory, at first without the tightly coupled ones, then with them; psram last.
+        Adjacent banks form one memory: first without the tightly coupled banks, then with them. Psram comes last.
         """
         return tuple({name: region.bytes for name, region in regions.items()} for regions in self.region_maps)
 
     @property
     def region_maps(self) -> tuple[dict[str, AddressRange], ...]:
-        """Return for each of `memory_maps` where its memories lie."""
+        """Return the address ranges of the memories of each of `memory_maps`."""
         apart = [run for kind in DATA for run in _runs(self.memories, (kind,))]
         joined, outside = _runs(self.memories, DATA), _runs(self.memories, ("psram",))
         maps = [_named(apart), _named(joined), *([_named(apart + outside)] if outside else [])]
@@ -163,17 +155,17 @@ class Device:
 
     @property
     def flash(self) -> int | None:
-        """Return the bytes for code and constants, on the chip or beside it; None where the device does not say."""
+        """Return the bytes of Flash for code and constants, internal or external; None if unknown."""
         return sum(m.bytes for m in self.memories if m.kind == "flash") or None
 
     @property
     def has_external_flash(self) -> bool:
-        """Return whether the Flash lies beside the chip, on the usual board."""
+        """Return whether the Flash is a separate chip, on the usual board."""
         return any(memory.external for memory in self.memories)
 
 
 def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]]:
-    """Return the banks of these kinds by address, those that adjoin together."""
+    """Return the banks of these kinds, sorted by address and grouped into runs of adjacent banks."""
     runs: list[list[Memory]] = []
     for memory in sorted((m for m in memories if m.kind in kinds), key=lambda m: m.address):
         if runs and runs[-1][-1].address + runs[-1][-1].bytes == memory.address:
@@ -184,7 +176,10 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
 
 
 def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
-    """Name -> region: of one bank its name, of several that without its number, or the first's; `sram` where they are one."""
+    """Name the memories of runs.
+
+    A single bank keeps its name. Several banks lose their number, or take the name of the first. A single run is named `sram`.
+    """
     regions: dict[str, AddressRange] = {}
     for run in runs:
         stems = {memory.name.rstrip("0123456789") for memory in run}
@@ -198,30 +193,30 @@ def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
 
 @cache
 def all_devices() -> tuple[Device, ...]:
-    """Return every board that comes with the package, by name."""
+    """Return all devices of the package, sorted by name."""
     return tuple(sorted(map(read, FOLDER.glob("*.toml")), key=lambda device: device.name))
 
 
 def find(name_or_path: str) -> Device:
-    """Return the device of this family, part, board or core (case does not matter), or of a TOML file of the user."""
+    """Return the device of a family, part, board or core (case does not matter), or of the user's TOML file."""
     if name_or_path.endswith(".toml") or "/" in name_or_path or "\\" in name_or_path:
         return read(Path(name_or_path))
-    wanted = re.sub(r"[\s_]+", "-", name_or_path.strip().lower())
+    query = re.sub(r"[\s_]+", "-", name_or_path.strip().lower())
     by_name = {name: device for device in all_devices() for name in (device.name, *device.aliases)}
-    if wanted in by_name:
-        return by_name[wanted]
-    if wanted in CORES:
-        isa, nearest = CORES[wanted]
-        return Device(wanted, wanted, isa, None, (), (), nearest=nearest, note=CORE_ALONE)
+    if query in by_name:
+        return by_name[query]
+    if query in CORES:
+        isa, nearest = CORES[query]
+        return Device(query, query, isa, None, (), (), nearest=nearest, note=CORE_ALONE)
     families = [device.name for device in all_devices()]
-    close = [name for name in families if wanted and name.startswith(wanted)][:MOST_MEANT]
-    close = close or difflib.get_close_matches(wanted, [*by_name, *CORES], n=3)
+    close = [name for name in families if query and name.startswith(query)][:MOST_MEANT]
+    close = close or difflib.get_close_matches(query, [*by_name, *CORES], n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else f"known families: {', '.join(families)}"
     raise CompileError(f"unknown device '{name_or_path}'", f"{hint} (a path to a TOML file of your own works too)")
 
 
 def parse_size(text: str | int) -> int:
-    """Return bytes from `65536`, `64k` (KiB) or `1m` (MiB)."""
+    """Return the bytes of `65536`, `64k` (KiB) or `1m` (MiB)."""
     text = str(text)
     match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", text.strip(), re.ASCII)
     if not match or int(match[1]) == 0:
@@ -230,7 +225,7 @@ def parse_size(text: str | int) -> int:
 
 
 def read(path: Path) -> Device:
-    """Return the device that a TOML file describes; its first mistake is one line that names the file and the key."""
+    """Read a device from a TOML file; the first fault is a CompileError that names the file and the key."""
     raw = read_file(path, MAX_FILE, "give a family name or a readable TOML file")
     try:
         record = tomllib.loads(raw.decode())
@@ -241,7 +236,7 @@ def read(path: Path) -> Device:
     caches = tuple(_cache(path, cache, f"cache[{index}].") for index, cache in enumerate(_tables(path, record, "cache")))
     _check_together(path, memories, caches)
     if ("run_ma" in record) != ("volts" in record):
-        raise _mistake(path, "run_ma", "goes with volts")
+        raise _mistake(path, "run_ma", "must be given together with volts")
     core = _name(path, record, "core")
     isa, nearest = _of_core(path, record, core)
     device = Device(
@@ -267,14 +262,14 @@ def _memory(path: Path, bank: Any, where: str) -> Memory:
     kind, size = _kind_and_bytes(path, bank, where, KINDS, MEMORY_KEYS)
     name = _get(path, bank, "name", str, where)
     if not re.fullmatch(r"[A-Za-z]\w{0,30}", name, re.ASCII):
-        said = "is no name for a memory: a letter, then up to 30 letters, digits or _, because C will call it so"
+        said = "is not a valid name: give a letter, then up to 30 letters, digits or _ (it becomes a C identifier)"
         raise _mistake(path, f"{where}name", said)
     address = _number(path, bank, "address", where, int, lower_bound=0)
     if address + size > MAX_NUMBER["address"]:
-        raise _mistake(path, where.rstrip("."), "does not end within 4 GiB of addresses")
+        raise _mistake(path, where.rstrip("."), "ends beyond 4 GiB")
     external = bank.get("external", False)
     if not isinstance(external, bool) or (external and kind != "flash"):
-        raise _mistake(path, f"{where}external", "is true or false, and true for a memory of kind 'flash' only")
+        raise _mistake(path, f"{where}external", "must be true or false, and may be true for kind 'flash' only")
     waits = _number(path, bank, "wait_states", where, int, lower_bound=0) if "wait_states" in bank else None
     return Memory(name, kind, size, address, waits, external)
 
@@ -288,7 +283,7 @@ def _cache(path: Path, cache: Any, where: str) -> Cache:
 
 
 def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], keys: Sequence[str]) -> tuple[str, int]:
-    """Return what a memory and a cache both have, of a table with no keys but these."""
+    """Return the kind and the size of a memory or a cache; reject tables with keys other than `keys`."""
     if not isinstance(table, dict):
         raise _mistake(path, where.rstrip("."), f"must be a table, [[{where.partition('[')[0]}]]")
     _reject_unknown(path, table, keys, where)
@@ -306,25 +301,29 @@ def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], ke
 
 
 def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cache]) -> None:
-    """Raise CompileError where two memories have one name or overlap, or where the caches cannot be together."""
+    """Raise CompileError if memories share a name or overlap, or if the caches exclude each other."""
     names = Counter(memory.name.lower() for memory in memories)
     for name, count in names.items():
         if count > 1:
-            raise _mistake(path, "memory", f"{count} of them are called '{name}', whose case does not matter")
+            raise _mistake(path, "memory", f"{count} of them have the name '{name}' (case does not matter)")
     for low, high in pairwise(sorted(memories, key=lambda memory: memory.address)):
         if low.address + low.bytes > high.address:
             raise _mistake(path, "memory", f"'{low.name}' and '{high.name}' overlap")
     kinds = sorted(cache.kind for cache in caches)
     if len(set(kinds)) < len(kinds) or ("unified" in kinds and len(kinds) > 1):
-        raise _mistake(path, "cache", "there is one of code and one of data, or one that is unified")
+        raise _mistake(path, "cache", "give one of kind 'code' and one of kind 'data', or one of kind 'unified'")
 
 
 def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
-    """Return instruction set and stand-in of a core: those of the table, with which keys of the file must agree."""
+    """Return (instruction set, core that is emulated in its place) of a core in a device file.
+
+    The second is "" if the core is emulated itself. Raise CompileError if the keys `isa` and `nearest` are needed and missing,
+    contradict CORES, or `nearest` is not in CORES.
+    """
     given = {key: _name(path, record, key) for key in ("isa", "nearest") if key in record}
     known = dict(zip(("isa", "nearest"), CORES[core], strict=True)) if core in CORES else given
     if len(known) < 2:
-        said = f"is '{core}', which needs isa, and nearest as the core that stands for it; they follow from {', '.join(CORES)}"
+        said = f"'{core}' needs the keys isa, and nearest (the core that is emulated for it), unlike {', '.join(CORES)}"
         raise _mistake(path, "core", said)
     if "nearest" in given and given["nearest"] not in CORES:
         raise _mistake(path, "nearest", f"is '{given['nearest']}', not one of {', '.join(CORES)}")
@@ -335,6 +334,7 @@ def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
 
 
 def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """Return the value of a key of the given type, or raise CompileError."""
     if key not in record:
         raise _mistake(path, f"{where}{key}", "is missing")
     value = record[key]
@@ -347,7 +347,7 @@ def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, 
 def _tables(path: Path, record: dict[str, Any], key: str) -> list[Any]:
     tables = _get(path, record, key, list, "") if key in record or key == "memory" else []
     if len(tables) > MAX_TABLES:
-        raise _mistake(path, key, f"there are {len(tables)}, at most {MAX_TABLES} are supported")
+        raise _mistake(path, key, f"has {len(tables)} tables; at most {MAX_TABLES} are supported")
     return list(tables)
 
 
@@ -360,7 +360,7 @@ def _number(
     *,
     lower_bound: int = 1,
 ) -> Any:
-    """Return a number of at least `lower_bound`, above 0 where that is 1, and at most MAX_NUMBER of the key."""
+    """Return a number of at least `lower_bound` (above 0 if that is 1) and at most MAX_NUMBER of the key."""
     value = _get(path, record, key, kind, where)
     if value < 0 or (lower_bound == 1 and not 0 < value < math.inf):
         raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not {'positive' if lower_bound else 'at least 0'}")
@@ -368,6 +368,7 @@ def _number(
 
 
 def _bounded(path: Path, where: str, value: Any) -> Any:
+    """Return a value, or raise CompileError if it exceeds MAX_NUMBER of its key."""
     limit = MAX_NUMBER[where.rpartition(".")[2]]
     if not 0 <= value <= limit:
         raise _mistake(path, where, f"is {_shown(value)}; at most {limit:,} is supported")
@@ -379,7 +380,10 @@ def _name(path: Path, record: dict[str, Any], key: str) -> str:
 
 
 def _checked_name(path: Path, key: str, name: str) -> str:
-    """Return a name in lower case that can be typed as an option, printed, and written into a comment of C."""
+    """Return a name in lower case; raise CompileError unless it has at most 64 letters, digits and . _ + -.
+
+    It must begin with a letter or digit, and so is safe as an option's value, in print and in a C comment.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
         raise _mistake(path, key, f"is {_shown(name)}, not a name of at most 64 letters, digits and . _ + -")
     return name.lower()
@@ -392,6 +396,7 @@ def _text(path: Path, key: str, text: str) -> str:
 
 
 def _strings(path: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
+    """Return the list of strings at a key, empty if missing."""
     values = _get(path, record, key, list, "") if key in record else []
     if len(values) > MAX_TABLES or not all(isinstance(value, str) for value in values):
         raise _mistake(path, key, f"must be a list of strings, at most {MAX_TABLES}")
@@ -399,6 +404,7 @@ def _strings(path: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _reject_unknown(path: Path, record: dict[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise CompileError for a key that is not known."""
     for key in record:
         if key not in known:
             close = difflib.get_close_matches(key[:MAX_SHOWN], known, n=1)
@@ -407,7 +413,6 @@ def _reject_unknown(path: Path, record: dict[str, Any], known: Sequence[str], wh
 
 
 def _shown(value: Any) -> str:
-    """Return a value of the file for a message: tables may be as deep and numbers as long as the file."""
     if isinstance(value, (dict, list)):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and abs(value) >= 1 << 64:

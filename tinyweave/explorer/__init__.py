@@ -1,1 +1,1 @@
-"""A page on which one turns a network's knobs and sees what it needs of RAM, planned for real."""
+"""The explorer: a web page with sliders for a network and its plan, which shows the planned RAM."""

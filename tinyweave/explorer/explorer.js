@@ -6,18 +6,28 @@ const place = { front: h("div"), three: h("div", { class: "several" }), answer: 
 const controls = {};
 const THREE = ["mobilenet_v2", "proxyless", "mcunet_320kb"];
 const HALO = 0.12; // what the lecture adds to a patch
-let turn = 0, busy = false, waiting = false, shownFront = null, shownRecord = null, shownFast = null;
+const PATIENCE = 1000; // ms that a question may still be planned when a later one of the same canvas waits
+const pending = {}; // by canvas, the question that it waits for
+let turn = 0, busy = false, waiting = false, patience = null, shownFront = null, shownRecord = null, shownFast = null;
 
-async function post(path, body, type = "application/json") {
-  const response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body });
+/** Ask the server. canvas: where the answer goes; what else it waits for is cancelled, and the server stops to plan it. */
+async function post(path, body, canvas = null, type = "application/json") {
+  if (canvas) cancel(canvas);
+  const { signal } = canvas ? (pending[canvas] = new AbortController()) : {};
+  const response = await fetch(path, { method: "POST", headers: { "Content-Type": type }, body, signal });
   const value = await response.json();
   if (!response.ok) throw new Error(value.error ?? response.statusText);
   return value;
 }
 
+function cancel(canvas) {
+  pending[canvas]?.abort();
+  delete pending[canvas];
+}
+
 const asked = () => JSON.stringify({ ...state, ram: state.ram * 1024 });
 
-/** Ask anew: the fast form at once; the planner when it is free, for what then is wanted. */
+/** Ask anew: the fast form at once; the planner when it is free, or after some patience, for what then is wanted. */
 async function ask() {
   const mine = (turn += 1);
   location.replace(`#${new URLSearchParams(state)}`);
@@ -27,18 +37,23 @@ async function ask() {
   if (mine === turn) shownFast = null;
   if (mine === turn && known && !known.error) drawFast(known);
   waiting = true;
-  if (busy) return;
+  if (busy) {
+    patience ??= setTimeout(cancel, PATIENCE, "exact");
+    return;
+  }
   busy = true;
   while (waiting) {
     waiting = false;
     const now = turn;
     place.told.textContent = "planning …";
     try {
-      const found = await post("exact", asked());
+      const found = await post("exact", asked(), "exact");
       if (now === turn) drawExact(found);
     } catch (error) {
       if (now === turn) place.told.textContent = error.message;
     }
+    clearTimeout(patience);
+    patience = null;
   }
   busy = false;
   document.body.dataset.settled = String(turn); // for whoever waits until the page stands still
@@ -82,9 +97,10 @@ function drawExact(found) {
 async function askFront() {
   place.front.replaceChildren(h("p", { class: "faint" }, "planning …"));
   try {
-    shownFront = await post("front", asked());
+    shownFront = await post("front", asked(), "front");
     drawFront();
   } catch (error) {
+    if (error.name === "AbortError") return;
     place.front.replaceChildren(h("p", {}, error.message));
   }
 }
@@ -107,9 +123,10 @@ async function compareThree() {
   const parts = [];
   for (const network of THREE) {
     try {
-      const { entry, layer } = await post("exact", JSON.stringify({ ...JSON.parse(asked()), network }));
+      const { entry, layer } = await post("exact", JSON.stringify({ ...JSON.parse(asked()), network }), "three");
       parts.push(h("div", { "data-network": network }, h("h3", {}, networks[network].title), layerBars(network, entry.record.layers, layer, () => state.ram * 1024)));
     } catch (error) {
+      if (error.name === "AbortError") return;
       parts.push(h("div", {}, h("h3", {}, networks[network].title), h("p", {}, error.message)));
     }
   }
@@ -117,9 +134,16 @@ async function compareThree() {
   figures.forEach((again) => again());
 }
 
-/** Draw the map of TinyNAS' stage one: which images and widths leave room for good networks, from networks that were planned. */
+/** Return the RAM and Flash within which enough networks of a cell fit, as stage_one.py's `enough` does. */
+function enough(networks, at, limits) {
+  const excess = (each) => Math.max(each[at] / limits[0], each[3] / limits[1]);
+  const kept = [...networks].sort((one, other) => excess(one) - excess(other)).slice(0, Math.ceil(data.feasible * networks.length - 1e-9));
+  return [Math.max(limits[0], ...kept.map((each) => each[at])), Math.max(limits[1], ...kept.map((each) => each[3]))];
+}
+
+/** Draw the map of TinyNAS' stage one, from networks that were planned: the settings of which enough networks fit, the best one. */
 function drawMap() {
-  const { sizes, widths, networks: drawn, flash } = data.map, ram = state.ram * 1024;
+  const { sizes, widths, networks: drawn } = data.map, ram = state.ram * 1024;
   const at = state.schedule === "layer" ? 0 : state.stream ? 2 : 1; // which arena of a network
   const cells = [];
   for (const size of sizes) for (const width of widths) {
@@ -129,19 +153,28 @@ function drawMap() {
     const p80 = fitting.length ? fitting[low] + (place80 - low) * ((fitting[low + 1] ?? fitting[low]) - fitting[low]) : 0;
     cells.push({ size, width, share: fitting.length / all.length, p80 });
   }
-  const best = cells.reduce((one, other) => (other.p80 > one.p80 ? other : one));
+  const feasible = cells.filter((cell) => cell.share >= data.feasible);
+  const best = feasible.length ? feasible.reduce((one, other) => (other.p80 > one.p80 ? other : one)) : null;
   const draw = (wide) => {
     const column = Math.min(70, (wide - LEFT) / sizes.length), high = 24, shapes = cells.map((cell) => {
       const x = LEFT + sizes.indexOf(cell.size) * column, y = (widths.length - 1 - widths.indexOf(cell.width)) * high, words = `${cell.size} x ${cell.size}, width ${cell.width}: ${Math.round(100 * cell.share)} % fit, ${rounded(cell.p80 / 1e6)} M MACs`;
-      const here = cell === best && cell.p80;
+      const here = cell === best;
       return [s("rect", { x: x + 1, y: y + 1, width: column - 2, height: high - 2, style: cell.share ? `fill:var(--output);fill-opacity:${0.15 + 0.85 * cell.share}` : "fill:var(--card)", onclick: () => set({ network: "tinynas", resolution: cell.size, width: cell.width }) }, s("title", {}, words)),
-        text(x + column / 2, y + 16, here ? "★" : cell.share >= 0.8 ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "star" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
+        text(x + column / 2, y + 16, here ? "★" : cell.share >= data.feasible ? "✓" : cell.share ? `${Math.round(100 * cell.share)}` : "·", { class: here ? "star" : cell.share > 0.5 ? "on" : "faint", "text-anchor": "middle", style: "pointer-events:none" })];
     });
     const names = [...widths.map((width, index) => text(LEFT - 8, (widths.length - 1 - index) * high + 16, width, { class: "faint", "text-anchor": "end" })),
       ...sizes.map((size, index) => text(LEFT + (index + 0.5) * column, widths.length * high + 14, size, { class: "faint", "text-anchor": "middle" }))];
     return s("svg", { width: wide, height: widths.length * high + 22, viewBox: `0 0 ${wide} ${widths.length * high + 22}`, role: "img", "aria-label": "Feasible images and widths" }, shapes, names);
   };
-  const drawnMap = figure("map", draw, h("figcaption", {}, best.p80 ? `✓: 80 % of the networks fit; a number: that many per cent. ★: ${best.size} x ${best.size} at width ${best.width}, where a fifth of those that fit have over ${rounded(best.p80 / 1e6)} M MACs. A click tries one.` : "No network of this space fits."));
+  const least = `${rounded(100 * data.feasible)} %`;
+  const told = () => {
+    if (best) return `✓: feasible, at least ${least} of the networks fit; a number: that many per cent. ★, the best feasible setting: ${best.size} x ${best.size} at width ${best.width}, where a fifth of the networks that fit have over ${rounded(best.p80 / 1e6)} M MACs. A click tries one.`;
+    const near = cells.reduce((one, other) => (other.share > one.share ? other : one));
+    const flash = Number(controls.flash?.value ?? 1024);
+    const [needed, room] = enough(drawn[`${near.size} ${near.width}`], at, [ram, flash * 1024]).map((count) => Math.ceil(count / 1024));
+    return `No setting is feasible: nowhere do ${least} of the networks fit. At ${near.size} x ${near.size} and width ${near.width} they do within ${needed} KiB of SRAM and ${room} KiB of Flash.`;
+  };
+  const drawnMap = figure("map", draw, h("figcaption", {}, told()));
   place.map.replaceChildren(drawnMap);
   drawnMap.redraw();
 }
@@ -215,6 +248,8 @@ function set(changes) {
   if (changes.network && networks[changes.network]?.resolution && !("resolution" in changes)) Object.assign(changes, { resolution: networks[changes.network].resolution, width: networks[changes.network].width });
   Object.assign(state, changes);
   if (Object.keys(changes).some((key) => key !== "ram")) { // what was planned of another setting goes
+    cancel("front");
+    cancel("three");
     shownFront = null;
     place.front.replaceChildren();
     place.three.replaceChildren();
@@ -238,7 +273,7 @@ async function drop(file) {
   place.told.textContent = `reading ${file.name} …`;
   try {
     const dot = file.name.lastIndexOf("."), about = new URLSearchParams({ name: file.name.slice(0, dot), suffix: file.name.slice(dot).toLowerCase() });
-    const found = await post(`model?${about}`, file, "application/octet-stream");
+    const found = await post(`model?${about}`, file, null, "application/octet-stream");
     take(found);
     set({ network: found.network });
   } catch (error) {
@@ -271,7 +306,7 @@ function begin() {
     place.told, place.answer, place.layers, place.plan,
     h("section", {}, h("h2", {}, "What RAM costs in time"), h("p", { class: "faint" }, "The plans worth having of this network on this device; the slider of the SRAM budget moves the line."), h("button", { id: "front", onclick: askFront }, "plan them"), place.front),
     h("section", {}, h("h2", {}, "Where the memory is"), h("p", { class: "faint" }, "The first layers of most networks hold the peak; a search that knows its limits makes networks that are flatter. Three networks at this resolution and width, by this schedule; outlined: layer by layer."), h("button", { id: "three", onclick: compareThree }, "compare three networks"), place.three),
-    h("section", {}, h("h2", {}, "Where good networks are"), h("p", { class: "faint" }, `TinyNAS' first stage: of each image and width ${Object.values(data.map.networks)[0].length} networks of its mobile space were drawn and planned. What fits the SRAM budget above, by the schedule above, and this much Flash?`),
+    h("section", {}, h("h2", {}, "Where good networks are"), h("p", { class: "faint" }, `TinyNAS' first stage: of each image and width ${Object.values(data.map.networks)[0].length} networks of its mobile space were drawn and planned. How many fit the SRAM budget above, by the schedule above, and this much Flash?`),
       h("label", { class: "control", for: "flash" }, h("span", {}, "Flash for weights ", flashShown), controls.flash), place.map),
     h("section", {}, h("h2", {}, "The memory ladder"), ladder()),
     place.table,

@@ -1,21 +1,28 @@
-"""List the networks that the explorer has by itself, its presets, and the memory ladder: machines, and what networks need.
+"""List the built-in networks of the explorer, its presets, and the networks and machines of the memory ladder.
 
-In: a name, a resolution, a width. Out: layers, graphs. Weights are random: RAM and time do not depend on them.
+In: a name, a resolution, a width. Out: layers, graphs. Weights are random: RAM and time do not depend on them. As a program,
+`python -m tinyweave.explorer.networks NAME RESOLUTION WIDTH FILE` writes a network as a .tflite file.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from ..ir import Graph
+from ..exporters.tflite import to_tflite
+from ..files import write_file
+from ..ir import CompileError, Graph
 from ..nas.arch import Arch, Block, blocks, layers, mobilenet_v2, rounded
 from ..nas.network import to_graph
 from ..nas.published.mobile import mcunet_320kb, mcunet_512kb, mnasnet_b1, proxyless_mobile
 from ..nas.published.resnet import CLASSES, resnet, resnet_layers
-from ..nas.space import MOBILE, arch_of, sampled
-from ..papers.chain import ChainLayer, square
+from ..nas.space import MOBILE, arch_of, sample
+from ..ops.window import ChainLayer
+from ..papers.chain import square
 
 IMAGENET = 1000  # classes
 FIVE_LAYERS = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
@@ -23,8 +30,11 @@ Blocks = tuple[list[Block], int | None]
 
 
 class BuiltIn(NamedTuple):
-    """A network. title: for people. blocks: returns its blocks at a resolution and a width, and its classes, None for no
-    classifier; None for a ResNet, which has another kind of blocks. depth: of a ResNet."""
+    """A built-in network.
+
+    blocks: returns the blocks at a resolution and a width, and the number of classes (None without a classifier). It is None
+    for a ResNet, whose blocks have another type and which has a depth instead.
+    """
 
     title: str
     resolution: int
@@ -34,8 +44,7 @@ class BuiltIn(NamedTuple):
 
 
 class LadderNetwork(NamedTuple):
-    """A network of the memory ladder. printed: its RAM and weights in int8, bytes, as the thesis prints them, None where it
-    does not."""
+    """A network of the memory ladder. printed: bytes of RAM and of int8 weights as the thesis prints them, or None."""
 
     title: str
     network: str
@@ -53,8 +62,8 @@ def _blocks_of(arch: Callable[[int, float], Arch]) -> Callable[[int, float], Blo
 
 
 def _of_space(side: int, width: float) -> Arch:
-    """Return one network of the space, the same at every resolution and width but for its channels."""
-    return arch_of(MOBILE, sampled(MOBILE, random.Random(0), (side, side), width), IMAGENET)
+    """Return one fixed network of the space, scaled to this image side and width."""
+    return arch_of(MOBILE, sample(MOBILE, random.Random(0), (side, side), width), IMAGENET)
 
 
 def five_layers(side: int = 96, width: float = 1.0) -> Blocks:
@@ -88,7 +97,7 @@ PRESETS = tuple(
         ("The lecture's five layers", "five_layers", 96, 1.0, "layer", 0, 64),
         ("MobileNetV2, as for phones", "mobilenet_v2", 224, 1.0, "layer", 0, 320),
         ("MCUNet: made small", "tinynas", 128, 0.5, "layer", 0, 320),
-        ("MCUNetV2: by 2 x 2 patches", "tinynas", 144, 0.5, "patch", 2, 80),
+        ("MCUNetV2: by 2 x 2 patches", "tinynas", 144, 0.5, "patch", 2, 160),
         ("The same by the best plan", "tinynas", 144, 0.5, "best", 0, 80),
     )
 )  # fmt: skip
@@ -110,7 +119,7 @@ RUNGS = (
 
 
 def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
-    """Return the blocks of a network, and its classes, None for no classifier; nothing of a ResNet."""
+    """Return the blocks of a network and its number of classes (None without a classifier); no blocks for a ResNet."""
     make = NETWORKS[name].blocks
     return make(resolution, width) if make else None
 
@@ -127,3 +136,27 @@ def graph_of(name: str, resolution: int, width: float) -> Graph:
     """Return a network as a graph of random weights."""
     found = blocks_of(name, resolution, width)
     return to_graph(name, *found) if found else resnet(NETWORKS[name].depth, resolution, width)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write a network into a file; return an exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tinyweave.explorer.networks", description="Write a network as a .tflite file."
+    )
+    parser.add_argument("network", choices=NETWORKS)
+    parser.add_argument("resolution", type=int, help=f"a side of the image: {RESOLUTIONS[0]} to {RESOLUTIONS[1]}")
+    parser.add_argument("width", type=float, help=f"times the channels: {WIDTHS[0]} to {WIDTHS[1]}")
+    parser.add_argument("file", type=Path)
+    chosen = parser.parse_args(arguments)
+    for name, (least, most) in (("resolution", RESOLUTIONS), ("width", WIDTHS)):
+        if not least <= getattr(chosen, name) <= most:
+            parser.error(f"{name} is to be a number from {least:g} to {most:g}")
+    try:
+        write_file(chosen.file, to_tflite(graph_of(chosen.network, chosen.resolution, chosen.width)))
+    except CompileError as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

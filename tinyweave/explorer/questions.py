@@ -1,30 +1,32 @@
-"""Answer what the explorer is asked: at once by the fast form, exactly by the planner.
+"""Answer questions of the explorer: an estimate at once, and the exact plan.
 
 In: a question as JSON, which anybody may have sent. Out: plain values for the page.
 """
 
 from __future__ import annotations
 
+import shlex
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from .. import api
+from ..api.results import Model
 from ..devices import all_devices, find
 from ..ir import CompileError
 from ..nas.arena import arena_of
 from ..nas.costs import model_of
 from ..papers.chain import macs
 from ..papers.patches import peak_bytes
+from ..parent import end_with_parent
+from ..planning import Limits, Request
 from ..report.front import front_record, proved_lines
 from ..report.page import Entry, told
 from ..report.record import record
 from ..report.tables import plan_layers
-from ..results import Limits, Model
-from .networks import NETWORKS, RESOLUTIONS, RUNGS, WIDTHS, blocks_of, graph_of, layers_of
+from .networks import NETWORKS, RESOLUTIONS, RUNGS, WIDTHS, LadderNetwork, blocks_of, graph_of, layers_of
 
 SCHEDULES = ("best", "layer", "patch", "msf", "stream2d")
 BY_ROWS = ("best", "msf", "stream2d")  # their first stage takes an input that comes by rows
@@ -33,12 +35,13 @@ MOST_RAM = 4 << 20  # bytes
 MOST_OVERHEAD = 2.0
 GRIDS = (0, 2, 3, 4)  # patches along a side; 0: searched
 KEYS = {"network", "resolution", "width", "schedule", "grid", "stream", "overhead", "ram", "device"}
+NO_LIMIT = "64m"  # of Flash, as the page has none: more than any model that is taken
 WHAT_TO_DO = "reload the page"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """network: a name, or the SHA-256 of a model that was given. ram: bytes of the budget. overhead: F."""
+    """A checked question. network: a name, or the SHA-256 of a dropped model. ram: limit in bytes. overhead: MAC overhead."""
 
     network: str
     resolution: int
@@ -51,7 +54,7 @@ class Asked:
 
 
 def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
-    """Return what was asked, checked; known: models that were given."""
+    """Return a checked question; raise CompileError if it is invalid. known: models that were dropped on the page."""
     if not isinstance(value, dict) or set(value) != KEYS:
         raise CompileError(f"a question has the keys {', '.join(sorted(KEYS))}", WHAT_TO_DO)
     network, device, schedule, stream, grid = (value[key] for key in ("network", "device", "schedule", "stream", "grid"))
@@ -82,10 +85,9 @@ def _number(value: dict[str, Any], key: str, least: float, most: float) -> float
 
 
 def fast(asked: Asked) -> dict[str, Any] | None:
-    """Return in milliseconds what is known without a graph, None where that is nothing.
+    """Return an estimate without building a graph, or None for a model without a formula.
 
-    arena: of the plan with the least RAM that computes nothing twice, by nas/ram_model.py, None where that is not known; with
-    what `by_formula` says.
+    `arena` is the least RAM of a plan without recomputation, or None. The other values are those of `by_formula`.
     """
     if asked.network not in NETWORKS:
         return None
@@ -97,7 +99,7 @@ def fast(asked: Asked) -> dict[str, Any] | None:
 
 
 def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
-    """Return what papers count of a network: input and output of its largest layer, without skips; its weights, its work."""
+    """Return the figures that papers print: input and output of the largest layer without skips, weights, MACs."""
     layers, classes = layers_of(network, resolution, width)
     dense = layers[-1].c_out * classes
     weights = sum(layer.macs_per_pixel for layer in layers) + dense
@@ -105,57 +107,85 @@ def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
 
 
 def rung(number: int) -> dict[str, Any]:
-    """Return what a network of the memory ladder needs as planned, with kernels of a Cortex-M7.
+    """Return the planned arenas of a network of the memory ladder, with kernels of a Cortex-M7.
 
-    arenas: layer by layer; of the best plan that computes nothing twice; of that with its image by rows.
+    arenas: layer by layer; the best plan without recomputation; the same with its image by rows.
     """
     network = RUNGS[number]
     model = model_of(graph_of(network.network, network.resolution, network.width))
-    ways: list[dict[str, Any]] = [{"schedule": "layer"}, {}, {"stream_inputs": True}]
-    plans = [api.plan(model, optimize="size", core=LADDER_CORE, **way) for way in ways]
+    best = Request(objective="size", core=LADDER_CORE)
+    requests = replace(best, strategy="layer"), best, replace(best, stream_inputs=True)
+    plans = [api.make_plan(model, request) for request in requests]
     arenas = [sum(plan.arena.values()) for plan in plans]
-    return {"arenas": arenas, "constants": api.flash_need(plans[-1]).constants}
+    return {"arenas": arenas, "constants": api.estimate_flash(plans[-1]).constants}
 
 
 def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
-    """Return the plan that was asked for as an entry of a report, what the same layer by layer needs, and the least arena.
+    """Return the plan as an entry of a report, the arena of the network layer by layer, and the least arena.
 
-    given: the path of the model, of one that is no network of ours.
+    given: the path of a model that was dropped on the page, or None for a built-in network.
     """
     model, board = _model(asked, given), find(asked.device)
-    limits = Limits(asked.ram, None, reads=api.flash_reads(board))
-    plan = api.plan(model, limits=limits, core=board.core, **_options(asked))
+    limits = Limits(asked.ram, reads=api.flash_reads(board))
+    plan = api.make_plan(model, replace(_request(asked), limits=limits))
     entry = Entry(record(model, plan=plan, device=board, limits=limits))
-    least, alone = _whatever_the_budget(replace(asked, ram=0), given)
+    least, alone = _least_and_unfused(replace(asked, ram=0), given)
     return {"entry": told(entry, model.name), "least": least, "layer": alone}
 
 
 @lru_cache(maxsize=8)
-def _whatever_the_budget(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
-    """Return the least arena, and what each layer needs by itself; asked again while the budget is dragged."""
-    model, core = _model(asked, given), find(asked.device).core
-    least = api.plan(model, optimize="size", core=core, **_options(asked))
-    layers = plan_layers(api.plan(model, core=core, schedule="layer"))
+def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
+    """Return the least arena, and layer -> live bytes layer by layer. Cached: neither depends on the RAM budget."""
+    model, request = _model(asked, given), _request(asked)
+    least = api.make_plan(model, replace(request, objective="size"))
+    layers = plan_layers(api.make_plan(model, Request("layer", core=request.core)))
     return sum(least.arena.values()), {layer.name: layer.live for layer in layers}
 
 
-def _options(asked: Asked) -> dict[str, Any]:
-    """Return what the planner takes; a schedule that has no use for an option is not given it."""
-    return {
-        "schedule": asked.schedule,
-        "stream_inputs": asked.stream and asked.schedule in BY_ROWS,
-        "max_mac_overhead": asked.overhead if asked.schedule in ("best", "msf") else None,
-    }
+def _request(asked: Asked) -> Request:
+    return Request(
+        asked.schedule,
+        max_mac_overhead=asked.overhead if asked.schedule in ("best", "msf") else None,
+        stream_inputs=asked.stream and asked.schedule in BY_ROWS,
+        core=find(asked.device).core,
+    )
 
 
 def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
-    """Return the plans worth having, whatever the budget, as `plan --pareto` does; with its sentences."""
+    """Return the Pareto-optimal plans and their sentences, as `plan --pareto` prints them."""
     model, board = _model(asked, given), find(asked.device)
-    options = {"max_mac_overhead": asked.overhead, "stream_inputs": asked.stream}
-    limits = Limits(None, None, reads=api.flash_reads(board))
-    plans = api.front(model, limits, core=board.core, **options)
+    limits = Limits(reads=api.flash_reads(board))
+    plans = api.front(model, replace(_request(replace(asked, schedule="best")), limits=limits))
     found = front_record(model, plans, limits, board.core, board)
     return {"front": found, "says": {"front": proved_lines(found)}}
+
+
+def command(asked: Asked, source: str | None = None, *, is_front: bool = False) -> str:
+    """Return the command that answers a question of `exact` or `front` on the command line. source: the user's file."""
+    request = _request(replace(asked, schedule="best")) if is_front else _request(asked)
+    words = [f"--schedule {asked.schedule}"] if not is_front and asked.schedule != "best" else []
+    words += ["--stream-inputs"] if request.stream_inputs else []
+    words += [f"--max-mac-overhead {request.max_mac_overhead:g}"] if request.max_mac_overhead else []
+    words += ["--pareto"] if is_front else [f"--ram {asked.ram}"]
+    return _plan_command(asked, source, f"--device {asked.device}", *words, f"--flash {NO_LIMIT}")
+
+
+def rung_command(number: int) -> str:
+    """Return the command that computes the last arena of `rung`: the best plan with streamed input."""
+    return _plan_command(RUNGS[number], None, f"--device {LADDER_CORE}", "--optimize size", "--stream-inputs")
+
+
+def look_command(source: str) -> str:
+    """Return the command that shows a given model."""
+    return f"tinyweave plan {shlex.quote(source)}"
+
+
+def _plan_command(of: Asked | LadderNetwork, source: str | None, *words: str) -> str:
+    """Return the command that plans a network; a built-in network is first written to a file."""
+    file = source or f"{of.network}.tflite"
+    plan = " ".join((f"tinyweave plan {shlex.quote(file)} --io int8", *words))
+    written = f"python -m tinyweave.explorer.networks {of.network} {of.resolution} {of.width:g} {file}"
+    return plan if source else f"{written} && {plan}"
 
 
 def _model(asked: Asked, given: str | None) -> Model:
@@ -169,19 +199,17 @@ def _built(network: str, resolution: int, width: float) -> Model:
 
 @lru_cache(maxsize=4)
 def _given(path: str) -> Model:
-    return api.load(Path(path), "int8")
+    return api.load(path, io="int8")
 
 
 def look(path: str) -> dict[str, Any]:
-    """Return what a given model is; CompileError where it cannot be compiled."""
+    """Return name, inputs and layers of a dropped model; raise CompileError if it cannot be compiled."""
     return {"layers": len(_given(path).graph.ops)}
 
 
 def confine(most_bytes: int) -> None:
-    """Limit the memory of the process that reads what strangers give, where the system can.
-
-    Ctrl-C is for its parent, which then ends it.
-    """
+    """Limit the memory of this worker process, ignore Ctrl-C, and end it with its parent."""
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         import resource

@@ -1,7 +1,8 @@
 """Serve the explorer: one page, answers to its questions, models that are dropped on it. It listens on this machine alone.
 
-Another page in the same browser must not ask it anything: foreign hosts and origins are refused. What is planned is planned in
-a process of its own, with a limit of memory and time, so that the page stays quick whatever is given.
+Another page in the same browser must not ask it anything: foreign hosts and origins are refused. Each question is planned in a
+process of its own, with a limit of memory and time. A slow question delays no other. If the page stops waiting for an answer,
+its process is killed.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import json
 import multiprocessing
 import socket
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..devices import all_devices
 from ..files import read_file
+from ..installing import install
 from ..ir import CompileError
+from ..nas.stage_one import FEASIBLE
 from ..report.page import filled
 from . import questions
 from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS
@@ -31,8 +35,13 @@ MAX_QUESTION = 1 << 14  # bytes
 MAX_MODEL = 1 << 25
 MAX_MODELS = 16
 MOST_LETTERS = 60  # of a model's name
-MAX_MEMORY = 6 << 30  # bytes of address space of the process that plans
-SECONDS = 60  # that one answer may take
+MAX_MEMORY = 6 << 30  # bytes of address space of a process that plans
+SECONDS = 60  # that one question may be planned
+PROCESSES = 2  # that wait for questions: a small one is answered at once beside a slow one
+MOST_PROCESSES = 4
+MOST_WAITING = 32  # questions beyond those that are planned
+NOT_WAITED_FOR = 499  # the usual status of a request whose client has gone
+MOST_SAID = 1000  # letters of an error
 SUFFIXES = (".tflite", ".onnx", ".pt2")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
@@ -44,31 +53,70 @@ HEADERS = {
 
 
 class Planner:
-    """A process that plans for the page; a new one takes its place where it takes too long, or dies."""
+    """Pool of processes that plan for the page, each one question at a time; a cancelled question ends only its own process."""
 
-    def __init__(self, memory: int = MAX_MEMORY, seconds: float = SECONDS):
-        self.memory, self.seconds, self.pool = memory, seconds, self._started(memory)
+    def __init__(self, memory: int = MAX_MEMORY, seconds: float = SECONDS, most: int = MOST_PROCESSES):
+        """Start idle processes, each with `memory` bytes of address space and `seconds` of wall time per question."""
+        self.memory, self.seconds, self.most, self.waiting = memory, seconds, most, 0
+        self.turns = asyncio.Semaphore(most)
+        self.busy = set[ProcessPoolExecutor]()
+        self.idle = [self._started() for _ in range(min(PROCESSES, most))]
 
-    @staticmethod
-    def _started(memory: int) -> ProcessPoolExecutor:
+    def _started(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(memory,))
-        pool.submit(int)  # it starts now, not with the first question, which would wait for it
+        pool = ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(self.memory,))
+        pool.submit(int)  # start the process now: the first question need not wait for its imports
         return pool
 
-    async def ask(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what work(*arguments) returns; CompileError where it is refused, takes too long or too much memory."""
-        pool = self.pool
+    async def ask(self, instead: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Return work(*arguments), computed in another process; `instead` is the command that answers it without limits.
+
+        Raises CompileError if the question is refused, or takes too long or too much memory.
+        """
+        if self.waiting >= MOST_WAITING:
+            raise CompileError(f"{MOST_WAITING} questions are waiting already", "ask again when some of them are answered")
+        self.waiting += 1
         try:
-            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, work, *arguments), self.seconds)
-        except (asyncio.TimeoutError, BrokenProcessPool) as error:
-            if self.pool is pool:
-                self.pool = self._started(self.memory)
-            self._end(pool)
-            why = "it took too long" if isinstance(error, asyncio.TimeoutError) else "the process that planned it died"
-            raise CompileError(f"this cannot be planned here: {why}", "use the command line") from error
+            await self.turns.acquire()
+        finally:
+            self.waiting -= 1
+        pool, answer = self._submitted(work, *arguments)
+        try:
+            await asyncio.wait({answer}, timeout=self.seconds)
+            if not answer.done():
+                raise _refused(f"it takes more than {self.seconds:g} s", instead)
+            return answer.result()
+        except BrokenProcessPool as error:
+            raise _refused("the process that planned it died", instead) from error
         except MemoryError as error:
-            raise CompileError("this cannot be planned here: it takes too much memory", "use the command line") from error
+            raise _refused("it takes too much memory", instead) from error
+        finally:
+            self._release(pool, answer)
+            self.turns.release()
+
+    def _submitted(self, work: Callable[..., Any], *arguments: Any) -> tuple[ProcessPoolExecutor, asyncio.Future[Any]]:
+        """Submit work to an idle process, or else a new one; return the process and its future."""
+        pool = self.idle.pop() if self.idle else self._started()
+        try:
+            answer = pool.submit(work, *arguments)
+        except BrokenProcessPool:  # it died while it waited
+            self._end(pool)
+            pool = self._started()
+            answer = pool.submit(work, *arguments)
+        self.busy.add(pool)
+        return pool, asyncio.wrap_future(answer)
+
+    def _release(self, pool: ProcessPoolExecutor, answer: asyncio.Future[Any]) -> None:
+        """Reuse a process that has answered; kill and replace a process that has not."""
+        self.busy.discard(pool)
+        is_whole = answer.done() and not isinstance(answer.exception(), BrokenProcessPool)
+        if is_whole and len(self.idle) < PROCESSES:
+            self.idle.append(pool)
+            return
+        answer.cancel()
+        self._end(pool)
+        while len(self.idle) < min(PROCESSES, self.most - len(self.busy)):
+            self.idle.append(self._started())
 
     @staticmethod
     def _end(pool: ProcessPoolExecutor, wait: bool = False) -> None:
@@ -77,7 +125,13 @@ class Planner:
         pool.shutdown(wait=wait, cancel_futures=True)
 
     def close(self) -> None:
-        self._end(self.pool, wait=True)
+        """End all processes."""
+        for pool in (*self.idle, *self.busy):
+            self._end(pool, wait=True)
+
+
+def _refused(why: str, instead: str) -> CompileError:
+    return CompileError(f"this cannot be planned on the page: {why}", f"use the command line: {instead}")
 
 
 def page() -> str:
@@ -95,14 +149,23 @@ def page() -> str:
         ],
         "resolutions": RESOLUTIONS,
         "widths": WIDTHS,
+        "feasible": FEASIBLE,
         "map": json.loads((HERE / "map.json").read_text(encoding="utf-8")),
-        "devices": [{"name": each.name, "core": each.core} for each in questions.all_devices()],
+        "devices": [{"name": each.name, "core": each.core} for each in all_devices()],
     }
     return filled("tinyweave explorer", (HERE / "explorer.js").read_text(encoding="utf-8"), about, "'self'")
 
 
+class Given(NamedTuple):
+    """A model that the user opened. path: its copy. source: path or name of the user's file. told: its record for the page."""
+
+    path: Path
+    source: str
+    told: dict[str, Any]
+
+
 def application(folder: Path, models: list[Path], planner: Planner) -> Any:
-    """Return the ASGI application; folder: where models that are given are kept, and nothing else is written."""
+    """Return the ASGI application; folder: the only place that is written, for copies of dropped models."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -110,9 +173,9 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
     from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
-    given: dict[str, tuple[Path, dict[str, Any]]] = {}  # and what was said of it
+    given: dict[str, Given] = {}
 
-    async def kept(file: bytes, name: str, suffix: str) -> dict[str, Any]:
+    async def kept(file: bytes, name: str, suffix: str, source: str) -> dict[str, Any]:
         digest = hashlib.sha256(file).hexdigest()
         if digest not in given:
             if len(given) >= MAX_MODELS:
@@ -120,11 +183,12 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
             path = folder / f"{digest}{suffix}"
             path.write_bytes(file)
             try:
-                given[digest] = path, {"network": digest, "title": name, **await planner.ask(questions.look, str(path))}
-            except CompileError:
+                found = await planner.ask(questions.look_command(source), questions.look, str(path))
+            except BaseException:  # refused, or not waited for
                 path.unlink(missing_ok=True)
                 raise
-        return given[digest][1]
+            given[digest] = Given(path, source, {"network": digest, "title": name, **found})
+        return given[digest].told
 
     async def front(request: Request) -> Response:
         return HTMLResponse(page())
@@ -133,26 +197,50 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         asked = questions.question(json.loads(await body(request, MAX_QUESTION)), frozenset(given))
         if request.url.path == "/fast":
             return JSONResponse(questions.fast(asked))
-        work = questions.front if request.url.path == "/front" else questions.exact
-        path = str(given[asked.network][0]) if asked.network in given else None
-        return JSONResponse(await planner.ask(work, asked, path))
+        is_front, model = request.url.path == "/front", given.get(asked.network)
+        instead = questions.command(asked, model.source if model else None, is_front=is_front)
+        work = questions.front if is_front else questions.exact
+        return await while_waited_for(request, planner.ask(instead, work, asked, str(model.path) if model else None))
 
     async def rung(request: Request) -> Response:
         number = json.loads(await body(request, MAX_QUESTION))
         if type(number) is not int or number not in range(len(RUNGS)):
             raise CompileError("there is no such network on the ladder", questions.WHAT_TO_DO)
-        return JSONResponse(await planner.ask(questions.rung, number))
+        return await while_waited_for(request, planner.ask(questions.rung_command(number), questions.rung, number))
 
     async def model(request: Request) -> Response:
         suffix = request.query_params.get("suffix", "")
         if suffix not in SUFFIXES:
             raise CompileError(f"a model is a file that ends in {', '.join(SUFFIXES)}", "give another file")
         name = request.query_params.get("name", "a model")[:MOST_LETTERS]
-        return JSONResponse(await kept(await body(request, MAX_MODEL), name, suffix))
+        file = await body(request, MAX_MODEL)
+        return await while_waited_for(request, kept(file, name, suffix, f"{name}{suffix}"))
 
     async def own(request: Request) -> Response:
-        files = [(read_file(path, MAX_MODEL, "use plan"), path.stem, path.suffix.lower()) for path in models]
-        return JSONResponse([await kept(*file) for file in files])
+        async def all_kept() -> list[dict[str, Any]]:
+            return [
+                await kept(read_file(path, MAX_MODEL, "use plan"), path.stem, path.suffix.lower(), str(path)) for path in models
+            ]
+
+        return await while_waited_for(request, all_kept())
+
+    async def disconnected(request: Request) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass  # the rest of its body
+
+    async def while_waited_for(request: Request, answer: Coroutine[Any, Any, Any]) -> Response:
+        """Return an answer as JSON; cancel its computation if the page closes the connection."""
+        work, gone = asyncio.ensure_future(answer), asyncio.ensure_future(disconnected(request))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not work.done():
+                work.cancel()
+        try:
+            return JSONResponse(await work)
+        except asyncio.CancelledError:
+            return Response(status_code=NOT_WAITED_FOR)
 
     async def body(request: Request, most: int) -> bytes:
         taken = bytearray()
@@ -173,7 +261,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
             try:
                 response = await handle(request)
             except (CompileError, ValueError, RecursionError) as error:
-                response = JSONResponse({"error": str(error)[:400]}, 400)
+                response = JSONResponse({"error": str(error)[:MOST_SAID]}, 400)
             response.headers.update(HEADERS)
             return response
 
@@ -185,12 +273,12 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
 
 
 def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = print) -> None:
-    """Serve the explorer on 127.0.0.1 until it is interrupted; ready is told the address."""
+    """Serve the explorer on 127.0.0.1 until it is interrupted; call `ready` with its address."""
     try:
         import starlette  # noqa: F401
         import uvicorn
     except ImportError as error:
-        raise CompileError("the explorer needs starlette and uvicorn", "pip install 'tinyweave[explore]'") from error
+        raise CompileError("the explorer needs starlette and uvicorn", install("explore")) from error
     if others := [path for path in models if path.suffix.lower() not in SUFFIXES]:
         raise CompileError(f"'{others[0]}' is no model: its name ends in none of {', '.join(SUFFIXES)}", "give another file")
     for path in models:

@@ -1,8 +1,8 @@
-"""GELU as exporters without an op for it write it: x / 2 times 1 + erf(x / sqrt(2)), in whichever order, as one op again.
+"""Replace GELU written out with erf, x / 2 * (1 + erf(x / sqrt(2))) in any order of the ops, by one GELU node.
 
-In: the nodes of a program, ONNX's or ATen's. Out: the nodes with one `Gelu` or `gelu` in place of such a chain, of which
-nothing else may be read. What an erf ends in is computed at some numbers, and compared. `Erf` by itself has no op in TFLite and
-is refused as before.
+In: the nodes of an ImportedProgram, ONNX's or ATen's. Out: the nodes with one `Gelu` or `gelu` in place of each such chain. A
+chain is recognised by evaluating it at sample points. An erf outside such a chain stays and is refused later, as TFLite has no
+op for it.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .program import Exported, Node, Ref, refs
+from .program import ImportedProgram, Node, Ref, refs
 
 Array = NDArray[np.float64]
 GELU = {"Erf": "Gelu", "erf": "gelu"}
 ERF = np.frompyfunc(math.erf, 1, 1)
 FUNCTIONS = {"Add": np.add, "Div": np.divide, "Erf": ERF, "Mul": np.multiply}
 FUNCTIONS |= {op.lower(): function for op, function in FUNCTIONS.items()}
-AT = np.linspace(-4, 4, 65)  # places at which a chain is computed, to see whether it is a GELU
-WANTED = AT / 2 * (1 + ERF(AT * math.sqrt(0.5)).astype(np.float64))
-NEAR = 1e-3  # relative: constants of half precision are such
-MOST_NODES = 8  # of a chain
+POINTS = np.linspace(-4, 4, 65)  # the inputs at which a chain is evaluated and compared with GELU
+EXPECTED = POINTS / 2 * (1 + np.asarray(ERF(POINTS * math.sqrt(0.5)), np.float64))
+TOLERANCE = 1e-3  # relative, enough for constants in half precision
+MAX_NODES = 8  # per chain
 
 
-def with_gelu(program: Exported) -> Exported:
-    """Return the program with each chain that is a GELU as one op; as it is where an op changes a value in place."""
+def fuse_gelu(program: ImportedProgram) -> ImportedProgram:
+    """Return the program with each GELU chain as one node; unchanged if the program has in-place ops."""
     if any(node.op.endswith("_") for node in program.nodes):
         return program
     maker, readers = {node.name: node for node in program.nodes}, defaultdict[str, list[Node]](list)
     for node in program.nodes:
         for ref in refs(node):
             readers[ref.name].append(node)
-    outputs, changed, gone = {ref.name for ref in program.outputs}, dict[str, Node](), set[str]()
+    outputs, replaced, removed = {ref.name for ref in program.outputs}, dict[str, Node](), set[str]()
     for erf in (node for node in program.nodes if node.op in GELU):
-        found = _chain(erf, maker, readers, program.constants, outputs)
-        if found is not None:
-            x, last, others = found
-            changed[last.name] = Node(last.name, GELU[erf.op], (x,), {}, last.where)
-            gone |= others
-    return replace(program, nodes=[changed.get(node.name, node) for node in program.nodes if node.name not in gone])
+        chain = _chain(erf, maker, readers, program.constants, outputs)
+        if chain is not None:
+            x, last, others = chain
+            replaced[last.name] = Node(last.name, GELU[erf.op], (x,), {}, last.where)
+            removed |= others
+    return replace(program, nodes=[replaced.get(node.name, node) for node in program.nodes if node.name not in removed])
 
 
 def _chain(
@@ -54,10 +54,13 @@ def _chain(
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Return (x, the last node, the names of the others) of the GELU that an erf is part of; None where it is of none."""
+    """Find the GELU chain that contains an erf node; `maker` and `readers` have the nodes that write and read each name.
+
+    Return the input x, the last node, and the names of the other nodes that GELU replaces; None if there is no chain.
+    """
 
     def number(value: Any) -> float:
-        """Return a constant of one element as a number, NaN for all else."""
+        """Return a constant of one element as a number, or NaN if it is not one."""
         if isinstance(value, Ref):
             node = maker.get(value.name)
             is_constant = node is not None and node.op == "Constant"
@@ -66,16 +69,16 @@ def _chain(
         return float(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind in "fi" else math.nan
 
     def value(given: Any, x: Ref, seen: list[str]) -> Array:
-        """Return an argument at the places `AT` of x, NaN if it is made of something else; `seen` gets the nodes between."""
+        """Evaluate an argument at POINTS as a function of x, NaN if it needs more; append the nodes in between to `seen`."""
         if given == x:
-            return AT
+            return POINTS
         node = maker.get(given.name) if isinstance(given, Ref) else None
         if node is None or node.op == "Constant":
-            return np.full_like(AT, number(given))
+            return np.full_like(POINTS, number(given))
         seen.append(node.name)
         is_known = node.op in FUNCTIONS and len(node.args) == FUNCTIONS[node.op].nin and not node.kwargs
-        if not is_known or len(seen) > MOST_NODES:
-            return np.full_like(AT, math.nan)
+        if not is_known or len(seen) > MAX_NODES:
+            return np.full_like(POINTS, math.nan)
         with np.errstate(all="ignore"):
             return np.asarray(FUNCTIONS[node.op](*[value(each, x, seen) for each in node.args]), np.float64)
 
@@ -89,8 +92,8 @@ def _chain(
         found = value(Ref(last.name), x, seen)
         if np.isnan(found).any():
             return None
-        if np.allclose(found, WANTED, NEAR, NEAR / 4):
-            for name in seen[1:]:  # what reads a node comes before it
+        if np.allclose(found, EXPECTED, TOLERANCE, TOLERANCE / 4):
+            for name in seen[1:]:  # in reverse order: readers come first
                 if name not in outputs and {reader.name for reader in readers[name]} <= gone | {last.name}:
                     gone.add(name)
             return x, last, gone

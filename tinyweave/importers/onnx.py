@@ -1,8 +1,8 @@
-"""An .onnx file as a Graph.
+"""Import an .onnx file.
 
-In: the file's bytes, which nobody vouches for. Out: a Graph, channels last, of float32, or of int8 if the file is quantised.
-`onnx_ops.OPS` says what each op becomes; what depends on constants and shapes only is computed while the graph grows. Source:
-ONNX IR and operator schemas, opset 13 and later.
+In: the bytes of an untrusted file. Out: a Graph, channels last, of float32, or of int8 if the file is quantised.
+`onnx_ops.OPS` has the importer function of each op. Nodes that depend on initializers and shapes only are computed at import.
+Source: ONNX IR and operator schemas, opset 13 and later.
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ from typing import Any
 
 import numpy as np
 
+from ..installing import install
 from ..ir import CompileError, Graph
-from .erf_chains import with_gelu
-from .onnx_ops import OPS, QUANTISED
-from .program import Exported, Node, Ref, graph_of
+from .erf_chains import fuse_gelu
+from .onnx_ops import OPS
+from .onnx_ops.quantised import QUANTISED
+from .program import ImportedProgram, Node, Ref, graph_of
 
 OLDEST_OPSET = 13
-MAX_FILE = 1 << 28  # bytes: a float network is four times as large as its int8 form
+MAX_FILE = 1 << 28  # bytes; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
-MAX_BYTES = 1 << 28  # of all constants together
+MAX_BYTES = 1 << 28  # of all initializers together
 FLOATS = ("float16", "float32", "float64")
-BESIDE = "put it beside the .onnx file, or write the model as one: onnx.save(onnx.load(path), out)"
+BESIDE = "put it beside the .onnx file, or save the model as one file: onnx.save(onnx.load(path), out)"
+STANDARD = ("", "ai.onnx")  # names of the default operator domain
 QUANTISED_INPUTS = frozenset(op.rpartition(".")[2] for op in QUANTISED if op != "QuantizeLinear")
 Read = Callable[[str], bytes]
 
 
 def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
-    """Return the graph of a file, called `name`; CompileError for what is damaged or unsupported.
+    """Return the graph of an .onnx file, called `name`; raise CompileError if it is damaged or an op is unsupported.
 
-    read: returns the bytes of a file beside it, which may hold constants; it is asked for names without a path only.
+    `read` returns the bytes of a file of external data in the model's folder, by its bare name.
     """
     onnx = _onnx()
     model = onnx.ModelProto()
@@ -50,33 +53,34 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
 
 
 def _onnx() -> Any:
+    """Return the module onnx; raise CompileError if it is not installed."""
     try:
         import onnx
         import onnx.helper
         import onnx.inliner
         import onnx.numpy_helper
     except ImportError as error:
-        raise CompileError("onnx is not installed", "pip install 'tinyweave[onnx]'") from error
+        raise CompileError("onnx is not installed", install("onnx")) from error
     return onnx
 
 
 def _check_size(model: Any) -> None:
-    """Raise CompileError where the graph has too many nodes once each call of a function is what that holds."""
+    """Raise CompileError if the graph has more than MAX_NODES nodes once all calls of local functions are inlined."""
     calls = {(function.domain, function.name): list(_calls(function.node)) for function in model.functions}
     calls[None, None] = list(_calls(model.graph.node))
     sizes, total = dict.fromkeys(calls, 0), sum(map(len, calls.values()))
     grown = total <= MAX_NODES
-    while grown:  # what calls itself grows until it is too large
+    while grown:  # a recursive function grows until it exceeds the limit
         before = dict(sizes)
         for name, called in calls.items():
             sizes[name] = min(sum(1 + sizes.get(each, 0) for each in called), MAX_NODES + 1)
         grown = sizes != before
     if max(total, sizes[None, None]) > MAX_NODES:
-        raise CompileError(f"the graph has more than {MAX_NODES:,} nodes", "functions that it calls are counted with it")
+        raise CompileError(f"the graph has more than {MAX_NODES:,} nodes", "the nodes of called functions count at each call")
 
 
 def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
-    """Yield the domain and the op of nodes, and of those in the graphs among their attributes."""
+    """Yield (domain, op type) of each node, including the nodes of subgraphs in attributes."""
     for node in nodes:
         yield node.domain, node.op_type
         for attribute in node.attribute:
@@ -84,65 +88,72 @@ def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
                 yield from _calls(graph.node)
 
 
-def _program(onnx: Any, model: Any, read: Read | None) -> Exported:
-    """Return the main graph as an Exported whose values have the names that the file gives them."""
+def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
+    """Return the main graph as an ImportedProgram; values keep the names that they have in the file."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
-    opset = opsets.get("", opsets.get("ai.onnx", 0))
+    opset = opsets.get("", opsets.get("ai.onnx"))
     if not opsets:
         raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
-    if opset < OLDEST_OPSET:
+    if opset is None and any(node.domain in STANDARD for node in model.graph.node):
+        raise CompileError("the file has ONNX ops but does not declare their opset", f"add opset {OLDEST_OPSET} or later")
+    if opset is not None and opset < OLDEST_OPSET:
         raise CompileError(
-            f"the file is of opset {opset}",
+            f"the file has opset {opset}",
             f"opset {OLDEST_OPSET} and later are supported: onnx.version_converter.convert_version(model, {OLDEST_OPSET})",
         )
     graph = model.graph
     if len(graph.node) > MAX_NODES:
         raise CompileError(f"the graph has {len(graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
     if graph.sparse_initializer:
-        raise CompileError("the file holds sparse constants", "store them as dense ones")
+        raise CompileError("the file has sparse initializers", "store them as dense tensors")
     constants = _constants(onnx, graph, read)
     scaled = {name for node in graph.node if node.op_type in QUANTISED_INPUTS for name in node.input}
     inputs = {
         value.name: _input_shape(onnx, value, value.name in scaled) for value in graph.input if value.name not in constants
     }
     known, nodes = {*inputs, *constants, ""}, list[Node]()
+    made_by = {name: position for position, node in enumerate(graph.node) for name in node.output}
     for position, node in enumerate(graph.node):
         for name in node.input:
             if name not in known:
-                raise CompileError("is read before any node makes it", "the file may be damaged", tensor=name)
+                if name in made_by:
+                    why = f"is read by node {position} ({node.op_type}) but computed by the later node {made_by[name]}"
+                    raise CompileError(why, "sort the nodes topologically", tensor=name)
+                raise CompileError("is read but no node computes it", "the file may be damaged", tensor=name)
         made = [name for name in node.output if name]
         if not made or len(set(made)) < len(made) or known.intersection(made):
             raise CompileError(
-                f"node {position} ({node.op_type}) makes no tensor, or one that there is", "the file may be damaged"
+                f"node {position} ({node.op_type}) has no output, or overwrites an existing tensor", "the file may be damaged"
             )
         known.update(made)
         nodes += _nodes(onnx, node)
     outputs = [Ref(value.name) for value in graph.output]
     for ref in outputs:
         if ref.name not in known:
-            raise CompileError("is an output that no node makes", "the file may be damaged", tensor=ref.name)
-    return with_gelu(Exported(inputs, constants, nodes, outputs, OPS, "ONNX"))
+            raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
+    return fuse_gelu(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX"))
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:
+    """Return the initializers by name."""
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
         is_beside = tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data
-        array = _beside(onnx, tensor, read, files) if is_beside else onnx.numpy_helper.to_array(tensor)
+        array = _external(onnx, tensor, read, files) if is_beside else onnx.numpy_helper.to_array(tensor)
         constants[tensor.name] = _numbers(array, tensor.name)
         total += constants[tensor.name].nbytes
         if total > MAX_BYTES:
-            raise CompileError(f"the constants take more than {MAX_BYTES:,} bytes", "no microcontroller has room for them")
+            raise CompileError(f"the initializers take more than {MAX_BYTES:,} bytes", "no microcontroller can hold them")
     return constants
 
 
-def _beside(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]) -> np.ndarray:
-    """Return a constant that lies in a file beside the model's; nothing outside of its folder is asked for."""
+def _external(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]) -> np.ndarray:
+    """Return an initializer stored as external data; only files in the folder of the model are read."""
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
     if read is None or location in ("", "..") or PurePath(location).name != location:
-        raise CompileError(f"lies in the file '{location}'", BESIDE, tensor=tensor.name)
+        raise CompileError(f"is stored in the file '{location}'", BESIDE, tensor=tensor.name)
     if location not in files:
         files[location] = read(location)
     dtype, shape = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
@@ -150,25 +161,31 @@ def _beside(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]) 
     size = prod(shape) * dtype.itemsize
     if min(begin, *shape, 0) < 0 or int(where.get("length", size)) != size or begin + size > len(files[location]):
         raise CompileError(
-            f"does not lie in the file '{location}' as it says", "one of them may be damaged", tensor=tensor.name
+            f"does not match the file '{location}' in offset or length", "one of both may be damaged", tensor=tensor.name
         )
     return np.frombuffer(files[location], dtype, prod(shape), begin).reshape(shape)
 
 
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """Return a constant, floats of any length as float32."""
+    """Return an initializer as an array; float16 and float64 become float32."""
     if values.dtype.kind not in "fiub":
         raise CompileError(f"holds {values.dtype}", "only numbers are supported", tensor=name or "constant")
     return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
 
 
 def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
-    """Return the shape of an input, a float one, or bytes where an op says what they stand for."""
+    """Return the shape of an input, given as a ValueInfoProto, with a dynamic batch size as 1.
+
+    If `has_scale` is set, a DequantizeLinear or QLinear op reads the input, and it may be int8 or uint8.
+    """
     kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
     if kind.elem_type != onnx.TensorProto.FLOAT and not (has_scale and kind.elem_type in bytes_):
         known = kind.elem_type in onnx.TensorProto.DataType.values()
         what = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if known else "of an unknown type"
-        raise CompileError(f"is an input of {what}", "only float inputs are supported", tensor=value.name)
+        is_integer = kind.elem_type in bytes_
+        why = f"is an input of {what}" + (" without a scale" if is_integer else "")
+        to_do = "make it float" + (", or quantise it: a DequantizeLinear or QLinear op must read it" * is_integer)
+        raise CompileError(why, to_do, tensor=value.name)
     if not kind.HasField("shape"):
         raise CompileError("has no shape", "export the model with fixed shapes", tensor=value.name)
     shape = list[int]()
@@ -176,16 +193,16 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
         if dim.HasField("dim_value") and dim.dim_value > 0:
             shape.append(dim.dim_value)
         elif axis == 0 and len(kind.shape.dim) > 1 and not dim.HasField("dim_value"):
-            shape.append(1)  # the batch is usually left open
+            shape.append(1)  # a dynamic batch size
         else:
-            what = f"'{dim.dim_param}'" if dim.dim_param else "unknown"
-            raise CompileError(f"has an axis {axis} of a size that is {what}", "export it with fixed shapes", tensor=value.name)
+            what = f"'{dim.dim_param}'" if dim.dim_param else "(unnamed)"
+            raise CompileError(f"has an axis {axis} of dynamic size {what}", "export it with fixed shapes", tensor=value.name)
     return tuple(shape)
 
 
 def _nodes(onnx: Any, node: Any) -> list[Node]:
-    """Return a node of the program, and one for each of several outputs."""
-    op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+    """Return an ONNX node as a Node. If it has several outputs, a `getitem` Node for each output follows."""
+    op = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]
     args = tuple(Ref(name) if name else None for name in node.input)
@@ -198,11 +215,11 @@ def _nodes(onnx: Any, node: Any) -> list[Node]:
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:
-    """Return an attribute as plain data; one that is a graph as it is: the op that has it is not supported."""
+    """Return an attribute as plain data, but a subgraph, which no supported op has, as it is."""
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
         if value.external_data:
-            raise CompileError("lies in another file", "write the model as one file", tensor=value.name or "constant")
+            raise CompileError("is stored in another file", "save the model as one file", tensor=value.name or "constant")
         return _numbers(onnx.numpy_helper.to_array(value), value.name)
     texts = [each.decode() if isinstance(each, bytes) else each for each in (value if isinstance(value, list) else [value])]
     return texts if isinstance(value, list) else texts[0]

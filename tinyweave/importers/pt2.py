@@ -1,8 +1,8 @@
-"""A .pt2 file, as torch.export.save writes it, as a Graph; torch is not needed and no pickle is loaded.
+"""Import a .pt2 file written by torch.export.save, without torch and without unpickling.
 
-In: the file's bytes, which nobody vouches for: a zip archive of a graph in JSON and of weights as raw bytes. Out: a Graph as
-`importers/torch.py` gives it. Sample inputs, which are pickled, are not looked at; pickled weights are refused.
-Source: torch's torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
+In: the bytes of an untrusted file: a zip archive with the graph as JSON and the weights as raw bytes. Out: the same Graph as
+`importers/torch.py` returns. Sample inputs, which are pickled, are ignored; pickled weights are refused. Source: torch's
+torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from io import BytesIO
 from math import ceil, prod
 from typing import Any
@@ -20,77 +21,93 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from . import aten
-from .erf_chains import with_gelu
-from .program import CHANGED, ILL_FORMED, Exported, Node, Ref, check_computed, graph_of, known, new_bytes, refs
+from .erf_chains import fuse_gelu
+from .program import (
+    CHANGED,
+    ILL_FORMED,
+    ImportedProgram,
+    Node,
+    Ref,
+    check_computed,
+    graph_of,
+    input_type_advice,
+    new_bytes,
+    refs,
+    resolved,
+)
 
-MAX_FILE = 1 << 28  # bytes, of the file and of its parts unpacked
-MAX_JSON = 1 << 26  # bytes of the graph, most of which are stack traces
+MAX_FILE = 1 << 28  # bytes of the file, and of its unpacked content
+MAX_JSON = 1 << 26  # bytes of the graph; most of them are stack traces
 MAX_NODES = 1 << 14
 MAX_RANK = 8
-MAX_ELEMENTS = 1 << 24  # of a constant that an op makes
+MAX_ELEMENTS = 1 << 24  # of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
-STORED = {1: "u1", 2: "i1", 4: "<i4", 5: "<i8", FLOAT32: "<f4"}  # types of constants; whole numbers must have a scale
+STORED = {1: "u1", 2: "i1", 4: "<i4", 5: "<i8", FLOAT32: "<f4"}  # of constants; integers must be dequantised
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 
 
 def from_pt2(data: bytes, name: str) -> Graph:
-    """Return the graph of a file, called `name`; whatever is damaged, absurd or unsupported ends as one CompileError."""
+    """Return the graph of a .pt2 file, called `name`; raise CompileError if it is damaged, too large or has unsupported ops."""
     try:
-        return graph_of(with_gelu(_exported(data)), name)
+        return graph_of(fuse_gelu(_read_archive(data)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
         raise CompileError(
             f"not a readable .pt2 file: {str(error) or type(error).__name__}", f"it may be cut short or damaged; {AGAIN}"
         ) from error
 
 
-def _exported(data: bytes) -> Exported:
+def _read_archive(data: bytes) -> ImportedProgram:
+    """Return the program in a .pt2 archive."""
     with ZipFile(BytesIO(data)) as archive:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
-            raise CompileError(f"the .pt2 file unpacks to more than {MAX_FILE:,} bytes", "no microcontroller has room for it")
+            raise CompileError(f"the .pt2 file unpacks to more than {MAX_FILE:,} bytes", "no microcontroller can hold it")
         if {entry.compress_type for entry in parts.values()} - {ZIP_STORED, ZIP_DEFLATED}:
-            raise CompileError("the .pt2 file is packed in another way than torch packs", AGAIN)
+            raise CompileError("the .pt2 file has an unsupported zip compression", AGAIN)
         models = [part for part in parts if part.startswith("models/") and part.endswith(".json")]
         if "serialized_exported_program.json" in {entry.filename for entry in parts.values()}:
-            raise CompileError("the .pt2 file is of an old torch and holds its weights as a pickle", AGAIN)
+            raise CompileError("the .pt2 file is from an old torch and stores its weights as a pickle", AGAIN)
         if len(models) != 1:
-            raise CompileError(f"the .pt2 file holds {len(models)} models", "export one")
+            raise CompileError(f"the .pt2 file has {len(models)} models", "export exactly one")
 
         def read(part: str) -> bytes:
             with archive.open(parts[part]) as file:
                 return file.read(parts[part].file_size)
 
         if "byteorder" in parts and read("byteorder") != b"little":
-            raise CompileError("the .pt2 file has its numbers with the high byte first", "export it on another machine")
+            raise CompileError("the .pt2 file is big-endian", "export it on a little-endian machine")
         program = _json(read(models[0]))
         model = models[0].removeprefix("models/").removesuffix(".json")
         tensors: dict[str, Callable[[], np.ndarray]] = {}
         for folder, config in (("weights", f"{model}_weights_config"), ("constants", f"{model}_constants_config")):
             path = f"data/{folder}/{config}.json"
             for key, entry in (_json(read(path))["config"] if path in parts else {}).items():
-                tensors[key] = lambda key=key, entry=entry, folder=folder: _tensor(key, entry, folder, read)
+                tensors[key] = partial(_tensor, key, entry, folder, read)
         return _program(program, tensors)
 
 
 def _json(text: bytes) -> Any:
     if len(text) > MAX_JSON:
-        raise CompileError(f"the .pt2 file describes its graph in {len(text):,} bytes", f"at most {MAX_JSON:,} are supported")
+        raise CompileError(f"the graph of the .pt2 file has {len(text):,} bytes of JSON", f"at most {MAX_JSON:,} are supported")
     return json.loads(text)
 
 
 def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str], bytes]) -> np.ndarray:
-    """Return a weight out of the raw bytes of its storage."""
+    """Return a parameter, buffer or constant from the raw bytes of its storage.
+
+    `entry` is its config: file, dtype, shape, strides and offset. `read` returns the bytes of a file of the archive.
+    """
     if entry["use_pickle"]:
-        raise CompileError("is stored as a pickle, which may run code and is not loaded", AGAIN, tensor=key)
+        raise CompileError("is stored as a pickle, which is not loaded because it may run code", AGAIN, tensor=key)
     meta = entry["tensor_meta"]
-    shape, strides = ([_extent(key, value) for value in meta[what]] for what in ("sizes", "strides"))
+    shape, strides = ([_integer(key, value) for value in meta[what]] for what in ("sizes", "strides"))
     if meta["dtype"] not in STORED:
         raise CompileError(f"is {_type_name(meta)}", "only float32 parameters are supported: call .float()", tensor=key)
     stored = np.dtype(STORED[meta["dtype"]])
-    values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), stored)[_extent(key, meta["storage_offset"]) :]
+    values = np.frombuffer(read(f"data/{folder}/{entry['path_name']}"), stored)[_integer(key, meta["storage_offset"]) :]
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
     if prod(shape) == 0 or last >= values.size or prod(shape) > values.size:
         raise CompileError(f"has the shape {shape} but {values.size:,} values", "the file may be damaged", tensor=key)
@@ -104,7 +121,8 @@ def _type_name(meta: Mapping[str, Any]) -> str:
     return DTYPES.get(meta["dtype"], f"type {meta['dtype']}")
 
 
-def _extent(name: str, value: Mapping[str, Any]) -> int:
+def _integer(name: str, value: Mapping[str, Any]) -> int:
+    """Return a serialised extent, stride or offset; raise CompileError if it is dynamic."""
     number = value.get("as_int")
     if number is None:
         raise CompileError(
@@ -113,11 +131,12 @@ def _extent(name: str, value: Mapping[str, Any]) -> int:
             tensor=name,
         )
     if not isinstance(number, int) or number < 0:
-        raise ValueError(f"{number} as an extent or a stride")
+        raise ValueError(f"{number} is not an extent or a stride")
     return number
 
 
-def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]]) -> Exported:
+def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]]) -> ImportedProgram:
+    """Return the deserialised program; nodes that depend on constants only are computed."""
     if program["schema_version"]["major"] != SCHEMA:
         raise CompileError(
             f"the .pt2 schema has version {program['schema_version']['major']}", f"version {SCHEMA} is supported"
@@ -125,8 +144,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
     graph, signature = program["graph_module"]["graph"], program["graph_module"]["signature"]
     if len(graph["nodes"]) > MAX_NODES:
         raise CompileError(f"the .pt2 file has {len(graph['nodes']):,} nodes", f"at most {MAX_NODES:,} are supported")
-    inputs: dict[str, tuple[int, ...]] = {}
-    sources: dict[str, str] = {}
+    inputs, sources = dict[str, tuple[int, ...]](), dict[str, str]()
     for spec in signature["input_specs"]:
         ((kind, content),) = spec.items()
         name = _tensor_name(content["arg"], "input") if kind == "user_input" else content["arg"]["name"]
@@ -135,7 +153,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
         else:
             fields = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
             if kind not in fields:
-                raise CompileError(f"is an input of the kind {kind}", "give tensors as inputs", tensor=name)
+                raise CompileError(f"is an input of kind {kind}", "make all inputs tensors", tensor=name)
             sources[name] = content[fields[kind]]
     outputs = []
     for spec in signature["output_specs"]:
@@ -143,9 +161,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
         if kind != "user_output":
             raise CompileError("the program changes its buffers or its inputs", "call eval() before the export")
         outputs.append(Ref(_tensor_name(content["arg"], "output")))
-    constants: dict[str, np.ndarray] = {}
-    nodes: list[Node] = []
-    computed, stale = 0, set[str]()
+    constants, nodes, stale, computed = dict[str, np.ndarray](), list[Node](), set[str](), 0
     for node in graph["nodes"]:
         for made in _nodes(node):
             read = [ref.name for ref in refs(made)]
@@ -154,7 +170,7 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
                     constants[name] = tensors[sources[name]]()
                     check_computed(computed := computed + constants[name].nbytes)
                 if name in stale:
-                    raise CompileError(CHANGED, "use the form that is not in place", tensor=name)
+                    raise CompileError(CHANGED, "use the out-of-place op", tensor=name)
             given = [constants[name] for name in read if name in constants]
             if made.op in CONSTANT and len(given) == len(read):
                 constants[made.name] = value = _computed(made, constants)
@@ -164,27 +180,28 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
                 if made.op.endswith("_") and read and read[0] in constants:
                     stale |= {n for n, value in constants.items() if n != read[0] and np.may_share_memory(value, given[0])}
     if stale & {ref.name for ref in outputs}:
-        raise CompileError(CHANGED, "use the form that is not in place", tensor=outputs[0].name)
-    return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
+        raise CompileError(CHANGED, "use the out-of-place op", tensor=outputs[0].name)
+    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
 
 
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
-    """Return the name of an input or an output, which must be a tensor."""
+    """Return the name of an input or an output; raise CompileError if it is not a tensor."""
     if "as_tensor" not in arg:
-        raise CompileError(f"an {what} of the program is {next(iter(arg), 'nothing')}, no tensor", f"give tensors as {what}s")
+        raise CompileError(f"an {what} of the program is {next(iter(arg), 'nothing')}, not a tensor", "make it a tensor")
     return str(arg["as_tensor"]["name"])
 
 
 def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape of an input; raise CompileError if it is dynamic or not float32."""
     if meta["dtype"] != FLOAT32:
-        raise CompileError(f"is an input of {_type_name(meta)}", "only float32 is supported: call .float()", tensor=name)
+        raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
         raise CompileError(f"has {len(meta['sizes'])} axes", f"at most {MAX_RANK} are supported", tensor=name)
-    return tuple(_extent(name, extent) for extent in meta["sizes"])
+    return tuple(_integer(name, extent) for extent in meta["sizes"])
 
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:
-    """Return a node of the file and, where it has several outputs, one for each of them."""
+    """Return a serialised node as a Node. If it has several outputs, a `getitem` Node for each output follows."""
     given = [(each["name"] if each["kind"] != POSITIONAL else None, _argument(each["arg"])) for each in node["inputs"]]
     args = tuple(value for name, value in given if name is None)
     kwargs = {name: value for name, value in given if name is not None and value is not None}
@@ -202,9 +219,10 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
 
 
 def _argument(arg: Mapping[str, Any]) -> Any:
+    """Return a serialised argument as plain data, with tensors as Refs."""
     ((kind, value),) = arg.items()
     if kind not in ARGUMENTS:
-        raise CompileError(f"the .pt2 file has an argument of the form {kind}", "export it with fixed shapes")
+        raise CompileError(f"the .pt2 file has an argument of kind {kind}", "export it with fixed shapes")
     return ARGUMENTS[kind](value)
 
 
@@ -215,41 +233,43 @@ def _optional(value: Mapping[str, Any]) -> Ref | None:
 ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "as_tensor": lambda value: Ref(value["name"]),
     "as_tensors": lambda value: [Ref(part["name"]) for part in value],
-    "as_float": float,  # text where it is infinite
+    "as_float": float,  # infinity is serialised as text
     "as_optional_tensor": _optional,
     "as_optional_tensors": lambda value: [_optional(part) for part in value],
     **dict.fromkeys("as_int as_ints as_floats as_string as_bool as_bools".split(), lambda value: value),
     "as_scalar_type": lambda value: f"torch.{DTYPES.get(value, value)}",
-    # the last ones are of constants and of copies
+    # arguments of factory and copy ops that change no value
     **dict.fromkeys("as_none as_memory_format as_layout as_device".split(), lambda value: None),
 }
 
 
 def _check_size(size: list[int]) -> None:
+    """Raise CompileError if a constant of this shape is too large to compute at import."""
     if len(size) > MAX_RANK or any(extent < 0 for extent in size) or prod(size) > MAX_ELEMENTS:
-        raise CompileError(f"an op makes a constant of the shape {size}", f"at most {MAX_ELEMENTS:,} values are supported")
+        raise CompileError(f"an op computes a constant of shape {size}", f"at most {MAX_ELEMENTS:,} elements are supported")
 
 
 def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
+    """Return a float32 array of this shape filled with one value."""
     _check_size(size)
     return np.full(size, value, np.float32)
 
 
 BROADCAST = ("add", "div", "mul", "pow", "sub")
-# what may be computed of constants alone, and how
+# numpy functions of the ATen ops that may be computed at import
 CONSTANT: dict[str, Callable[..., Any]] = {
-    "_weight_norm": lambda v, g, dim=0: _normed(v, g, dim),
+    "_weight_norm": lambda v, g, dim=0: _weight_norm(v, g, dim),
     "abs": np.abs,
     "add": lambda x, y, alpha=1: x + alpha * y,
-    "arange": lambda *limits, **_: _counted(*limits),
-    "cat": lambda parts, dim=0: _joined(np.concatenate, parts, dim),
+    "arange": lambda *limits, **_: _arange(*limits),
+    "cat": lambda parts, dim=0: _concatenated(np.concatenate, parts, dim),
     "clone": lambda x, **_: x,
     "detach": lambda x: x,
     "detach_": lambda x: x,
     "div": lambda x, y: x / y,
     "exp": np.exp,
     "expand": lambda x, size, **_: _expanded(x, [x.shape[i - len(size)] if n == -1 else n for i, n in enumerate(size)]),
-    "flatten": lambda x, start=0, end=-1: x.reshape(*x.shape[: start % x.ndim], -1, *x.shape[end % x.ndim + 1 :]),
+    "flatten": lambda x, start=0, end=-1: x.reshape(*x.shape[: range(x.ndim)[start]], -1, *x.shape[range(x.ndim)[end] + 1 :]),
     "full": lambda size, value, **_: _filled(size, value),
     "lift_fresh_copy": lambda x: x,
     "mean": lambda x, dim=None, keepdim=False, **_: x.mean(_axes(dim), keepdims=keepdim),
@@ -264,15 +284,17 @@ CONSTANT: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": lambda x, dim, index: x.take(index, dim),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "slice": lambda x, dim=0, start=None, end=None, step=1: x[(slice(None),) * (dim % x.ndim) + (slice(start, end, step),)],
+    "slice": lambda x, dim=0, start=None, end=None, step=1: x[(slice(None),) * range(x.ndim)[dim] + (slice(start, end, step),)],
     "sqrt": np.sqrt,
     "squeeze": lambda x, dim=None: _squeezed(x, range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim),
-    "stack": lambda parts, dim=0: _joined(np.stack, parts, dim),
+    "stack": lambda parts, dim=0: _concatenated(np.stack, parts, dim),
     "sub": lambda x, y, alpha=1: x - alpha * y,
     "sum": lambda x, dim=None, keepdim=False, **_: x.sum(_axes(dim), keepdims=keepdim),
     "t": lambda x: x.T,
     "tanh": np.tanh,
     "transpose": lambda x, one, two: x.swapaxes(one, two),
+    "tril": np.tril,
+    "triu": np.triu,
     "unsqueeze": np.expand_dims,
     "view": lambda x, shape: x.reshape(shape),
     "zeros": lambda size, **_: _filled(size),
@@ -280,23 +302,23 @@ CONSTANT: dict[str, Callable[..., Any]] = {
 
 
 def _axes(dim: Any) -> tuple[int, ...] | None:
-    """Return the axes of a reduction; None for all."""
     return (dim,) if isinstance(dim, int) else tuple(dim) if dim else None
 
 
-def _counted(first: float, end: float | None = None, step: float = 1) -> np.ndarray:
+def _arange(first: float, end: float | None = None, step: float = 1) -> np.ndarray:
+    """Return the result of ATen's arange(end), arange(start, end) or arange(start, end, step)."""
     start, stop = (0, first) if end is None else (first, end)
     _check_size([max(0, ceil((stop - start) / step))])
     return np.arange(start, stop, step)
 
 
-def _joined(join: Callable[..., Any], parts: list[np.ndarray], dim: int) -> np.ndarray:
+def _concatenated(join: Callable[..., Any], parts: list[np.ndarray], dim: int) -> np.ndarray:
     _check_size([sum(part.size for part in parts)])
     return np.asarray(join(parts, axis=dim))
 
 
-def _normed(v: np.ndarray, g: np.ndarray, dim: int) -> np.ndarray:
-    """Return weights whose length along the other axes is g."""
+def _weight_norm(v: np.ndarray, g: np.ndarray, dim: int) -> np.ndarray:
+    """Return v scaled so that its Euclidean norm over all axes but `dim` is g (weight normalisation)."""
     others = tuple(axis for axis in range(v.ndim) if axis != dim)
     return np.asarray(v * (g / np.sqrt((v.astype(np.float64) ** 2).sum(others, keepdims=True))))
 
@@ -307,15 +329,14 @@ def _expanded(x: np.ndarray, size: list[int]) -> np.ndarray:
 
 
 def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
+    """Return an array without those of its axes `dims` that have extent 1."""
     return np.squeeze(x, tuple(dim for dim in dims if x.shape[dim] == 1))
 
 
 def _computed(node: Node, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    args, kwargs = known(node.args, constants), known(node.kwargs, constants)
+    """Return the output of a node whose arguments are all constant."""
+    args, kwargs = resolved(node.args, constants), resolved(node.kwargs, constants)
     shapes = [np.shape(value) for value in args if isinstance(value, np.ndarray)]
     _check_size(list(np.broadcast_shapes(*shapes)) if node.op in BROADCAST else [])
     with np.errstate(all="ignore"):
-        value = np.asarray(CONSTANT[node.op](*args, **kwargs), np.float32)
-    if not np.isfinite(value).all():
-        raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=node.name)
-    return value
+        return np.asarray(CONSTANT[node.op](*args, **kwargs), np.float32)

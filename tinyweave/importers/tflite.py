@@ -1,8 +1,9 @@
-"""A .tflite file as a Graph.
+"""Import a .tflite file.
 
-In: the file's bytes, which nobody vouches for. Out: a verified Graph: SAME and VALID padding as numbers, constants as arrays,
-op names `<kind>_<position>`, tensor names unique; variables as state tensors, which `init` sets up. Whatever is damaged,
-absurd or unsupported ends as one CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has a row per op kind.
+In: the bytes of an untrusted file. Out: a verified Graph. SAME and VALID padding become numbers, ops are named
+`<kind>_<position>`, tensor names are made unique, and variables become state tensors that `init` initialises. A file that is
+damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has a row per op
+kind.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import tflite
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, itemsize, limits, opaque, run_bytes, unpacked, verify
-from ..ops.constraints import TAKE_INT4_WEIGHTS
+from ..ops import spec_of
 from ..tflite_schema import (
     IDENTIFIER,
     MAX_RANK,
@@ -32,35 +33,35 @@ from ..tflite_schema import (
     names_of,
 )
 
-ABSENT = -1  # an optional input that is not there
-# Limits on what a file may ask for. Each is several times what the largest of a hundred real networks needs.
+ABSENT = -1  # index of an absent optional input
+# Limits on what a file may ask for, each several times what the largest of a hundred real networks needs.
 MAX_FILE = 1 << 26  # bytes
-MAX_COUNT = 1 << 16  # tensors; and operands of all ops together
+MAX_COUNT = 1 << 16  # tensors, and operands of all ops together
 MAX_OPS = 1 << 11  # the time of some passes grows with their square
-MAX_BYTES = 1 << 24  # of one tensor, and of all state: more than any microcontroller has room for
-MAX_TOTAL = 1 << 27  # bytes of all tensors, because the passes look at every element
-# a type of the same size for those that no op here has
+MAX_BYTES = 1 << 24  # of one tensor, and of all state together; more than any microcontroller has
+MAX_TOTAL = 1 << 27  # bytes of all tensors together; the passes visit every element
+# type of the same size that replaces a type no op supports
 AS_LARGE = {"FLOAT16": "int16", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
 AS_LARGE |= {"FLOAT64": "int64", "COMPLEX64": "int64"}
 TYPE_NAMES = names_of(tflite.TensorType)
 DTYPES = {code: name for name, code in TYPES.items()}
-CHANGING_STATE = ("unidirectional_sequence_lstm", "svdf")  # they change the variable tensors that they read
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None) -> Graph:
-    """Return the graph of a file's first subgraph, called `name`; the others may only set up its variables.
+    """Return the graph of a file's first subgraph; other subgraphs may only initialise variables.
 
-    With a list of `problems` an op that cannot be read is no error: it becomes an op of the kind UNSUPPORTED, and the reason,
-    which names it, goes into the list.
+    Raise CompileError if the file is damaged, exceeds a limit or has an unsupported op. If the list `problems` is given,
+    unsupported ops become ops of the kind UNSUPPORTED instead, and their errors are appended to it.
     """
     try:
         return verify(_graph(data, name, problems))
     except (struct.error, IndexError, TypeError, ValueError, OverflowError) as error:
-        # what the flatbuffer layer raises when an offset or a length leads out of the file
+        # raised by flatbuffers if an offset or a length points outside the file
         raise CompileError(f"not a readable .tflite file: {error}", "it may be cut short or damaged") from error
 
 
 def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph:
+    """Return the graph, not yet verified."""
     if data[4:8] != IDENTIFIER:
         raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a .tflite, .onnx or .pt2 model")
     model = tflite.Model.GetRootAs(data, 0)
@@ -78,7 +79,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
         if problems is None or not (error.op or set(main.kinds) - set(OPS)):
             raise
         init, variables, tensors = [], {}, {}
-        problems += [error] if error.op else []  # else one of the ops is why there are other subgraphs
+        problems += [error] if error.op else []  # without an op: an unsupported control flow op has its own problem
 
     written = {*main.inputs, *chain(*main.writes)}
     broken: dict[str, CompileError] = {}
@@ -106,13 +107,15 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
         reads, writes = main.reads[position], main.writes[position]
         try:
             if any(index in main.handles and index not in names for index in (*reads, *writes)):
-                raise CompileError("works on a variable that nothing initialises", "call its initialiser first", op=op)
+                raise CompileError(
+                    "uses a variable that is never initialised", "export the model with its initialiser subgraph", op=op
+                )
             if kind not in OPS:
                 raise _unknown(op)
             for tensor_name in (names[i] for i in (*reads, *writes) if i in names):
                 if tensor_name in broken:
-                    error = broken[tensor_name]
-                    raise CompileError(error.why, error.what_to_do, op=op, tensor=tensor_name)
+                    cause = broken[tensor_name]
+                    raise CompileError(cause.why, cause.what_to_do, op=op, tensor=tensor_name)
             op = _with_operands(op, [names.get(i) for i in reads], [names[i] for i in writes], tensors)
             if kind == "unidirectional_sequence_lstm":
                 _check_hidden(file, main, operator, op, tensors)
@@ -121,7 +124,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
             if problems is None:
                 raise
             problems.append(error)
-            # a constant that cannot be read is as if it were absent
+            # treat an unreadable constant as absent
             known = (names.get(i) if i in written or names.get(i) not in broken else None for i in reads)
             op = opaque(replace(op, inputs=tuple(known), outputs=tuple(names[i] for i in writes if i in names)))
         ops.append(op)
@@ -132,14 +135,14 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
 
 
 def _widened(graph: Graph) -> Graph:
-    """With int4 constants as int8, but for those that are weights of int8 ops and nothing else."""
+    """Return the graph with int4 constants as int8, except those that are only weights of int8 ops."""
     weights, others = set[str | None](), set[str | None](graph.outputs)
     for op in (*graph.init, *graph.ops):
-        takes = op.kind in TAKE_INT4_WEIGHTS and len(op.inputs) > 1 and graph.input(op).dtype == "int8"
+        takes = spec_of(op).takes_int4_weights and len(op.inputs) > 1 and graph.input(op).dtype == "int8"
         weights |= {op.inputs[1]} if takes else set()
         others |= {name for index, name in enumerate(op.inputs) if not takes or index != 1}
     narrow = {name for name, tensor in graph.tensors.items() if tensor.dtype == "int4"} - (weights - others)
-    return replace(graph, tensors=graph.tensors | {name: replace(graph.tensors[name], dtype="int8") for name in narrow})
+    return replace(graph, tensors={**graph.tensors} | {name: replace(graph.tensors[name], dtype="int8") for name in narrow})
 
 
 Variable = tuple[bytes, bytes]  # container and name
@@ -147,23 +150,24 @@ Variable = tuple[bytes, bytes]  # container and name
 
 @dataclass(frozen=True)
 class _Subgraph:
-    """A subgraph's parts by position; handles: tensor -> the variable that it stands for."""
+    """A subgraph of the file; tensors are indices into its list of tensors."""
 
     table: tflite.SubGraph
     operators: list[tflite.Operator]
-    kinds: list[str]
+    kinds: list[str]  # of each operator
     inputs: list[int]
     outputs: list[int]
-    reads: list[list[int]]
-    writes: list[list[int]]
-    handles: dict[int, Variable]
+    reads: list[list[int]]  # inputs of each operator
+    writes: list[list[int]]  # outputs of each operator
+    handles: dict[int, Variable]  # resource tensor -> the variable that it stands for
 
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
+    """Return a subgraph of the file; raise CompileError if it exceeds a limit."""
     table = file.model.Subgraphs(number)
     for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
         if count > limit:
-            raise CompileError(f"the file claims to have {count} {what}", f"at most {limit} are supported")
+            raise CompileError(f"the file has {count} {what}", f"at most {limit} are supported")
     count = table.TensorsLength()
     operators = [table.Operators(index) for index in range(table.OperatorsLength())]
     kinds = [kind_of(file.model, operator) for operator in operators]
@@ -189,7 +193,11 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
 
 
 def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops of the subgraphs that `main` calls once, which must assign constants to variables and do nothing else."""
+    """Return the ops that initialise variables in the subgraphs that `main` calls by call_once.
+
+    Add the name of each variable's state tensor to `variables`, and state tensors and initial values to `tensors`. Raise
+    CompileError if such a subgraph does more than assign constants to variables.
+    """
     init: list[Op] = []
     called = {0}
     for position, kind in enumerate(main.kinds):
@@ -198,18 +206,18 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
         caller = Op(f"call_once_{position}", kind, (), ())
         number = attributes(main.operators[position], NO_OPERANDS, caller)["subgraph"]
         if not 0 < number < file.model.SubgraphsLength() or number in called:
-            raise CompileError(f"calls the subgraph {number}", "it must be another one of the file, called once", op=caller)
+            raise CompileError(f"calls subgraph {number}", "call another subgraph, once", op=caller)
         if any(touching in ("read_variable", "assign_variable") for touching in main.kinds[:position]):
-            raise CompileError("sets up variables after their first use", "call the initialiser first", op=caller)
+            raise CompileError("initialises variables after their first use", "call the initialiser first", op=caller)
         called.add(number)
         part = _subgraph(file, number)
         if set(part.kinds) - {"var_handle", "assign_variable"} or part.inputs or part.outputs:
-            raise CompileError("does more than to assign constants to variables", "initialise by constants only", op=caller)
+            raise CompileError("calls a subgraph that does more than initialise variables", "assign constants only", op=caller)
         init += _assignments(file, part, caller, variables, tensors)
     if len(called) < file.model.SubgraphsLength():
         raise CompileError(
             f"the file has {file.model.SubgraphsLength()} subgraphs",
-            "only those are supported that set up variables: export without control flow",
+            "only subgraphs that initialise variables are supported; export without control flow",
         )
     return init
 
@@ -217,12 +225,13 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
 def _assignments(
     file: _File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
 ) -> Iterator[Op]:
+    """Yield the ops by which one initialiser subgraph assigns constants; add their tensors like `_init`."""
     for reads, kind in zip(part.reads, part.kinds, strict=True):
         if kind != "assign_variable":
             continue
         if len(reads) != 2 or reads[0] not in part.handles or reads[1] in (ABSENT, *part.handles):
             raise CompileError(
-                "has an assignment that is not of a constant to a variable", "the file may be damaged", op=caller
+                "has an assignment that does not assign a constant to a variable", "the file may be damaged", op=caller
             )
         variable = part.handles[reads[0]]
         if variable in variables:
@@ -238,66 +247,70 @@ def _assignments(
 
 
 def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) -> Op:
+    """Add the initial value of a state tensor as a constant and return the op that assigns it."""
     own = _unique(f"{name}.initial", len(tensors), tensors)
     tensors[own] = replace(value, name=own)
     return Op(f"init_{name}", "assign_variable", (own,), (name,))
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
-    """Return what TFLite fills a variable tensor with: the real number 0."""
+    """Return the op that initialises a variable tensor as TFLite does: with the real number 0."""
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
     value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
 
 
 def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors: Mapping[str, Tensor]) -> Op:
-    """`op` on named tensors; the state that it changes is named among its outputs."""
+    """Return the op with named inputs and outputs. A state tensor that it changes is added to its outputs."""
     state = [name for name in inputs if name is not None and tensors[name].role == "state"]
     if op.kind == "assign_variable":
         if len(inputs) != 2 or inputs[:1] != state or outputs:
-            raise CompileError("does not assign one value to a variable", "the file may be damaged", op=op)
+            raise CompileError("does not assign exactly one value to a variable", "the file may be damaged", op=op)
         inputs, outputs = inputs[1:], state
-    elif op.kind in CHANGING_STATE:
+    elif spec_of(op).family == "recurrent":
         outputs = [*outputs, *state]
     return replace(op, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
 def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]) -> None:
-    """The fifth intermediate tensor quantises what the LSTM computes, before a projection; without one it is the output."""
+    """Raise CompileError if an LSTM quantises its hidden state (its fifth intermediate tensor) and its output differently."""
     intermediates = _indices(file.vector(operator, "Intermediates"), 0, main.table.TensorsLength())
     if len(intermediates) > 4 and op.outputs:
         table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
         if _quant(file, table.Quantization(), f"hidden of {op.name}", 1) != out.quant:
-            raise CompileError("quantises its hidden state in another way than its output", "export it again", op=op)
+            raise CompileError("quantises its hidden state and its output differently", "export it with equal scales", op=op)
 
 
 class _File:
-    """Reads vectors, texts and buffers. Honest parts do not overlap: what is read may not exceed twice the file.
+    """The file, with limits on the bytes read from it and on the bytes of its tensors.
 
-    Room for tensors must be claimed before they get any: a few bytes of a file may ask for gigabytes.
+    Vectors of a valid file do not overlap, so at most twice its size is read. Claim the bytes of a tensor before creating it: a
+    file of a few bytes can ask for gigabytes.
     """
 
     def __init__(self, data: bytes, model: tflite.Model, *, tolerant: bool = False):
+        """Wrap the file; if `tolerant` is set, ops of unknown kinds are no error."""
         self.data, self.model, self.tolerant = data, model, tolerant
         self._left = 2 * len(data)
         self._tensors = self._state = 0
         self._buffers: dict[tuple[int, str], np.ndarray[Any, Any]] = {}
 
     def _spend(self, count: int) -> None:
+        """Count bytes as read; raise ValueError if more than twice the file has been read."""
         self._left -= count
         if self._left < 0:
             raise ValueError("its parts overlap")
 
     def claim(self, count: int, is_state: bool, name: str) -> None:
-        """Count the bytes of a tensor; raise CompileError when all of them, or all state, have too many."""
+        """Count the bytes of a tensor; raise CompileError if all tensors, or all state tensors, exceed their limit."""
         self._tensors += count
         self._state += count if is_state else 0
         for what, total, limit in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
             if total > limit:
-                raise CompileError(f"with it the {what} have {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
+                raise CompileError(f"brings all {what} to {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
 
     def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
-        """Return a vector of numbers, empty when absent."""
+        """Return a vector field of a table as an array, empty if it is absent."""
         if getattr(table, f"{field}Length")() == 0:
             return np.zeros(0, np.int32)
         values: np.ndarray[Any, Any] = getattr(table, f"{field}AsNumpy")()
@@ -305,16 +318,17 @@ class _File:
         return values
 
     def text(self, value: bytes | None) -> str:
+        """Return a string field, or "" if it is absent."""
         self._spend(len(value or b""))
         return (value or b"").decode(errors="replace")
 
     def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
-        """Return the read-only values of a buffer, None when it has no bytes; tensors that share a buffer share the array."""
+        """Return a buffer as a read-only array, or None if it is empty; tensors that share a buffer share the array."""
         if not 0 <= index < self.model.BuffersLength():
             raise IndexError(f"buffer {index} of {self.model.BuffersLength()}")
         if (index, dtype) not in self._buffers:
             table = self.model.Buffers(index)
-            if table.Offset() > 1:  # data behind the flatbuffer: from the file's first byte
+            if table.Offset() > 1:  # data after the flatbuffer; the offset counts from the start of the file
                 raw = np.frombuffer(self.data, np.uint8, table.Size(), table.Offset())
                 self._spend(raw.nbytes)
             else:
@@ -322,7 +336,7 @@ class _File:
             if raw.nbytes == 0:
                 return None
             if raw.nbytes % itemsize(dtype):
-                raise ValueError(f"buffer {index} has {raw.nbytes:,} bytes, which is no whole number of {dtype}")
+                raise ValueError(f"buffer {index} has {raw.nbytes:,} bytes, not a multiple of the size of {dtype}")
             values = raw != 0 if dtype == "bool" else raw.view(array_type(dtype).newbyteorder("<")).astype(array_type(dtype))
             values.setflags(write=False)
             self._buffers[index, dtype] = values
@@ -330,6 +344,7 @@ class _File:
 
 
 def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
+    """Return tensor indices; raise IndexError if one is out of range."""
     indices = [int(value) for value in values]
     for index in indices:
         if not lower_bound <= index < count:
@@ -338,6 +353,7 @@ def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
 
 
 def _unique(name: str, index: int, taken: Container[str]) -> str:
+    """Return a name that is not in `taken`: this one, if possible."""
     if name in taken:
         name = f"{name}_{index}"
     while name in taken:
@@ -346,21 +362,25 @@ def _unique(name: str, index: int, taken: Container[str]) -> str:
 
 
 def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[int, ...]]:
-    """Return a tensor's type and shape, once there is room for it; the type is one of the same size where it is unknown."""
+    """Claim the bytes of a tensor and return its dtype (one of the same size if no op supports it) and its shape."""
     if table.ShapeLength() > MAX_RANK:
         raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
     dtype = DTYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
     shape = tuple(map(int, file.vector(table, "Shape")))
     if any(extent < 0 for extent in shape):
         raise CompileError(f"has the shape {shape}", "export the model with fixed shapes", tensor=name)
-    # axes of extent 0 leave no bytes, but the others must be moderate too
+    # an axis of extent 0 makes the tensor empty, but its other axes are limited too
     if (size := prod(max(extent, 1) for extent in shape) * itemsize(dtype)) > MAX_BYTES:
-        raise CompileError(f"has {size:,} bytes", f"a microcontroller has room for {MAX_BYTES:,} at most", tensor=name)
+        raise CompileError(f"has {size:,} bytes", f"at most {MAX_BYTES:,} are supported", tensor=name)
     file.claim(prod(shape) * itemsize(dtype), table.IsVariable(), name)
     return dtype, shape
 
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
+    """Return a tensor of the file, or raise CompileError if its type, quantisation or data is unsupported or inconsistent.
+
+    If `written` is set, an op computes the tensor, or it is an input of the network.
+    """
     if table.Type() not in DTYPES:
         raise CompileError(
             f"has the type {TYPE_NAMES.get(table.Type(), f'number {table.Type()}')}",
@@ -380,16 +400,16 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
             )
     values = file.buffer(table.Buffer(), dtype)
     if dtype == "int4" and values is None:
-        raise CompileError("is an int4 map", "only constants may be int4; quantise maps to int8", tensor=name)
+        raise CompileError("is an int4 activation", "only constants may be int4; quantise activations to int8", tensor=name)
     if table.IsVariable():
         if values is not None or written:
-            raise CompileError("is a variable that an op writes or that has data", "the file may be damaged", tensor=name)
+            raise CompileError("is a variable, but an op writes it or it has data", "the file may be damaged", tensor=name)
         return Tensor(name, shape, dtype, quant, role="state")
     if values is None:
         if written:
             return Tensor(name, shape, dtype, quant)
         if size:
-            raise CompileError("has no data, and no op writes it", "export the model with its weights", tensor=name)
+            raise CompileError("has no data and no op computes it", "export the model with its weights", tensor=name)
         values = np.zeros(0, dtype)
     needed = run_bytes(prod(shape), dtype)
     if values.nbytes != needed:
@@ -403,7 +423,7 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
 
 
 def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:
-    """Return a tensor's quantisation: one scale is per tensor whatever axis the file names; no scale, or only zeros: None."""
+    """Return a tensor's quantisation, or None if it has no scale or only zeros; a single scale is per tensor."""
     if table is None:
         return None
     if table.DetailsType() != tflite.QuantizationDetails.NONE:
@@ -418,9 +438,12 @@ def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, 
     zero_point = tuple(map(int, file.vector(table, "ZeroPoint")))
     axis = table.QuantizedDimension() if len(scale) > 1 else None
     if axis is not None and rank == 1:
-        axis = 0  # old converters gave biases the axis of their depthwise filters, 3
+        axis = 0  # old converters give a bias the axis of its depthwise filters, 3
     return Quant(scale, zero_point, axis)
 
 
 def _unknown(op: Op) -> CompileError:
-    return CompileError(f"ops of the kind {op.kind} are not supported", "docs/SUPPORTED_OPS.md lists those that are", op=op)
+    """Return the error for an op of an unsupported kind."""
+    vela = op.kind == "custom ethos-u"
+    to_do = "give the original file, before Vela compiled it" if vela else "docs/SUPPORTED_OPS.md lists the supported ops"
+    return CompileError(f"ops of the kind {op.kind} are not supported", to_do, op=op)

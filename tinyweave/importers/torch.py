@@ -1,8 +1,8 @@
-"""A PyTorch module, or a program that torch.export wrote, as a Graph.
+"""Import a PyTorch module or a torch.export.ExportedProgram.
 
-In: an nn.Module and an example of its input, or an ExportedProgram. Out: a Graph, channels last, of float32, or of int8 if it
-is quantised by torchao's pt2e. ATen's ops are taken as they are exported, before decompositions: those would take an LSTM and a
-hard swish apart. `aten.OPS` has them all.
+In: an nn.Module and an example input, or an ExportedProgram. Out: a Graph, channels last, of float32, or of int8 if torchao's
+pt2e quantised it. The ATen ops are read before decomposition, which would break an LSTM or a hard swish into many ops.
+`aten.OPS` lists the supported ops.
 """
 
 from __future__ import annotations
@@ -15,58 +15,63 @@ from typing import Any
 
 import numpy as np
 
+from ..installing import install
 from ..ir import CompileError, Graph
 from . import aten
-from .erf_chains import with_gelu
-from .program import CHANGED, Exported, Node, Ref, graph_of, refs
+from .erf_chains import fuse_gelu
+from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, refs
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 
 def from_module(module: Any, example: Any, name: str = "") -> Graph:
-    """Return the graph of a module in evaluation mode; `example` is its input, or a tuple of them, each with a batch of 1."""
-    return graph_of(with_gelu(exported(module, example)), name or type(module).__name__)
+    """Return the graph of an nn.Module in evaluation mode, called `name` or like the module's class.
+
+    `example` is its input, or a tuple of its inputs, each with a batch of 1.
+    """
+    return graph_of(fuse_gelu(trace(module, example)), name or type(module).__name__)
 
 
-def exported(module: Any, example: Any) -> Exported:
-    """Return a module in evaluation mode as data; `example` is as for `from_module`."""
+def trace(module: Any, example: Any) -> ImportedProgram:
+    """Trace a module in evaluation mode with torch.export; `example` is its input or a tuple of inputs, as in `from_module`."""
     torch = _torch()
     inputs = example if isinstance(example, tuple) else (example,)
     if not isinstance(module, torch.nn.Module):
-        raise CompileError(f"a {type(module).__name__} is no PyTorch module", "give an nn.Module and an example input")
+        raise CompileError(f"a {type(module).__name__} is not a PyTorch module", "give an nn.Module and an example input")
     for value in inputs:
         if not isinstance(value, torch.Tensor):
             raise CompileError(f"an example input is a {type(value).__name__}", "give a torch.Tensor, or a tuple of them")
-    with _evaluating(module), torch.no_grad(), warnings.catch_warnings():
+    with _evaluation_mode(module), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             program = torch.export.export(module, inputs)
-        except Exception as error:  # whatever the module, or torch's tracer, raises
-            told = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise CompileError(f"torch.export cannot trace the module: {told}", "make it traceable") from error
-    return _plain(program)
+        except Exception as error:  # the module or torch's tracer may raise anything
+            message = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CompileError(f"torch.export cannot trace the module: {message}", "make it traceable") from error
+    return _converted(program)
 
 
 def from_program(program: Any, name: str = "model") -> Graph:
-    """Return the graph of a torch.export.ExportedProgram."""
+    """Return the graph of a torch.export.ExportedProgram, called `name`."""
     torch = _torch()
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
-        raise CompileError(f"a {type(program).__name__} is no exported program", what)
-    return graph_of(with_gelu(_plain(program)), name)
+        raise CompileError(f"a {type(program).__name__} is not an ExportedProgram", what)
+    return graph_of(fuse_gelu(_converted(program)), name)
 
 
 def _torch() -> Any:
+    """Return the module torch; raise CompileError if it is not installed."""
     try:
         import torch
     except ImportError as error:
-        raise CompileError("torch is not installed", "pip install 'tinyweave[torch]'") from error
+        raise CompileError("torch is not installed", install("torch")) from error
     return torch
 
 
 @contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
-    """Evaluate, and leave each part of the module in the mode in which it was."""
+def _evaluation_mode(module: Any) -> Iterator[None]:
+    """Put a module into evaluation mode for a while, then restore the mode of each submodule."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -76,17 +81,14 @@ def _evaluating(module: Any) -> Iterator[None]:
             part.training = True
 
 
-def _plain(program: Any) -> Exported:
-    """Return the program as data; what depends on constants only is computed."""
+def _converted(program: Any) -> ImportedProgram:
+    """Return an ExportedProgram as an ImportedProgram; nodes that depend on constants only are computed."""
     torch = _torch()
     signature = program.graph_signature
     tensors = {**program.state_dict, **program.constants}
     sources = {spec.arg.name: spec for spec in signature.input_specs}
-    known: dict[str, Any] = {}
-    inputs: dict[str, tuple[int, ...]] = {}
-    nodes: list[Node] = []
-    outputs: list[Ref] = []
-    stale: set[str] = set()
+    known, inputs = dict[str, Any](), dict[str, tuple[int, ...]]()
+    nodes, outputs, stale = list[Node](), list[Ref](), set[str]()
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise CompileError("the module changes its buffers or its inputs", "call eval() before the export")
     for node in program.graph.nodes:
@@ -99,13 +101,13 @@ def _plain(program: Any) -> Exported:
         elif node.op == "output":
             outputs = [_output(torch, value, stale) for value in node.args[0]]
         elif node.op == "call_function":
-            _check_read(node.all_input_nodes, stale)
+            _check_not_stale(node.all_input_nodes, stale)
             depends = any(value.name not in known for value in node.all_input_nodes)
             if depends and _name(node).endswith("_"):
-                stale |= _views(torch, known, node.args[0])
+                stale |= _overlapping(torch, known, node.args[0])
             if not depends and not str(node.target).startswith(QUANTISED):
                 if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) and _name(node) not in aten.OPS:
-                    raise CompileError(f"{_name(node)} makes random numbers", "leave it out where the module is evaluated")
+                    raise CompileError(f"{_name(node)} makes random numbers", "remove it in evaluation mode")
                 with torch.no_grad():
                     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda value: known[value.name])
                     known[node.name] = node.target(*args, **kwargs)
@@ -115,50 +117,52 @@ def _plain(program: Any) -> Exported:
             raise CompileError(f"the program has a {node.op} in '{node.name}'", "export it by torch.export.export")
     used = {ref.name for node in nodes for ref in refs(node)}
     constants = {key: _array(torch, key, value, sources) for key, value in known.items() if key in used}
-    return Exported(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
+    return ImportedProgram(inputs, constants, nodes, outputs, aten.OPS, "PyTorch")
 
 
 def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
+    """Return an output of the program as a Ref."""
     if not isinstance(value, torch.fx.Node):
-        raise CompileError(f"an output of the module is {value!r}, no tensor", "give tensors as outputs")
-    _check_read([value], stale)
+        raise CompileError(f"an output of the module is {value!r}, not a tensor", "return only tensors")
+    _check_not_stale([value], stale)
     return Ref(value.name)
 
 
-def _check_read(read: Iterable[Any], stale: Collection[str]) -> None:
+def _check_not_stale(read: Iterable[Any], stale: Collection[str]) -> None:
+    """Raise CompileError if a node reads a constant of which an in-place op has changed another view."""
     for value in read:
         if value.name in stale:
-            raise CompileError(CHANGED, "use the form that is not in place", tensor=value.name)
+            raise CompileError(CHANGED, "use the out-of-place op", tensor=value.name)
 
 
-def _views(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]:
-    """Return the other constants that have elements of one that is changed in place."""
-    kept = {
-        name: {part.untyped_storage().data_ptr() for part in torch.utils._pytree.tree_leaves(value)}
-        for name, value in known.items()
-    }
+def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]:
+    """Return the names of the other constants that share storage with the constant changed in place."""
+    leaves = torch.utils._pytree.tree_leaves
+    storages = {name: {part.untyped_storage().data_ptr() for part in leaves(value)} for name, value in known.items()}
     name = changed.name if isinstance(changed, torch.fx.Node) else ""
-    return {other for other, parts in kept.items() if other != name and parts & kept.get(name, set())}
+    return {other for other, parts in storages.items() if other != name and parts & storages.get(name, set())}
 
 
 def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
+    """Return the shape of an input; raise CompileError if it is dynamic or not float32."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
-        raise CompileError(f"is {value!r}, no tensor", "give tensors as inputs", tensor=node.name)
+        raise CompileError(f"is {value!r}, not a tensor", "make all inputs tensors", tensor=node.name)
     if not all(isinstance(extent, int) for extent in value.shape):
         raise CompileError(f"has the dynamic shape {list(value.shape)}", "export it with fixed shapes", tensor=node.name)
     if value.dtype != torch.float32:
-        raise CompileError(f"is an input of {value.dtype}", "only float32 is supported: call .float()", tensor=node.name)
+        raise CompileError(f"is an input of {value.dtype}", input_type_advice(str(value.dtype)), tensor=node.name)
     return tuple(value.shape)
 
 
 def _name(node: Any) -> str:
-    """Return the name of an op without its namespace and its overload."""
+    """Return the name of an ATen op without its namespace and its overload."""
     name = "getitem" if node.target is operator.getitem else str(node.target)
     return name.removeprefix("aten.").removeprefix(QUANTISED).split(".")[0]
 
 
 def _node(torch: Any, node: Any) -> Node:
+    """Return a node of the torch.fx graph as a Node."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -173,12 +177,15 @@ def _node(torch: Any, node: Any) -> Node:
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
-    """Return a parameter or another constant: float32, or integers that have a scale."""
+    """Return a constant as an array: float32, or integers that a later op dequantises.
+
+    `sources` has the input spec of each parameter and buffer, but not of constants computed at import.
+    """
     known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64)
     label = known.target if known is not None and known.target else name
     if not isinstance(value, torch.Tensor) or value.dtype not in (torch.float32, *integers):
         kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
         raise CompileError(f"is {kind}", "only float32 parameters are supported: call .float()", tensor=label)
-    if not torch.isfinite(value).all():
+    if known is not None and not torch.isfinite(value).all():  # a computed constant may be a mask
         raise CompileError("holds values that are not finite", "train it again, or repair it", tensor=label)
-    return value.detach().numpy()
+    return np.asarray(value.detach().numpy())

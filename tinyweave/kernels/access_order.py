@@ -1,9 +1,8 @@
-"""In which order kernels read and write: per kernel, or kind of kernels, the steps that its C takes, each of which first reads.
+"""The order in which each kind of kernel reads and writes, as a list of steps. Each step reads, then writes.
 
-Nothing here is taken from the table's distances (`overlap_distance.py`): `access.py` says which kernel takes which steps, and
-how far apart they keep input and output. tests/kernels/test_access.py holds the steps against what the C does as it runs.
-
-In: a graph and one of its ops. Out: per input, by its index, the `Steps`.
+Nothing here depends on `overlap_distance.py`: `access.py` maps kernels to these orders and derives their overlap distances.
+tests/kernels/test_access.py compares the steps with what the C does as it runs. Each function returns the `Steps` by the index
+of the input; inputs whose order is not defined, as with a batch above 1, are left out.
 """
 
 from __future__ import annotations
@@ -29,26 +28,25 @@ Numbers = NDArray[np.int64]
 
 Pair = tuple[int, int]  # of rows and columns
 
-NOTHING = 1 << 40  # what a step reads that reads nothing
+NOTHING = 1 << 40  # the position read by a step that reads nothing
 
 
 class Steps(NamedTuple):
-    """Per step: the lowest byte of an input that it reads, then the byte behind the highest one of the output that it writes; 0
-    when it writes nothing."""
+    """The order in which a kernel reads one input and writes the output, step by step."""
 
-    reads: Numbers
-    writes: Numbers
+    reads: Numbers  # the lowest byte of the input that each step reads
+    writes: Numbers  # the end of the highest byte of the output that each step writes; 0 if it writes nothing
 
 
 Order = Callable[[Graph, Op], dict[int, Steps]]
 
 
-# windows: which pixels an output pixel sees
+# sliding windows
 
 
 @lru_cache(maxsize=1 << 12)
 def _lowest(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
-    """[output row][output column]: the number of the lowest input pixel that its window holds, NOTHING if none."""
+    """Return for each output row and column the lowest index of an input pixel in its window; `NOTHING` if there is none."""
     rows, cols = (
         np.where(
             positions(size[a], out[a], kernel=kernel[a], stride=stride[a], dilation=dilation[a], before=pad[a]),
@@ -61,7 +59,7 @@ def _lowest(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair
 
 
 def _windows(graph: Graph, op: Op) -> Numbers | None:
-    """The same for a convolution or pool; None on several images."""
+    """Return `_lowest` of a convolution or pooling op, or None if the batch is not 1."""
     x, out, attrs = graph.input(op), graph.output(op), op.attrs
     if x.shape[0] != 1:
         return None
@@ -72,7 +70,7 @@ def _windows(graph: Graph, op: Op) -> Numbers | None:
 
 
 def of_windows(steps: Callable[..., Steps]) -> Callable[..., dict[int, Steps]]:
-    """Make the order of an op on one image of the steps by `_windows`, which come after the graph and the op."""
+    """Decorate a function of a graph, an op and its `_windows` to return the steps of input 0; none for a batch above 1."""
 
     def order(graph: Graph, op: Op, **how: int) -> dict[int, Steps]:
         lowest = _windows(graph, op)
@@ -86,24 +84,23 @@ def _hw(tensor: Tensor) -> Pair:
 
 
 def _bytes(count: Numbers, tensor: Tensor) -> Numbers:
-    """Bytes of so many elements that lie together."""
+    """Return the bytes of `count` elements, two int4 values to a byte."""
     return -(-count // 2) if tensor.dtype == "int4" else count * itemsize(tensor.dtype)
 
 
 def _first_byte(element: Numbers, tensor: Tensor) -> Numbers:
-    """The byte where an element of a pixel begins."""
     return element // 2 if tensor.dtype == "int4" else element * itemsize(tensor.dtype)
 
 
 def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
-    """Behind which output each write ends, of `count`: so many at once, and of the rest one by one or all."""
+    """Return the ends of the writes of `count` outputs, `at_once` per write; the tail is written at once or one by one."""
     whole = count // at_once * at_once
     rest = [count] if rest_at_once else range(whole + 1, count + 1)
     return [*range(at_once, whole + 1, at_once), *(rest if whole < count else ())]
 
 
 def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], groups: int = 1) -> Steps:
-    """Pixel by pixel, group by group, the channels of a window once for each of the outputs that end at `ends`."""
+    """Return the access steps of a convolution that reads a whole window before each write, which ends at `ends` of a group."""
     units, depth = out.shape[-1] // groups, x.shape[-1] // groups
     group = np.arange(groups)
     reads = lowest.reshape(-1, 1, 1) * x.pixel_bytes + _first_byte(group * depth, x)[:, None] + np.zeros(len(ends), np.int64)
@@ -114,7 +111,7 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
 
 @of_windows
 def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: bool = False) -> Steps:
-    """conv_2d: a window is read for each `at_once` outputs of a group, then for each of the rest or for all of it."""
+    """Return the access steps of conv_2d, with a window read per `at_once` outputs; the tail is one step or one per output."""
     x, out = graph.input(op), graph.output(op)
     groups = x.shape[3] // graph.input(op, 1).shape[3]
     return _filters(lowest, x, out, _in_turns(out.shape[3] // groups, at_once, rest_at_once=rest_at_once), groups)
@@ -122,7 +119,7 @@ def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: 
 
 @of_windows
 def two_pixels(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """conv_2d: two windows are read, in rows and across their ends, then all of their outputs are written."""
+    """Return the access steps of conv_2d that reads two successive windows, also across rows, then writes both pixels."""
     return _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))
 
 
@@ -133,10 +130,10 @@ def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
 
 
 def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """transpose_conv: the inputs whose windows meet an output pixel are read for each `at_once` outputs, then for each."""
+    """Return the access steps of transpose_conv that reads a pixel's inputs per `at_once` output channels, then per channel."""
 
     def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
-        """Per output the lowest input of which some tap falls on it."""
+        """Return for each output position the lowest input position that a tap maps to it."""
         reached = (np.arange(size) * stride - pad)[:, None] + np.arange(kernel)
         meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
         return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
@@ -153,7 +150,7 @@ def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> dict[int, Steps]:
-    """fully_connected: a row is read for each `at_once` outputs, then for each of the rest or for all of it."""
+    """Return the access steps of fully_connected, with a row read per `at_once` outputs; the tail is one step or several."""
     x, (units, depth) = graph.input(op), graph.input(op, 1).shape
     count = x.elements // depth
     row, result = (Tensor("", (count, elements), x.dtype) for elements in (depth, units))
@@ -162,7 +159,7 @@ def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> d
 
 @of_windows
 def channels(graph: Graph, op: Op, lowest: Numbers, *, at_once: int) -> Steps:
-    """Pools and depthwise convolutions: of a pixel's window the channels that `at_once` outputs need, for all of these."""
+    """Return the access steps of pools and depthwise convolutions that read and write `at_once` output channels of a pixel."""
     return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once)
 
 
@@ -175,8 +172,11 @@ def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps
 
 
 def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Tiles of 2 x 2 outputs, row by row: of a window of 4 x 4 the right half is read, of the first of a row the left one too;
-    two tiles, which may lie in two rows of them, are written together."""
+    """Return the access steps of Winograd convolutions: tiles of 2x2 outputs, row by row.
+
+    Each tile reads the right half of its 4x4 window; the first tile of a row reads the left half too. Two tiles are written
+    together. They may be in two rows of tiles.
+    """
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -193,8 +193,11 @@ def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def strips(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Depthwise convolutions with lines: of a strip of rows and a block of columns four channels at a time, of which the last
-    may have come before; then the whole block is clamped."""
+    """Return the access steps of depthwise convolutions with line buffers.
+
+    Four channels of a block of columns and a strip of rows are computed per step. The last four channels may overlap those
+    before. A last step clamps the whole block.
+    """
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -212,8 +215,10 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
 
 @of_windows
 def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Depthwise convolutions tap by tap: of two outputs of a row, or its last, four channels at a time, of which the last may
-    have come before."""
+    """Return the access steps of depthwise convolutions that compute two neighbouring outputs of a row, tap by tap.
+
+    An odd last output is computed alone. A step computes four channels; the last four may overlap those before.
+    """
     x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
     lefts, begins = np.arange(0, out_w, 2), np.minimum(np.arange(0, c, 4), c - 4)
@@ -224,8 +229,10 @@ def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 @of_windows
 def pixels_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """conv_2d: the windows of two neighbours that lie between the left and the right edge of the map, or of one pixel, are read
-    for each four of their outputs, then for the last four."""
+    """Return the access steps of tw_conv_2d_s8_scalar, which reads one or two windows per four output channels.
+
+    Two neighbouring windows are read together if both are inside the map's columns.
+    """
     x, out = graph.input(op), graph.output(op)
     (out_h, out_w), units = _hw(out), out.shape[3]
     left = np.arange(out_w) * op.attrs["stride"][1] - op.attrs["padding"][1][0]
@@ -241,7 +248,7 @@ def pixels_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 @of_windows
 def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Depthwise convolutions: of 24 outputs of a row, or its last ones, one channel after the other."""
+    """Return the access steps of tw_depthwise_3x3_s8_scalar, which computes one channel of at most 24 outputs of a row."""
     x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
     lefts = np.arange(0, out_w, 24)
@@ -258,8 +265,11 @@ LANES, FILTERS, PAIRS = 16, 4, 8  # TW_MVE_LANES, FILTERS and PAIRS of tw_mve_pa
 
 @of_windows
 def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """conv_2d: windows are gathered, some at a time; those that are pixels are read where they lie, two at a time for each four
-    outputs, but for the last ones, whose vectors would reach beyond the map."""
+    """Return the access steps of tw_conv_2d_s8_mve, which gathers several windows before it writes their outputs.
+
+    1x1 windows are read in place instead, two per four output channels. The last ones are gathered if their vectors would reach
+    beyond the map.
+    """
     x, out = graph.input(op), graph.output(op)
     kernel, stride, pads = kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
     depth, units, at_once = x.shape[3], out.shape[3], mve.windows_at_once(*kernel, x.shape[3])
@@ -281,8 +291,10 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
-    """The outputs of pixels at `begins`, two at a time; of some pixels the last outputs that make no four are computed before
-    the others and written after them."""
+    """Return the access steps of 1x1 windows that begin at `begins`, two pixels at a time.
+
+    With a tail of output channels, it is computed first for at most `PAIRS` pairs of pixels and written last.
+    """
     rest, fours, steps, at = units % FILTERS, units - units % FILTERS, list[tuple[int, int]](), 0
     while (left := len(begins) - at) > 0:
         pixels = 1 if left == 1 else 2 * min(left // 2, PAIRS if rest else left)
@@ -299,10 +311,10 @@ def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
 
 @of_windows
 def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Depthwise convolutions: sixteen channels of a pixel at a time.
+    """Return the access steps of tw_depthwise_conv_2d_s8_mve, sixteen channels of a pixel at a time.
 
-    Where sixteen are some whole pixels, the kernel computes these together if their windows lie inside the map's columns. That
-    needs no other distance than one by one: each such pixel reads one pixel further than its neighbour and writes one further.
+    If sixteen channels are several whole pixels, the kernel computes these together. The distance is that of single pixels:
+    each pixel reads and writes one pixel further than its neighbour.
     """
     return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), LANES)
 
@@ -311,7 +323,7 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def elements(graph: Graph, op: Op) -> dict[int, Steps]:
-    """An output element, of int4 pixels two, is computed from those of the operands that belong to it, and written."""
+    """Return the access steps of elementwise ops, which compute and write one output element, or two int4 values, per step."""
     out = graph.output(op)
     operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
     if out.dtype == "int4" or any(x.dtype == "int4" for x in operands.values()):
@@ -323,7 +335,7 @@ def elements(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _is_ordered(x: Tensor, out: Tensor) -> bool:
-    """Whether C compilers keep reads of x before writes of out that follow them: those of one type, or of bytes."""
+    """Return whether a C compiler keeps reads of x before later writes of out: both of one type, or one of bytes."""
     return x.dtype == out.dtype or "int4" in (x.dtype, out.dtype) or 1 in (itemsize(x.dtype), itemsize(out.dtype))
 
 
@@ -340,7 +352,7 @@ def _pairs(x: Tensor, out: Tensor) -> Steps:
 
 
 def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Softmax and the like: all of a pixel is read, then each of its elements once more before its output is written."""
+    """Return the access steps of softmax and log_softmax, which read a pixel, then each element again before its output."""
     x, out = graph.input(op), graph.output(op)
     pixels = np.arange(prod(x.shape[:-1]))[:, None]
     channel, size = np.arange(x.shape[-1]), itemsize(out.dtype)
@@ -351,7 +363,7 @@ def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def places(graph: Graph, op: Op) -> dict[int, Steps]:
-    """resize_bilinear: channel by channel of the four pixels around a place."""
+    """Return the access steps of resize_bilinear, which reads four neighbouring pixels per channel of an output pixel."""
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -368,7 +380,7 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """Means and extrema: `at_once` neighbours of a run of outputs, or what is left of it, from all that belongs to them."""
+    """Return the access steps of reductions that compute `at_once` neighbouring outputs from all of their inputs."""
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
     lowest, run = _numbered(x).min(axis=over).ravel(), 1
@@ -380,7 +392,7 @@ def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
-    """batch_matmul: each element from a row of one operand and a column of the other."""
+    """Return the access steps of batch_matmul, which reads a row and a column per output element."""
     a, b, shape = _numbered(graph.input(op, 0)), _numbered(graph.input(op, 1)), graph.output(op).shape
     row = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a)[..., :, :1]
     col = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b)[..., :1, :]
@@ -389,24 +401,25 @@ def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def cells(graph: Graph, op: Op) -> dict[int, Steps]:
-    """LSTM: each cell reads the inputs of its time step, and its output is written."""
+    """Return the access steps of the LSTM, whose cells each read the inputs of a time step and write one output."""
     x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
     reads = (np.arange(time) * depth).repeat(count)
     return {} if batch != 1 else {0: Steps(reads, np.arange(1, time * count + 1))}
 
 
-# runs of bytes that lie together are read whole before they are written, as memmove does
+# copies: a contiguous run of bytes is read before it is written, as by memmove
 
 
 def _runs(begins: Iterable[Numbers], lengths: Iterable[int]) -> Steps:
-    """Runs of some pieces, one after the other in the output."""
+    """Return the access steps of runs written one after the other; per piece, where its runs begin and their bytes."""
     reads = [each.ravel() for each in begins]
     sizes = [np.full(each.size, length, np.int64) for each, length in zip(reads, lengths, strict=True)]
     return Steps(np.concatenate(reads), np.concatenate(sizes).cumsum())
 
 
 def strided(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Return the access steps of tw_strided_copy, which gathers runs of bytes with one stride per axis."""
     pieces = copies.moved(graph, op)
     assert pieces is not None
     begins = []
@@ -417,16 +430,17 @@ def strided(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def listed(graph: Graph, op: Op) -> dict[int, Steps]:
+    """Return the access steps of tw_table_copy, which gathers runs of bytes at offsets from tables."""
     pieces = copies.listed(graph, op)
     begins = []
     for piece in pieces:
-        at = np.arange(piece.count)[:, None, None] * piece.step + piece.rows[:, None] + piece.cols
+        at = np.arange(piece.repeats)[:, None, None] * piece.step + piece.rows[:, None] + piece.cols
         begins.append(np.where((piece.rows[:, None] < 0) | (piece.cols < 0), NOTHING, at))
     return {SPECS[op.kind].data: _runs(begins, [piece.run for piece in pieces])}
 
 
 def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
-    """resize_nearest_neighbor: each pixel is read whole before it is written."""
+    """Return the access steps of resize_nearest_neighbor, which reads a whole pixel before it writes it."""
     (images, rows, cols, channels), size = pieces(graph, op)[0], graph.output(op).pixel_bytes
     if len(images) != 1:
         return {}
@@ -435,7 +449,7 @@ def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """pad: of each row, or where channels are padded of each pixel, the padding before it is written, then it is copied."""
+    """Return the access steps of tw_pad, which writes padding, then copies a row, or a pixel if channels are padded."""
     block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
     assert block is not None
     begins, length = _rows_of(block)
@@ -444,7 +458,7 @@ def framed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def joined(graph: Graph, op: Op) -> dict[int, Steps]:
-    """concatenation and pack: one input after the other, each row by row, or pixel by pixel where channels are joined."""
+    """Return the access steps of tw_concatenation, which copies input after input, row by row or pixel by pixel."""
     size, writes, steps = itemsize(graph.output(op).dtype), np.zeros(0, np.int64), dict[int, Steps]()
     for index, block in copies.joined(graph, op):
         begins, length = _rows_of(block)
@@ -455,7 +469,7 @@ def joined(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
-    """Return where in the larger tensor the elements begin that are copied at once, and how many these are."""
+    """Return where the runs that are copied at once begin in the larger tensor, and the elements of a run."""
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
     together = w if c == outer_c else 1
     i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(0, w, max(together, 1)))
@@ -464,5 +478,5 @@ def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
 
 
 def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
-    """tw_move: all bytes arrive wherever the two lie, also above each other."""
+    """Return one step at 0 for tw_move, which copies correctly however input and output overlap."""
     return {0: Steps(np.zeros(1, np.int64), np.zeros(1, np.int64))}

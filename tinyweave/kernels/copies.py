@@ -1,7 +1,7 @@
-"""Describe which elements the ops that only copy take from where to where, in the terms of the C.
+"""Parameters of the ops that only copy elements: strides, tables of offsets, or boxes inside a larger tensor.
 
-In: a graph and one of its ops. Out: per piece of an output what it gathers from the input, in equal steps (Strides) or from
-places in tables (Tables); or per input the Box of a larger output that it becomes.
+An op's output consists of pieces. Each piece gathers runs of the input with one stride per axis (`Strides`) or at listed
+offsets (`Tables`). pad and concatenation place whole inputs in the output (`Box`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .geometry import Extents, Shape, extents
 
 
 class Strides(NamedTuple):
-    """Runs of bytes gathered with a stride per axis, see tw_strided_copy.h."""
+    """Runs of bytes gathered with one stride per axis, as tw_strided_copy.c does. All but `size` in bytes."""
 
     size: Extents
     start: int
@@ -30,9 +30,9 @@ class Strides(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Runs of bytes gathered from places in tables, see tw_table_copy.h."""
+    """Runs of bytes gathered at offsets from tables, as tw_table_copy.c does. Offset -1: padding."""
 
-    count: int
+    repeats: int  # how often the tables are applied, each time `step` bytes further
     step: int
     rows: NDArray[np.int64]
     cols: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Tables(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A tensor inside a larger one: extents of both, and where it begins."""
+    """A tensor inside a larger one: the extents of both, and per axis the elements before it."""
 
     inner: Extents
     outer: Extents
@@ -48,7 +48,7 @@ class Box(NamedTuple):
 
 
 def moved(graph: Graph, op: Op) -> list[Strides] | None:
-    """Return what an op of `ops.data_movement` gathers in equal steps, piece by piece; None where some steps differ."""
+    """Return the strides that gather each piece of a copying op's output, or None if some piece has unequal steps."""
     size = itemsize(data(graph, op).dtype)
     found = [_progressions(piece, size) for piece in pieces(graph, op)]
     known = [strides for strides in found if strides is not None]
@@ -56,15 +56,15 @@ def moved(graph: Graph, op: Op) -> list[Strides] | None:
 
 
 def listed(graph: Graph, op: Op) -> list[Tables]:
-    """Return what an op of `ops.data_movement` gathers from places in tables, piece by piece."""
+    """Return the tables of offsets that gather each piece of a copying op's output."""
     return [_tables(piece, itemsize(graph.output(op).dtype)) for piece in pieces(graph, op)]
 
 
 def padded(graph: Graph, op: Op) -> Box | None:
-    """Return the input of a pad in its place; None where that has more than four axes."""
+    """Return the box of a pad's input in its output, or None if it needs more than four axes."""
     axes = [(extent, *padding) for extent, padding in zip(graph.input(op).shape, paddings(graph, op), strict=True)]
     while len(axes) > 4:
-        # an axis whose successor is not padded counts in its elements
+        # an axis and the axis after it become one if the latter is not padded
         plain = [i for i, _ in enumerate(axes[1:]) if axes[i + 1][1:] == (0, 0)]
         if not plain:
             return None
@@ -78,10 +78,10 @@ def padded(graph: Graph, op: Op) -> Box | None:
 
 
 def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
-    """(input, its place in the output) of a concatenation or pack, in the order in which they are copied.
+    """Return (input index, its box in the output) of a concatenation or pack, in the order in which they are copied.
 
-    Only the input that is copied first can lie in the output where its elements are apart there: so the largest is. Where
-    each goes in one piece, all can lie in their places, copied in their own order.
+    If the output interleaves the inputs, the largest is copied first, since only the first one can be stored inside the output.
+    Otherwise each input is contiguous there, and all of them can be stored in their boxes.
     """
     axis = op.attrs["axis"] % len(graph.output(op).shape)
     shapes = [tensor.shape for tensor in graph.inputs_of(op) if tensor is not None]
@@ -94,7 +94,7 @@ def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
 
 
 def _progressions(positions: Positions, itemsize: int) -> Strides | None:
-    """A piece of `ops.data_movement` as runs of bytes, where each axis goes forth in equal steps."""
+    """Return a piece as strides, or None if the positions along some axis are not equally far apart."""
     start, axes = 0, []
     for axis in positions:
         if axis.size == 0:
@@ -108,7 +108,7 @@ def _progressions(positions: Positions, itemsize: int) -> Strides | None:
 
 
 def _step(axis: NDArray[np.int64]) -> int | None:
-    """The distance between neighbours, where all are alike and none is padding."""
+    """Return the distance between neighbouring positions, or None if it varies or some position is padding."""
     steps = np.diff(axis)
     if axis.min() < 0 or (steps != steps[:1]).any():
         return None
@@ -116,7 +116,7 @@ def _step(axis: NDArray[np.int64]) -> int | None:
 
 
 def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Strides | None:
-    """(extent, step in bytes) per axis, neighbours that are one axis joined."""
+    """Return the strides of axes given as (extent, step in bytes), contiguous axes merged; None for more than four."""
     if any(size == 0 for size, _ in steps):
         return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), itemsize)
     axes: list[tuple[int, int]] = []
@@ -137,7 +137,7 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
 
 
 def _tables(positions: Positions, itemsize: int) -> Tables:
-    """A piece of `ops.data_movement` as runs of bytes whose places are listed: per row, and per column of a row."""
+    """Return a piece as tables: an offset per row, and an offset per column of a row."""
     padded = any(axis.size == 1 and axis[0] < 0 for axis in positions)
     start = itemsize * sum(int(axis[0]) for axis in positions if axis.size == 1)
     axes = [np.where(axis < 0, -1, axis * itemsize) for axis in positions if axis.size != 1]
@@ -156,7 +156,7 @@ def _tables(positions: Positions, itemsize: int) -> Tables:
 
 
 def _joined(shapes: Sequence[Shape], axis: int) -> list[Box]:
-    """Each input of a concatenation along `axis` (not negative) in its place."""
+    """Return the box of each input of a concatenation along `axis`, which is not negative."""
     rank, total = len(shapes[0]), sum(shape[axis] for shape in shapes)
     blocks, begin = [], 0
     for shape in shapes:

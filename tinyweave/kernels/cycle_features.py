@@ -1,7 +1,6 @@
-"""Count what the cycles of a layer depend on: how often its kernel runs each part of its loops.
+"""Counts that the cycles of a layer depend on: how often its kernel runs each part of its loops.
 
-In: a graph and one of its ops. Out: Features. layer_cycles.py multiplies the counts with constants; the table of kernels says
-which function fits which kernel.
+`layer_cycles.py` multiplies the counts by fitted constants. Each row of the kernel table names the function for its kernel.
 """
 
 from __future__ import annotations
@@ -12,21 +11,22 @@ from typing import NamedTuple
 from ..ir import Graph, Op
 from ..ops import SPECS
 from ..ops.conv import kernel_size
-from .dsp import depthwise, winograd
+from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
+
+OUTLIER = 0.5  # of the time of four filters that an outlier takes: 12 instructions per four inputs of two pixels instead of 24
 
 
 class Features(NamedTuple):
-    """case: of the kernel, where it has constants of its own, "" for all. counts: how often each part of its loops runs.
-    passes: how often a call reads the op's weights from beginning to end, and what their sums are rescaled by."""
+    """How often a kernel runs each part of its loops for a layer."""
 
-    case: str
+    case: str  # suffix of the kernel's name in layer_cycles.json; "" if the kernel has one set of constants
     counts: tuple[float, ...]
-    passes: int = 1
+    passes: int = 1  # how often a call reads all weights of the layer
 
 
 def plain(graph: Graph, op: Op) -> Features:
-    """Count what any kernel does: products, outputs, inputs, pixels."""
+    """Return the counts of MACs (or window elements), outputs, inputs, pixels and calls: the default of kernels."""
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
     weights = sum(t.elements for t in graph.inputs_of(op)[1:2] if t is not None and t.data is not None)
@@ -36,19 +36,19 @@ def plain(graph: Graph, op: Op) -> Features:
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
-    """Count as `plain` does; operands of two shapes are a case of their own."""
+    """Return the counts of `plain`, with separate constants for operands of different shapes."""
     return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")
 
 
 def pixels(graph: Graph, op: Op) -> Features:
-    """Count for convolutions that compute their outputs one by one."""
+    """Return the loop counts of conv_2d kernels that compute one output pixel at a time."""
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
     return Features("", (macs, out.elements * rows, out.elements, count * rows, count, 1.0), count)
 
 
 def pairs(graph: Graph, op: Op) -> Features:
-    """Count for kernels that take two pixels times four filters at a time."""
+    """Return the loop counts of conv_2d kernels that multiply two gathered windows with four filters at a time."""
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     filters, count = out.shape[3], prod(out.shape[:3])
     twos, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
@@ -59,8 +59,15 @@ def pairs(graph: Graph, op: Op) -> Features:
     return Features(f", {gathered}", did, twos)
 
 
+def pairs_and_outliers(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of `pairs`, with OUTLIER times those of four filters for each outlier."""
+    plain, fours = pairs(graph, op), -(-graph.output(op).shape[3] // 4)
+    more = 1 + OUTLIER * dense.outlier_count(graph, op) / fours
+    return plain._replace(counts=(plain.counts[0] * more, plain.counts[1] * more, *plain.counts[2:]))
+
+
 def windows(graph: Graph, op: Op) -> Features:
-    """Count for the dense kernel without scratch: a pixel times four filters at a time, row by row of its window."""
+    """Return the loop counts of tw_conv_2d_s8_lean_dsp, which multiplies a window with four filters, row by row."""
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     fours, count = -(-out.shape[3] // 4), prod(out.shape[:3])
     did = (count * fours * rows * cols * depth // 4, count * fours * rows, count * fours, count * rows, count, 1.0)
@@ -68,7 +75,7 @@ def windows(graph: Graph, op: Op) -> Features:
 
 
 def tiles(graph: Graph, op: Op) -> Features:
-    """Count for Winograd: two tiles times four filters at a time, position by position."""
+    """Return the loop counts of the Winograd kernel, which computes two 2x2 tiles of four filters at a time."""
     (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
     count, words = -(-h // winograd.TILE) * -(-w // winograd.TILE), depth // 2
     groups = -(-count // 2) * -(-filters // 4)
@@ -76,18 +83,18 @@ def tiles(graph: Graph, op: Op) -> Features:
 
 
 def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
-    """Return, (h, w) each, the sizes of input, output, kernel, the stride, and the padding before."""
+    """Return the sizes of input, output and window, the stride, and the padding before, each as (h, w)."""
     starts = tuple(before for before, _ in op.attrs["padding"])
     return graph.input(op).shape[1:3], graph.output(op).shape[1:3], kernel_size(graph, op), op.attrs["stride"], starts
 
 
 def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
-    """Count the windows along an axis that see no padding."""
+    """Count the windows along an axis that do not reach into the padding."""
     return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
 
 
 def taps(graph: Graph, op: Op) -> Features:
-    """Count tap by tap; with a depth multiplier the loop over the output's channels is another one."""
+    """Return the loop counts of depthwise kernels that add tap by tap, with separate constants for depth multipliers."""
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
@@ -95,7 +102,7 @@ def taps(graph: Graph, op: Op) -> Features:
 
 
 def outputs(graph: Graph, op: Op) -> Features:
-    """Count for the depthwise kernel without scratch: four channels of two outputs of a row at a time, or of its last."""
+    """Return the loop counts of the depthwise kernels without scratch, which compute four channels of two outputs at a time."""
     size, (height, width), kernel, stride, pad = depthwise.whole(graph, op)
     fours, runs = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS), 0
     inside = _inside(*(axis[0] for axis in (size, (height, width), kernel, stride, pad)))
@@ -107,13 +114,16 @@ def outputs(graph: Graph, op: Op) -> Features:
 
 
 def pixel(graph: Graph, op: Op) -> Features:
-    """Count for the depthwise kernel from a column to one pixel: four channels at a time, tap by tap."""
+    """Return the loop counts of tw_depthwise_pixel_s8_dsp, which computes four channels at a time, tap by tap."""
     fours = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS)
     return Features("", (fours * kernel_size(graph, op)[0], fours, 1.0))
 
 
 def lines(graph: Graph, op: Op) -> Features:
-    """Count for the depthwise kernel: four channels of a block of columns and a strip of rows at a time."""
+    """Return the loop counts of the depthwise kernels of tw_line.h.
+
+    They compute four channels of a block of rows and columns at a time.
+    """
     shape, channels = depthwise.plane(graph, op), -(-graph.input(op).shape[3] // depthwise.PLANES)
     (height, width), (rows, cols), columns = shape.out, shape.kernel, depthwise.columns_at_a_time(graph, op)
     at_once = depthwise.rows_at_a_time(graph, op)

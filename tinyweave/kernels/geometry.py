@@ -1,7 +1,4 @@
-"""Shapes as the numbers of the C parameter structs: at most four axes, whatever the graph's tensors have.
-
-In: shapes and axes of the graph. Out: extents (n, h, w, c) and the like, named as the structs' members. None: no such kernel.
-"""
+"""Shapes as the C parameter structs hold them, with at most four axes. None: no kernel takes the shape."""
 
 from __future__ import annotations
 
@@ -15,24 +12,24 @@ Extents = tuple[int, int, int, int]
 
 
 class Reduction(NamedTuple):
-    """A tensor as [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]]."""
+    """Extents of a reduction's input, viewed as [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]]."""
 
     kept: tuple[int, int, int]
     reduced: tuple[int, int]
 
 
 def extents(shape: Shape) -> Extents:
-    """(n, h, w, c): missing leading axes are 1, axes before the last four fold into n."""
+    """Return a shape as (n, h, w, c); missing leading axes are 1, axes before the last four are folded into n."""
     n, h, w, c = (1, 1, 1, 1, *shape)[-4:]
     return prod(shape[:-4]) * n, h, w, c
 
 
 def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
-    """Extents of two operands and of what they broadcast to."""
+    """Return the extents of two operands and of their broadcast result, or None if these need more than four axes."""
     rank = max(len(a), len(b), 4)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
     while len(axes) > 4:
-        # neighbours that broadcast alike are one axis; the leading ones first, so that rows and columns stay
+        # merge neighbouring axes that broadcast in the same way, leading axes first, so that rows and columns remain
         alike = [i for i, (p, q) in enumerate(pairwise(axes)) if (1, 1) in (p, q) or _repeats(p) == _repeats(q)]
         if not alike:
             return None
@@ -43,19 +40,19 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
 
 
 def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
-    """Which operand repeats along an axis, of which the extents in both are given."""
+    """Return which of the two operands repeats along an axis, given its extents in both."""
     return axis[0] < axis[1], axis[1] < axis[0]
 
 
 def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
-    """How far the things of `size` bytes, `batch` of them, lie apart along up to three axes; 0 along one of extent 1."""
+    """Return the strides of at most three batch axes for items of `size` bytes; 0 for an axis of extent 1."""
     whole = (1,) * (3 - len(batch)) + tuple(batch)
     h, w, c = (0 if extent == 1 else size * prod(whole[axis + 1 :]) for axis, extent in enumerate(whole))
     return h, w, c
 
 
 def reduction(shape: Shape, axes: Sequence[int]) -> Reduction | None:
-    """A tensor whose `axes` (not negative) are reduced."""
+    """Return the view of a tensor whose `axes`, not negative, are reduced; None if they alternate too often."""
     sizes, position = [1, 1, 1, 1, 1], 0  # kept at even positions, reduced at odd ones
     for axis, extent in enumerate(shape):
         if extent == 1:

@@ -1,10 +1,8 @@
-"""Cycles of a layer from its shape alone, for who has no time to build and run it: the planner, a search.
+"""Estimates of a layer's cycles from its shape alone, for the planner and the architecture search.
 
-In: a graph, one of its ops, the kernel that runs it, a core, and which part of the output one call computes. Out: cycles,
-estimated: the sum of what the kernel does, each so often as its loops say, times constants that bench/fit_cycles.py has fitted
-to what emulated runs of real networks took (layer_cycles.json, by core and kernel), where Flash answers at once.
-bench/fit_cycles.py also says how far off they are. FlashReads adds how long the Flash of a device waits. Nothing was fitted for
-int4 values: their kernels count as those of int8 (`timed_as`), whose cycles are up to a third fewer, see bench/int4.py.
+The estimate is the sum of the counts of `cycle_features.py` times constants that bench/fit_cycles.py fitted to emulated runs
+with zero wait states (layer_cycles.json, by core and kernel). `FlashReads` adds the wait states of a device. Kernels for int4
+values are estimated as those for int8 (`timed_as`), up to a third too low (bench/int4.py).
 """
 
 from __future__ import annotations
@@ -16,39 +14,43 @@ from typing import NamedTuple
 
 from ..ir import Graph, Op, Tensor
 from ..ops import SPECS
-from .table import BY_NAME, DSP, MVE, RV32M
+from .table import BY_NAME
+from .variant import DSP, MVE, RV32M
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
-# of code, measured on emulated cores with the caches of real boards, see bench/flash_reads.py
-LOOP_BYTES = 256  # a cache of fewer has no loop of a kernel whole, unless the kernel says how long its loop is
+# fetches of code, from emulated cores with the caches of real boards (bench/flash_reads.py)
+LOOP_BYTES = 256  # code of a kernel's inner loop, unless the kernel states its own: a smaller cache does not hold it
 BYTES_PER_CYCLE = 2
-SMALL_CACHE = 1024  # holds about one kernel
-RUN_BYTES = 800  # that a call of a kernel has to fetch anew, and so does each pass of a fast one through its weights
-COPIED_WORD = 4  # cycles to copy a word of a stream: measured on three networks, 4.0 to 4.3 where they are many
+SMALL_CACHE = 1024  # bytes; holds about one kernel
+RUN_BYTES = 800  # fetched per call of a kernel, and per pass of a kernel with a stream through its weights
+COPIED_WORD = 4  # cycles to copy a word of a stream, 4.0 to 4.3 on three networks
 Extent = tuple[int, int] | None  # rows and columns of the output; None: all of it
 
 
 class FlashReads(NamedTuple):
-    """How a device reads its Flash: each line waits so many cycles unless its cache has it, of constants and of code apart."""
+    """The wait states of a device's Flash, and its caches of constants and of code."""
 
-    waits: int
-    line: int
-    cache: int
+    waits: int  # cycles per line that is not in a cache
+    line: int  # bytes
+    cache: int  # bytes
     code_line: int
     code_cache: int
 
     def of_constants(self, count: int, passes: int, *, alone: bool) -> float:
-        """Return cycles that a call waits for so many bytes, which it reads so often from beginning to end.
+        """Return the cycles that a call waits for `count` bytes of constants, which it reads `passes` times.
 
-        A cache that is too small for them has lost each line when its turn comes again. One that is large enough has them from
-        the call before, if the call is not `alone`.
+        A cache smaller than `count` misses each line in each pass. A larger one holds them from the last call, unless this call
+        is `alone`.
         """
         times = passes if count > self.cache else int(alone)
         return times * count / self.line * self.waits
 
     def of_code(self, cycles: float, runs: int, loop: int = 0) -> float:
-        """Return cycles that a call waits for code: one that takes `cycles` otherwise and `runs` through as much code as a
-        small cache holds. loop: bytes of its inner loop, if these are more than usual."""
+        """Return the cycles that a call waits for code.
+
+        `cycles` are those with zero wait states. `runs` is how often the call runs through about `RUN_BYTES` of code. `loop` is
+        the bytes of the inner loop, if more than `LOOP_BYTES`.
+        """
         if self.code_cache < max(LOOP_BYTES, loop):
             return cycles * BYTES_PER_CYCLE / self.code_line * self.waits
         return runs * RUN_BYTES / self.code_line * self.waits if self.code_cache <= SMALL_CACHE else 0.0
@@ -57,8 +59,11 @@ class FlashReads(NamedTuple):
 def layer_cycles(
     graph: Graph, op: Op, variant: str, core: str, part: Extent = None, *, reads: FlashReads | None = None
 ) -> float | None:
-    """Of one call of the kernel called `variant`, "" for none; None where that has no constants for `core`. reads: how Flash is
-    read; None: it answers at once."""
+    """Estimate the cycles of one call of the kernel `variant`; None if it has no constants for `core`.
+
+    `variant` is "" for an op without code. `part` is the rows and columns of the output that the call computes. `reads` is
+    None for zero wait states.
+    """
     if not variant:
         return 0.0
     row = BY_NAME[variant]
@@ -76,7 +81,7 @@ def layer_cycles(
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
-    """The op on maps that are no larger than a part of its output needs, without padding along an axis that is cut."""
+    """Return the op on maps that are as small as `part` of its output needs, without padding along axes that are cut."""
     if part is None:
         return graph, op
     out, windows = graph.output(op), SPECS[op.kind].windows(graph, op)
@@ -93,7 +98,7 @@ def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
             shape[1 + axis] = size if name == out.name else min(shape[1 + axis], seen)
         if padding:
             padding[axis] = (0, 0)
-    for name, shape in shapes.items():  # by its constructor: `replace` takes four times as long, and a search asks often
+    for name, shape in shapes.items():  # not `replace`, which takes four times as long
         whole = tensors[name]
         tensors[name] = Tensor(name, tuple(shape), whole.dtype, whole.quant, None, whole.role)
     attrs = {**op.attrs, "padding": tuple(padding)} if padding else op.attrs
@@ -101,7 +106,7 @@ def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
 
 
 def cost_model_core(core: str) -> str:
-    """Return the core whose cycles plans for `core` are compared by: its own, else one with the same kernels."""
+    """Return the core whose constants estimate cycles on `core`: itself, or one that runs the same kernels."""
     if core in _constants():
         return core
     others = ((MVE, "cortex-m55"), (DSP, "cortex-m4"), (RV32M, "rv32imc"))
@@ -114,6 +119,6 @@ def _constants() -> dict[str, dict[str, list[float]]]:
 
 
 def counts(graph: Graph, op: Op, variant: str) -> tuple[str, tuple[float, ...]]:
-    """Return under which name the constants of a kernel stand for an op, and how often what each of them stands for is done."""
+    """Return the key of a kernel's constants in layer_cycles.json for an op, and the counts to multiply them by."""
     case, counted, _ = BY_NAME[variant].features(graph, op)
     return variant + case, counted

@@ -1,11 +1,9 @@
-"""How far the writes of a kernel must trail its reads: what makes it safe to let the output overlap a dying input.
+"""Overlap distances: how many bytes below a dying input an output must begin to overwrite it safely.
 
-In: an op, and what its kernel reads and writes in which order. Out: per input the overlap distance in bytes: an output that
-begins at least this far below the input never overwrites an element that is still to be read. Inputs without one must not
-overlap. A distance is the smallest, or 0, for its kernel's real order of reads and writes
-(tests/kernels/test_overlap_distance.py runs them at it and one element below it); only copies that could write an element over
-itself leave that aside.
-Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners know special cases of it; the derivation is ours.
+At this distance or more, a kernel never overwrites an element that it still reads. Each function derives the smallest distance
+of one kind of kernel from its order of reads and writes. Inputs without a distance must not overlap the output.
+tests/kernels/test_overlap_distance.py runs kernels at the distance and one element below it.
+Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners have special cases; the general derivation is ours.
 """
 
 from __future__ import annotations
@@ -23,37 +21,41 @@ from ..ops.window import Windows
 from . import copies
 
 Numbers = NDArray[np.int64]
-Distances = dict[int, int]
-"""Input of the op, by its number -> bytes by which the output must begin below it when both overlap."""
-NEVER = 1 << 40  # reads no element
+Distances = dict[int, int]  # index of an input -> its overlap distance in bytes
+NEVER = 1 << 40  # the position read by a step that reads nothing
 
 
 def none(graph: Graph, op: Op) -> Distances:
-    """The kernel may read any of its inputs after any write."""
+    """Return no distance, since the kernel may read any input after any write."""
     return {}
 
 
 def moved(graph: Graph, op: Op) -> Distances:
-    """tw_move: all bytes arrive whichever way the two overlap."""
+    """Return distance 0 for tw_move, which copies correctly however input and output overlap."""
     return {0: 0}
 
 
 def trailing(read: Numbers, written: Numbers) -> int:
-    """Return the distance of steps that first read from byte `read` on and then have written at most all below `written`."""
+    """Return the overlap distance of a sequence of steps.
+
+    Args:
+        read: The lowest byte of the input that each step reads, before it writes.
+        written: The end of the bytes of the output that are written after each step.
+
+    """
     later = np.minimum.accumulate(read[::-1])[::-1]
     return int((written[:-1] - later[1:]).max(initial=0))
 
 
 def _numbered(tensor: Tensor) -> Numbers:
-    """The tensor with each element's own number in it."""
     return np.arange(tensor.elements).reshape(tensor.shape)
 
 
 def elementwise(graph: Graph, op: Op) -> Distances:
-    """Element by element, in order: all that an output element is computed from is read before it is written.
+    """Return the overlap distances of elementwise ops, which read the operands of an output element before they write it.
 
-    Operands that broadcast are read again and again. Stores of one type may be moved over loads of another by a C compiler,
-    unless either is a byte.
+    Operands that broadcast are read several times. If the types differ and neither is a byte, the operand has no distance: a C
+    compiler may move the loads behind the stores.
     """
     out = graph.output(op)
     if "int4" in (out.dtype, graph.input(op).dtype):
@@ -72,13 +74,12 @@ def elementwise(graph: Graph, op: Op) -> Distances:
 
 @lru_cache(maxsize=1024)
 def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out_size: int) -> int:
-    """Return the distance of an operand that broadcasts; sizes of an element in bytes."""
     read = np.broadcast_to(np.arange(prod(shape)).reshape(shape), out_shape).ravel()
     return trailing(read * size, np.arange(1, len(read) + 1) * out_size)
 
 
 def _two_by_two(x: Tensor, out: Tensor) -> int:
-    """int4: two channels of a pixel are read before they are written."""
+    """Return the overlap distance of an int4 operand; two channels of a pixel are read before they are written."""
     channel = np.arange(0, out.shape[-1], 2)
     pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
     read = pixels + np.minimum(channel, x.shape[-1] - 1) // _per_byte(x)
@@ -88,12 +89,11 @@ def _two_by_two(x: Tensor, out: Tensor) -> int:
 
 
 def _per_byte(tensor: Tensor) -> int:
-    """Values of an int4 or int8 tensor that share a byte."""
     return 2 if tensor.dtype == "int4" else 1
 
 
 def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph, Op], Distances]:
-    """Make the distances of an op on one map of the distance by its windows; none on several maps."""
+    """Decorate a function of an op's sliding windows to return `Distances`: of input 0, or none if the batch is not 1."""
 
     @wraps(distance)
     def distances(graph: Graph, op: Op) -> Distances:
@@ -105,13 +105,16 @@ def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph
 
 @of_windows
 def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Pools: an output channel, of int4 maps two, is written when its input channel of the window has been read."""
+    """Return how many bytes below its input the output of a pool or depthwise convolution must begin.
+
+    The kernel reads a window for one output channel at a time, or for two if the output is int4.
+    """
     return _by_some_channels(graph, op, windows, _per_byte(graph.output(op)))
 
 
 @of_windows
 def by_four_channels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Depthwise convolutions: four output channels are written when what they read of the window has been read."""
+    """Return the overlap distance of depthwise convolutions that read a window for four output channels at a time."""
     return _by_some_channels(graph, op, windows, 4)
 
 
@@ -122,7 +125,7 @@ def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> i
 
 
 def resized(graph: Graph, op: Op) -> Distances:
-    """resize_bilinear: channel by channel of the four pixels around a place."""
+    """Return the overlap distance of resize_bilinear, which reads four pixels for each channel of an output pixel."""
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -131,7 +134,7 @@ def resized(graph: Graph, op: Op) -> Distances:
 
 
 def shown(graph: Graph, op: Op) -> Distances:
-    """resize_nearest_neighbor: pixel by pixel."""
+    """Return the overlap distance of resize_nearest_neighbor, which copies pixel by pixel."""
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -141,8 +144,10 @@ def shown(graph: Graph, op: Op) -> Distances:
 
 
 def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:
-    """Pixel t, `at_once` of its channels after the other, reads their channels of pixel first[t] and later ones; `share` of
-    them share a byte."""
+    """Return the overlap distance of a kernel that computes `at_once` channels of a pixel at a time.
+
+    Output pixel t reads input pixels from first[t] on. `share` channels are packed into a byte.
+    """
     pixel, begun = -(-channels // share), np.arange(len(first)) * -(-out_channels // share)
     done = np.arange(0, out_channels, at_once)  # channels of pixel t: bytes written, less those it no longer has to read
     own = begun - first * pixel + (done // share - done * channels // out_channels // share).max()
@@ -152,7 +157,7 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
 
 @of_windows
 def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Dense convolutions: all channels of the window are read for every four output channels, then for each of the rest."""
+    """Return the overlap distance of conv_2d that reads a window per four output channels, then per remaining channel."""
     x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
@@ -161,13 +166,13 @@ def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
-    """Dense convolutions: all channels of the window are read for every four output channels, then for the rest."""
+    """Return the overlap distance of conv_2d that reads a window per four output channels, then once for the tail."""
     return _some_of_each(firsts_of(graph, op, windows) * graph.input(op).shape[3], graph.output(op).shape[3], 4)
 
 
 @of_windows
 def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Dense convolutions that read the windows of two pixels, one after the other, before they write both."""
+    """Return the overlap distance of conv_2d that reads the windows of two output pixels before it writes both."""
     x, out = graph.input(op), graph.output(op)
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
     return _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)
@@ -182,7 +187,10 @@ def _two_pixels(
 
 
 def in_twos(read: Numbers, written: Numbers) -> int:
-    """Return the distance of steps, as in `trailing`, of which two each first read and then both write."""
+    """Return the overlap distance of a sequence of steps that run in pairs: both steps read before either writes.
+
+    It is how many bytes below its dying input an output must begin. `read` and `written` are as in `trailing`.
+    """
     both = np.minimum(read[0::2], np.append(read, NEVER)[1::2])
     return trailing(both, np.maximum(written[0::2], np.append(written, 0)[1::2]))
 
@@ -200,8 +208,11 @@ def windowed(
     at_once: int = 1,
     share: int = 1,
 ) -> int:
-    """Return the distance over one map in elements, or bytes that `share` of them share: of dense groups, or channel by channel
-    when there are none."""
+    """Return the overlap distance of a convolution or pool on one map, in elements, or in bytes of `share` elements each.
+
+    With `groups`, each window is read once per `at_once` output channels of a group. With 0 groups, output channels read their
+    own input channels only, `at_once` at a time. `depth` and `units` are the input and output channels.
+    """
     first = first_pixels(size, out_size, windows, dilation)
     if groups:
         return _dense(first, depth, units, groups, at_once, share=share)
@@ -209,31 +220,31 @@ def windowed(
 
 
 def by_row(graph: Graph, op: Op) -> Distances:
-    """fully_connected: like a dense convolution whose pixels are the batch entries."""
+    """Return the overlap distance of fully_connected that reads a row once per four outputs, then once per remaining output."""
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
     return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
 
 
 def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
-    """The same for so many batch entries."""
+    """Return the distance of `by_row` for `count` rows of `depth` inputs and `units` outputs; `share` values share a byte."""
     return _dense(np.arange(count), depth, units, share=share)
 
 
 def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
-    """fully_connected that reads a row for every `at_once` of its outputs, then for the rest."""
+    """Return the overlap distance of fully_connected that reads a row per `at_once` outputs, then once for the tail."""
     units, depth = graph.input(op, 1).shape
     return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
 
 
 def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
-    """Return the distance where output t has `units` channels and all from byte read[t] on is read for every `at_once`."""
-    written = np.arange(len(read))[:, None] * units + [(units - 1) // at_once * at_once, units]
+    """Return the distance if pixel t reads from byte read[t] on, once per `at_once` of its `units` output channels."""
+    written = np.arange(len(read))[:, None] * units + np.array([(units - 1) // at_once * at_once, units])
     return trailing(read.repeat(2), written.ravel())
 
 
 def by_time(graph: Graph, op: Op) -> Distances:
-    """unidirectional_sequence_lstm: each cell reads all of the step's input."""
+    """Return the overlap distance of unidirectional_sequence_lstm, whose cells each read all inputs of a time step."""
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
     time, batch = lstm.time_and_batch(graph, op)
     if extents[batch] != 1:
@@ -242,7 +253,7 @@ def by_time(graph: Graph, op: Op) -> Distances:
 
 
 def by_meeting(graph: Graph, op: Op) -> Distances:
-    """transpose_conv: an output pixel reads those that meet its window, all channels for every four of its own."""
+    """Return the overlap distance of transpose_conv, which reads a pixel's inputs once per four output channels."""
     x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -256,45 +267,48 @@ def by_meeting(graph: Graph, op: Op) -> Distances:
 
 
 def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
-    """Per output along an axis the first input that adds to it: the lowest i with i * stride - pad + kernel > output."""
+    """Return for each output position along an axis the first input position i with i * stride - pad + kernel > output."""
     at = np.arange(out) + pad
     first = np.maximum(-(-(at - kernel + 1) // stride), 0)
     return np.where(first <= np.minimum(at // stride, size - 1), first, NEVER)
 
 
 def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4, *, share: int = 1) -> int:
-    """Pixel t from first[t] on is read for every `at_once` of a group's output channels, then for each of the rest; `share`
-    channels share a byte."""
+    """Return the overlap distance of a kernel that reads a whole window per `at_once` output channels of a group.
+
+    It reads the window once more per remaining channel. Output pixel t reads input pixels from first[t] on. `share` channels
+    are packed into a byte.
+    """
     each, group = units // groups, np.arange(groups)
     last = each - (at_once if each % at_once == 0 else 1)
     read = first[:, None] * -(-depth // share) + group * (depth // groups) // share
-    done = group[:, None] * each + [last, each]  # channels when the last of a group's sums are computed, and when written
+    done = group[:, None] * each + np.array([last, each])  # channels before and after the last sums of a group
     steps = np.arange(len(first))[:, None, None] * -(-units // share) + -(-done // share)
     return trailing(read.repeat(2), steps.ravel())
 
 
 def firsts_of(graph: Graph, op: Op, windows: Windows) -> Numbers:
-    """[pixels of the output of a convolution]: the number of the first input pixel that its window reads."""
+    """Return for each output pixel of a convolution the index of the first input pixel in its window."""
     return first_pixels(graph.input(op).shape[1:3], graph.output(op).shape[1:3], windows, op.attrs["dilation"])
 
 
 def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int]) -> Numbers:
-    """[pixels of the output]: the number of the first input pixel that its window reads."""
+    """Return for each output pixel the index of the first input pixel in its window; `NEVER` if there is none."""
     rows, cols = (
         first_inside(np.arange(count) * window.stride - window.pad, step, extent)
         for extent, count, window, step in zip(size, out_size, windows, dilation, strict=True)
     )
-    return np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel()
+    return np.asarray(np.minimum(rows[:, None] * size[1] + cols, NEVER).ravel())
 
 
 def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
-    """The first of begin, begin + step, ... that is not negative."""
+    """Return the first of begin, begin + step, ... in [0, size), or `NEVER`."""
     first = begin + -(np.minimum(begin, 0) // step) * step
     return np.where(first < size, first, NEVER)
 
 
 def reduced(graph: Graph, op: Op) -> Distances:
-    """mean and the like: an output element is written when all that it is computed from has been read."""
+    """Return the overlap distance of reductions, which read all inputs of an output element before they write it."""
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
     read = _numbered(x).min(axis=over).ravel()
@@ -302,7 +316,7 @@ def reduced(graph: Graph, op: Op) -> Distances:
 
 
 def multiplied(graph: Graph, op: Op) -> Distances:
-    """batch_matmul: a row of one operand and a column of the other for each element."""
+    """Return the overlap distances of batch_matmul, which reads a row and a column for each output element."""
     a, b = (_numbered(graph.input(op, index)) for index in (0, 1))
     rows = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a).min(axis=-1)[..., :, None]
     cols = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b).min(axis=-2)[..., None, :]
@@ -315,18 +329,18 @@ def multiplied(graph: Graph, op: Op) -> Distances:
 
 
 def gathered(graph: Graph, op: Op) -> Distances:
-    """Runs from all over the input, in equal steps."""
+    """Return the overlap distance of tw_strided_copy."""
     pieces = copies.moved(graph, op)
     assert pieces is not None
     return _copied(op, ((piece.run, piece.start + _added(*map(_multiples, piece.size, piece.stride))) for piece in pieces))
 
 
 def looked_up(graph: Graph, op: Op) -> Distances:
-    """Runs from places in tables, or padding."""
+    """Return the overlap distance of tw_table_copy."""
     found = []
     for piece in copies.listed(graph, op):
         rows, cols = (np.where(axis < 0, NEVER, axis) for axis in (piece.rows, piece.cols))
-        found.append((piece.run, np.minimum(_added(_multiples(piece.count, piece.step), rows, cols), NEVER)))
+        found.append((piece.run, np.minimum(_added(_multiples(piece.repeats, piece.step), rows, cols), NEVER)))
     return _copied(op, found)
 
 
@@ -335,18 +349,18 @@ def _multiples(count: int, step: int) -> Numbers:
 
 
 def _added(*axes: Numbers) -> Numbers:
-    """The sums of one number of each axis, the last axis fastest."""
+    """Return the sums of all combinations of one number per axis, the last axis fastest."""
     return np.asarray(sum(np.ix_(*axes))).ravel()
 
 
 def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
-    """Return the distance of the input of which runs of so many bytes are copied, from these on."""
+    """Return the overlap distance of copies; a piece is the bytes of its runs and where each begins in the input."""
     sizes, read = zip(*((np.full(begins.size, run), begins) for run, begins in pieces), strict=True)
     return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 
 def padded(graph: Graph, op: Op) -> Distances:
-    """Rows, or pixels where channels are padded; the padding before one is written before it is read."""
+    """Return the overlap distance of tw_pad, which writes padding, then copies a row, or a pixel if channels are padded."""
     out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
     begins, count = _chunks(block)
@@ -355,7 +369,7 @@ def padded(graph: Graph, op: Op) -> Distances:
 
 
 def joined(graph: Graph, op: Op) -> Distances:
-    """Rows, or pixels where channels are joined, one input after the other."""
+    """Return the overlap distances of tw_concatenation, which copies input after input, row by row or pixel by pixel."""
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):
         begins, count = _chunks(block)
@@ -366,7 +380,7 @@ def joined(graph: Graph, op: Op) -> Distances:
 
 
 def _chunks(block: copies.Box) -> tuple[Numbers, int]:
-    """Where in the outer tensor the runs begin that the kernel copies at once, and the elements of a run."""
+    """Return where the runs that are copied at once begin in the outer tensor, and the elements of a run."""
     inner, outer, before = block
     together = inner[3] == outer[3]
     extents = (*inner[:2], 1 if together else inner[2])

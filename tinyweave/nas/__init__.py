@@ -1,1 +1,22 @@
-"""The search for architectures. In: limits, data. Out: architectures that fit, as planner and counts see them."""
+"""Neural architecture search for microcontrollers. In: limits of a device, labelled samples. Out: a trained network that fits.
+
+Modules in the order in which a search uses them:
+
+- `prepare`: reads the samples of a task and chooses the search space for them.
+- `arch`, `space`: an architecture (Arch) as a few numbers; a search space (SearchSpace) of architectures, with sampling,
+  mutation and crossover.
+- `costs`: RAM, Flash, MACs, time and energy of an architecture on a device, from its plan. `network` makes the graph that is
+  planned.
+- `arena`, `ram_model`: peak RAM of an architecture without its graph, for searches that evaluate many networks.
+- `stage_one`: stage one of TinyNAS, which chooses the image size and the width (arXiv 2007.10319, section 3.1).
+- `proxies`: zero-cost proxies, which rank networks before training.
+- `budget`, `halving`: strategy "halving": successive halving (arXiv 1502.07943) within a time limit.
+- `one_shot`, `evolution`, `predictor`: strategy "supernet": stage two of TinyNAS (section 3.2): train a once-for-all supernet
+  (arXiv 1908.09791), evolve networks with its weights, fine-tune the best.
+- `int8`, `precision`, `trained`: quantise the best network, evaluate and deploy it.
+- `searching`: `search`, which runs all of the above. `workers` and `training_run` execute its trainings; `journal` records
+  their results, so that an interrupted run resumes.
+
+Beside a search: `published` holds networks of papers, `redistribute` reduces the receptive fields of patch-based inference
+(MCUNetV2). `learning` is the PyTorch part.
+"""

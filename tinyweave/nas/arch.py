@@ -1,9 +1,10 @@
-"""Architectures: networks of inverted bottlenecks in a few numbers. In: an Arch, or JSON. Out: blocks, layers, counts; JSON.
+"""Architectures: networks of inverted bottlenecks, described by a few numbers. In: an Arch, or JSON. Out: layers, counts; JSON.
 
-A convolution (the stem), groups of bottlenecks of one width, a 1x1 convolution, the mean, a classifier. A map of one row is a
-signal: windows on it have one row and run along the columns.
-Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel, expansion may differ by block, as in TinyNAS (arXiv 2007.10319); squeeze
-and excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
+A network is a convolution (the stem), groups of bottlenecks of one width, a 1x1 convolution, a global mean and a classifier. A
+map of one row is a signal: its kernels have one row and move along the columns.
+
+Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel and expansion per block as in TinyNAS (arXiv 2007.10319); squeeze and
+excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
 """
 
 from __future__ import annotations
@@ -17,22 +18,20 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..ir import CompileError
-from ..ops.window import Size
-from ..papers import chain as cost
-from ..papers.chain import ChainLayer
-from ..planning.schedules import SCHEDULES
+from ..ops.window import ChainLayer, Size
+from ..planning.strategies import STRATEGIES
 
-LARGEST = 8192  # of any number: beyond it is no network for a microcontroller
+MAX_VALUE = 8192  # limit of all numbers: larger networks do not fit any microcontroller
 WHAT_TO_DO = "see the fields of tinyweave.nas.arch.Arch"
-MOST_WORK = 100  # times the multiply-accumulates
+MAX_OVERHEAD = 100  # limit of max_mac_overhead
 ACTIVATIONS = ("relu6", "hard_swish")
-LATER: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # which older files have no word for
-MISSING = {"anchors": 0, **LATER}  # from files that are older still
+ADDED_DEFAULTS: dict[str, Any] = {"squeeze": 0, "activation": ACTIVATIONS[0], "plan": None}  # fields that older files lack
+OLD_DEFAULTS = {"anchors": 0, **ADDED_DEFAULTS}  # fields that the oldest files lack
 MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
 class PlanGene(NamedTuple):
-    """How a network is planned where the search chose it: options of `tinyweave.plan`."""
+    """Planner options of one network, if the search also chooses the plan: options of `tinyweave.plan`."""
 
     schedule: str = "best"
     stream_inputs: bool = False
@@ -41,56 +40,44 @@ class PlanGene(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Bottlenecks with `width` channels out of each, of which the first has the stride; papers call it a stage.
+    """Bottlenecks of one output width; papers call a group a stage."""
 
-    kernels, expansions: one per bottleneck. Expansion 1 needs no layer, nor does kernel 1, with which a stride cannot be.
-    squeeze: what the channels that a projection reads are divided by in squeeze and excitation before it; 0: there is none.
-    activation: one of ACTIVATIONS, after all layers but projections.
-    """
-
-    width: int
-    stride: int
-    kernels: tuple[int, ...]
-    expansions: tuple[int, ...]
-    squeeze: int = 0
-    activation: str = ACTIVATIONS[0]
+    width: int  # output channels of each bottleneck
+    stride: int  # of the first bottleneck
+    kernels: tuple[int, ...]  # per bottleneck; kernel 1 means no depthwise layer, so no stride
+    expansions: tuple[int, ...]  # factor on the channels, per bottleneck; 1 means no expansion layer
+    squeeze: int = 0  # squeeze-and-excite reduction of the channels before each projection; 0 for none
+    activation: str = ACTIVATIONS[0]  # after all layers except projections
 
 
 @dataclass(frozen=True)
 class Arch:
-    """image: rows, columns and channels of the input. stem, last: channels of the first and last convolution. 0 in last and
-    classes: none. stem_kernel, stem_stride: rows and columns. anchors: of a detector, whose head has so many boxes per pixel of
-    the last map; 0: a classifier. activation: of the first and the last convolution. plan: how it is planned, if not as asked.
-    """
+    """An architecture: all numbers that determine the layers of a network."""
 
-    image: tuple[int, int, int]
-    stem: int
+    image: tuple[int, int, int]  # rows, columns, channels
+    stem: int  # channels of the first convolution
     groups: tuple[Group, ...]
-    last: int = 0
-    classes: int = 0
+    last: int = 0  # channels of the last 1x1 convolution; 0 for none
+    classes: int = 0  # 0 for no classifier
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
-    anchors: int = 0
-    activation: str = ACTIVATIONS[0]
-    plan: PlanGene | None = None
+    anchors: int = 0  # boxes per pixel of the last map of a detector; 0 for a classifier
+    activation: str = ACTIVATIONS[0]  # of the first and the last convolution
+    plan: PlanGene | None = None  # None: the planner options of the search
 
 
 class Block(NamedTuple):
-    """Layers one after the other; with the input added to the last one's output or not; without an activation there or not.
-
-    squeezed: channels between the two layers of squeeze and excitation, which scales what the last layer reads; 0: none.
-    """
+    """Layers in sequence, with the residual connection and the squeeze and excitation around them."""
 
     layers: tuple[ChainLayer, ...]
-    residual: bool = False
-    linear: bool = False
-    squeezed: int = 0
+    residual: bool = False  # the input is added to the output of the last layer
+    linear: bool = False  # the last layer has no activation
+    squeezed: int = 0  # channels between the two squeeze-and-excite layers, which scale the input of the last layer; 0 for none
     activation: str = ACTIVATIONS[0]
 
 
 def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000) -> Arch:
-    """Return MobileNetV2 with channels in multiples of 8, at least 0.9 of what the width asks for; the last 1280 are not made
-    fewer."""
+    """Return MobileNetV2 with all channels multiplied by `width`; the last layer has at least 1280 channels."""
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
     return verify(
         Arch((resolution, resolution, 3), rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes)
@@ -98,14 +85,14 @@ def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000)
 
 
 def rounded(channels: float) -> int:
-    """Return a number of channels rounded to a multiple of 8, as MobileNets have it."""
+    """Round a number of channels to a multiple of 8, at least 0.9 of the number, as MobileNets do."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
 @lru_cache(maxsize=1 << 16)
 def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride: Size = (1, 1)) -> ChainLayer:
-    """Return a convolution of a map, padded alike on both sides so that with stride 1 the map keeps its size."""
+    """Return a convolution padded by half its kernel on both sides. Along a side of one pixel, kernel and stride are 1."""
     (rows, row_step), (columns, column_step) = (
         (1, 1) if side == 1 else (extent, step) for side, extent, step in zip(size, kernel, stride, strict=True)
     )
@@ -116,8 +103,11 @@ def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride
 def bottleneck(
     size: Size, channels: tuple[int, int, int], kernel: int, stride: int, *, squeeze: int = 0, activation: str = ACTIVATIONS[0]
 ) -> Block:
-    """Return a block that expands, convolves by depth and projects, with a residual where the shapes allow it. channels: in,
-    middle, out. squeeze, activation: as of a Group; a block of a projection alone is not squeezed."""
+    """Return an inverted bottleneck: expansion, depthwise convolution, projection, and a residual if the shapes allow it.
+
+    `channels` are the channels of the input, the expansion and the output. `squeeze` and `activation` have the meaning that
+    they have in `Group`. A block without expansion and depthwise layer has no squeeze and excitation.
+    """
     c_in, c_mid, c_out = channels
     convolutions = [convolution(size, c_in, c_mid)] if c_mid != c_in else []
     if kernel > 1:
@@ -130,9 +120,9 @@ def bottleneck(
 
 
 def blocks(arch: Arch) -> list[Block]:
-    """Return all blocks but the classifier; of a detector its head is the last one."""
-    *size, channels = arch.image
-    stem = convolution((size[0], size[1]), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
+    """Return all blocks of a network except the classifier. The head of a detector is the last block."""
+    rows, columns, channels = arch.image
+    stem = convolution((rows, columns), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
     sequence = [Block((stem,), activation=arch.activation)]
     for group in arch.groups:
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
@@ -150,48 +140,52 @@ def blocks(arch: Arch) -> list[Block]:
 
 
 def head_channels(arch: Arch) -> int:
-    """Return the channels of a detector's head: per anchor centre, size, object, and several classes."""
+    """Return the output channels of a detector's head: per anchor 4 for the box, 1 for the object, and 1 per class.
+
+    A single class has no channel of its own.
+    """
     return arch.anchors * (5 + (arch.classes if arch.classes > 1 else 0))
 
 
 def stride(arch: Arch) -> int:
-    """Return the rows of the image for each of the last map."""
+    """Return the total stride: the image has this many rows per row of the last map."""
     return prod((arch.stem_stride[0], *(group.stride for group in arch.groups)))
 
 
 def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
+    """Return the layers of all blocks in one list."""
     return list(chain.from_iterable(block.layers for block in sequence))
 
 
 def macs(arch: Arch) -> int:
-    """Return multiply-accumulates of an inference, padding included."""
+    """Return the multiply-accumulates of an inference; taps on padding count."""
     sequence = blocks(arch)
-    return cost.macs(layers(sequence)) + excitation(sequence) + classifier(arch)
+    return sum(layer.macs for layer in layers(sequence)) + excitation_macs(sequence) + classifier_macs(arch)
 
 
 def weights(arch: Arch) -> int:
-    """Return bytes of int8 weights: without biases, tables, code."""
+    """Return the number of weights, which is their bytes in int8; biases are not counted."""
     sequence = blocks(arch)
-    return sum(layer.macs_per_pixel for layer in layers(sequence)) + excitation(sequence) + classifier(arch)
+    return sum(layer.macs_per_pixel for layer in layers(sequence)) + excitation_macs(sequence) + classifier_macs(arch)
 
 
-def excitation(sequence: Iterable[Block]) -> int:
-    """Return multiply-accumulates of the layers of squeeze and excitation, and as many weights."""
+def excitation_macs(sequence: Iterable[Block]) -> int:
+    """Return the multiply-accumulates of all squeeze-and-excite layers, which equals their number of weights."""
     return sum(2 * block.squeezed * block.layers[-1].c_in for block in sequence)
 
 
-def classifier(arch: Arch) -> int:
-    """Return multiply-accumulates of the classifier, and as many weights."""
+def classifier_macs(arch: Arch) -> int:
+    """Return the multiply-accumulates of the classifier, which equals its number of weights."""
     if arch.anchors:
         return 0
     return (arch.last or (arch.groups[-1].width if arch.groups else arch.stem)) * arch.classes
 
 
 def verify(arch: Arch) -> Arch:
-    """Return the same architecture, or raise a CompileError that says what is wrong with it."""
+    """Return an architecture unchanged, or raise CompileError for the first field that is out of range."""
     for field, count in (("image", 3), ("stem_kernel", 2), ("stem_stride", 2)):
         values = getattr(arch, field)
-        _check(isinstance(values, tuple) and len(values) == count, f"{field} is no list of {count}")
+        _check(isinstance(values, tuple) and len(values) == count, f"{field} is not a list of {count}")
         for index, value in enumerate(values):
             _number(f"{field}[{index}]", value)
     for index, side in enumerate(arch.stem_kernel):
@@ -201,16 +195,16 @@ def verify(arch: Arch) -> Arch:
     _activation("activation", arch.activation)
     _plan(arch.plan)
     if arch.anchors:
-        _check(arch.classes > 0, f"{arch.anchors} anchors detect no class", "give classes, or no anchors")
+        _check(arch.classes > 0, f"it has {arch.anchors} anchors but no classes", "give classes, or no anchors")
         is_square = arch.stem_stride[0] == arch.stem_stride[1]
-        _check(is_square, "a detector's stem_stride differs by side", "give it as many rows as columns")
+        _check(is_square, "the stem_stride of a detector differs in rows and columns", "give the same number for both")
     for number, group in enumerate(arch.groups):
         where = f"groups[{number}]"
         _number(f"{where}.width", group.width)
         _number(f"{where}.stride", group.stride, upper_bound=2)
         if not group.kernels or len(group.kernels) != len(group.expansions):
             counts = f"{len(group.kernels)} kernels and {len(group.expansions)} expansions"
-            raise CompileError(f"architecture: {where} has {counts}", "give one of each per block, for a block or more")
+            raise CompileError(f"architecture: {where} has {counts}", "give one of each per block, for at least one block")
         for index, (kernel, expansion) in enumerate(zip(group.kernels, group.expansions, strict=True)):
             _kernel(f"{where}.kernels[{index}]", kernel)
             _number(f"{where}.expansions[{index}]", expansion)
@@ -221,7 +215,7 @@ def verify(arch: Arch) -> Arch:
     return arch
 
 
-def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int = LARGEST) -> None:
+def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int = MAX_VALUE) -> None:
     if type(value) is not int or not lower_bound <= value <= upper_bound:  # True is an int too
         shown = f"{value}"[:40] if isinstance(value, int | float) else type(value).__name__
         raise CompileError(f"architecture: {name} is {shown}", f"give a whole number from {lower_bound} to {upper_bound}")
@@ -230,22 +224,22 @@ def _number(name: str, value: object, *, lower_bound: int = 1, upper_bound: int 
 def _kernel(name: str, value: int) -> None:
     _number(name, value)
     if value % 2 == 0:
-        raise CompileError(f"architecture: {name} is {value}", "kernels are odd")
+        raise CompileError(f"architecture: {name} is {value}", "give an odd number")
 
 
 def _activation(name: str, value: object) -> None:
     if value not in ACTIVATIONS:
         shown = value[:40] if isinstance(value, str) else type(value).__name__
-        raise CompileError(f"architecture: {name} is {shown}", f"it is one of {', '.join(ACTIVATIONS)}")
+        raise CompileError(f"architecture: {name} is {shown}", f"give one of {', '.join(ACTIVATIONS)}")
 
 
 def _plan(plan: PlanGene | None) -> None:
     if plan is not None:
-        _check(plan.schedule in SCHEDULES, "plan.schedule is unknown", f"it is one of {', '.join(SCHEDULES)}")
+        _check(plan.schedule in STRATEGIES, "plan.schedule is unknown", f"give one of {', '.join(STRATEGIES)}")
         _check(type(plan.stream_inputs) is bool, "plan.stream_inputs is not true or false")
         more = plan.max_mac_overhead
-        is_factor = more is None or (type(more) in (int, float) and 1 <= more <= MOST_WORK)
-        _check(is_factor, "plan.max_mac_overhead is no factor", f"give 1 to {MOST_WORK}, or null")
+        is_factor = more is None or (type(more) in (int, float) and 1 <= more <= MAX_OVERHEAD)
+        _check(is_factor, "plan.max_mac_overhead is not a factor", f"give 1 to {MAX_OVERHEAD}, or null")
 
 
 def _check(is_right: bool, why: str, what_to_do: str = WHAT_TO_DO) -> None:
@@ -254,15 +248,17 @@ def _check(is_right: bool, why: str, what_to_do: str = WHAT_TO_DO) -> None:
 
 
 def to_json(arch: Arch) -> str:
-    """Return an architecture as text, without what older files have no word for where it is as it was then."""
+    """Return an architecture as JSON. Fields of ADDED_DEFAULTS are omitted if they have their default."""
     record = asdict(arch) | {"plan": arch.plan and arch.plan._asdict()}
-    record = {key: value for key, value in record.items() if key not in LATER or value != LATER[key]}
-    record["groups"] = [{key: value for key, value in group.items() if value != LATER.get(key)} for group in record["groups"]]
+    record = {key: value for key, value in record.items() if key not in ADDED_DEFAULTS or value != ADDED_DEFAULTS[key]}
+    record["groups"] = [
+        {key: value for key, value in group.items() if value != ADDED_DEFAULTS.get(key)} for group in record["groups"]
+    ]
     return json.dumps(record)
 
 
 def from_json(text: str) -> Arch:
-    """Read an architecture, all of whose fields without a default must be there; raises CompileError where it is none."""
+    """Read an architecture from JSON; raise CompileError if a field is missing, unknown or out of range."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -278,14 +274,14 @@ def from_json(text: str) -> Arch:
     return verify(Arch(**{**whole, **sizes, "groups": tuple(groups), "plan": plan}))
 
 
-def _fields(where: str, record: Any, wanted: Collection[str]) -> dict[str, Any]:
-    """Return a record that has the wanted fields, or those that older files have, and no others."""
-    known = {name: MISSING[name] for name in wanted if name in MISSING}
-    is_whole = isinstance(record, dict) and set(known | record) == set(wanted)
-    _check(is_whole, f"{where} has not the fields {', '.join(wanted)}")
-    return known | record
+def _fields(where: str, record: Any, names: Collection[str]) -> dict[str, Any]:
+    """Add the defaults of fields that older files lack; raise CompileError unless the record then has exactly the `names`."""
+    known = {name: OLD_DEFAULTS[name] for name in names if name in OLD_DEFAULTS}
+    is_whole = isinstance(record, dict) and set(known | record) == set(names)
+    _check(is_whole, f"{where} must have exactly the fields {', '.join(names)}")
+    return {**known, **record}
 
 
 def _tuple(where: str, value: Any) -> tuple[Any, ...]:
-    _check(isinstance(value, list), f"{where} is no list")
+    _check(isinstance(value, list), f"{where} is not a list")
     return tuple(value)

@@ -1,7 +1,7 @@
-"""What an architecture needs of RAM, without its graph, for searches that ask of a hundred thousand. In: an Arch. Out: bytes.
+"""Peak RAM of an architecture without its graph, for searches that evaluate 100,000 networks. In: an Arch. Out: bytes.
 
-The network is that of `network.to_graph` as the passes leave it, in which no channel is constant. Squeeze and excitation has no
-fast form, for its maps have two readers: such networks are planned as graphs, and bounded from below by those without it.
+The result is the peak RAM of the graph of `network.to_graph` after all passes. The fast path (`ram_model`) does not support
+squeeze and excitation, because the scaled map has two readers. Such networks are planned as graphs.
 """
 
 from __future__ import annotations
@@ -11,39 +11,42 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..ir import CompileError, Graph
-from ..papers.chain import ChainLayer
-from ..passes import PASSES, shrink_channels, strip_transposes
-from ..planning.planner import Choices
-from ..planning.schedules import more_work
+from ..ops.window import ChainLayer
+from ..passes import PASSES
+from ..passes.shrink_channels import shrink_channels
+from ..passes.strip_edges import strip_transposes
+from ..planning import PlanSearch, Request
+from ..planning.strategies import recomputable_macs
 from . import ram_model
-from .arch import Arch, Block, blocks, bottleneck, convolution, excitation
+from .arch import Arch, Block, blocks, bottleneck, convolution, excitation_macs
 from .network import to_graph
-from .steps import Step, cropped, distance_of, macs_of
+from .ram_model import Step, cropped, distance_of, macs_of
 
-WORD = 4  # channels; what is no whole number of words needs a few bytes more than here, to begin at one
+WORD = 4  # channels per word: buffers of other sizes need padding bytes, which are not counted here
 
-Chain = list[tuple[Step, ...]]
-"""The steps of a network, block by block."""
+Chain = list[tuple[Step, ...]]  # the steps of each block
 
 
 def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | None = None, schedule: str = "best") -> int:
-    """Return what `plan(graph, schedule)` counts for the busiest step, in bytes. Without work done again that is its
-    `lower_bound`, and few arenas need more; with tiles of several rows, which may need less than is counted, some need less.
+    """Return the peak RAM of a classifier in bytes: the bytes of the busiest step of `plan(graph, schedule)`.
 
-    With `stream_inputs` the image comes by rows; else it is in RAM. Widths are whole numbers of words of 4 channels. Schedules
-    but `best` and `layer`, `best` where no compiler is found, and squeeze and excitation are planned as graphs, which takes a
-    hundred times as long.
+    Without recomputation this is the plan's `lower_bound`; most arenas are as large. With `stream_inputs` the image arrives row
+    by row; otherwise it is in RAM. Schedules other than `best` and `layer`, `best` without a C compiler, and networks with
+    squeeze and excitation are planned as graphs, which is 100 times slower.
+
+    Raises:
+        CompileError: the network is a detector, its image is not square, or a number of channels is no multiple of 4.
+
     """
     if arch.anchors:
-        raise CompileError("the network is a detector", "give a classifier: others are planned as graphs")
+        raise CompileError("the network is a detector", "give a classifier; detectors are planned as graphs")
     return arena_of(
         blocks(arch), arch.classes, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead, schedule=schedule
     )
 
 
-def least_arena(arch: Arch, *, stream_inputs: bool = False) -> int:
-    """Return bytes that no plan of the network needs fewer than that computes nothing twice, in the time of the fast form: of a
-    network with squeeze and excitation the arena without it, in which its maps need not wait for their means; else `arena`."""
+def arena_lower_bound(arch: Arch, *, stream_inputs: bool = False) -> int:
+    """Return a lower bound on the arena without recomputation: `arena` of the network without squeeze and excitation."""
     groups = tuple(replace(group, squeeze=0) for group in arch.groups)
     return arena(replace(arch, groups=groups), stream_inputs=stream_inputs)
 
@@ -56,23 +59,26 @@ def arena_of(
     max_mac_overhead: float | None = None,
     schedule: str = "best",
 ) -> int:
-    """Return the same of blocks, with or without a mean and a classifier behind them; arguments as for `network.to_graph`."""
+    """Return the peak RAM in bytes of a sequence of blocks, as `arena` does; `classes` is that of `network.to_graph`."""
     is_chain = not any(block.squeezed for block in blocks)
     chain = _chain(blocks, classes)
     if is_chain and schedule == "layer" and not stream_inputs:
         return ram_model.layer_by_layer(chain)
     if is_chain and schedule == "best":
-        budget = 0 if max_mac_overhead is None else more_work(ram_model.macs(chain), max_mac_overhead)
-        found = ram_model.least_bytes(chain, streamed_inputs=stream_inputs, budget=budget)
-        if found is not None:
-            return found
+        budget = 0 if max_mac_overhead is None else recomputable_macs(ram_model.macs(chain), max_mac_overhead)
+        peak = ram_model.least_bytes(chain, streamed_inputs=stream_inputs, budget=budget)
+        if peak is not None:
+            return peak
     graph = graph_of(blocks, classes)
-    return Choices(graph, schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead).least_bytes
+    request = Request(schedule, stream_inputs=stream_inputs, max_mac_overhead=max_mac_overhead)
+    return PlanSearch(graph, request).least_bytes
 
 
 def graph_of(blocks: Sequence[Block], classes: int | None) -> Graph:
-    """Return the network as the passes leave it, but with all channels: of a map of few pixels random weights leave some
-    constant."""
+    """Return the graph of a network after all passes, except those that remove channels and transposes.
+
+    Random weights make some channels of small maps constant, so a pass would remove them; trained weights do not.
+    """
     graph = to_graph("network", blocks, classes)
     for rewrite in PASSES:
         if rewrite not in (shrink_channels, strip_transposes):
@@ -81,16 +87,16 @@ def graph_of(blocks: Sequence[Block], classes: int | None) -> Graph:
 
 
 def macs(arch: Arch) -> int:
-    """Return multiply-accumulates that the network has, borders clipped."""
+    """Return the multiply-accumulates of a network; taps on padding do not count."""
     sequence = blocks(arch)
-    return ram_model.macs(_chain(sequence, arch.classes)) + excitation(sequence)
+    return ram_model.macs(_chain(sequence, arch.classes)) + excitation_macs(sequence)
 
 
 def _chain(blocks: Sequence[Block], classes: int | None) -> Chain:
-    """Return the network op by op, without squeeze and excitation; CompileError where channels are no multiple of a word."""
+    """Return the steps of each block, without squeeze and excitation; raise CompileError if the image is not square."""
     stem = blocks[0].layers
     if not all(layer.is_square for layer in stem):
-        raise CompileError(f"the image is {stem[0].h} x {stem[0].w}", "give a square one: others are planned as graphs")
+        raise CompileError(f"the image is {stem[0].h} x {stem[0].w}", "give a square one; other networks are planned as graphs")
     chain = [_steps(block) for block in blocks]
     last = chain[-1][-1]
     if classes is not None:
@@ -127,7 +133,7 @@ def _step(layer: ChainLayer) -> Step:
     return Step(kind, layer.h, layer.c_in, layer.c_out, layer.h_out, kernel, layer.stride[0], pad)
 
 
-def forget() -> None:
-    """Forget what is known of blocks, which only makes the next ones slower."""
+def clear_caches() -> None:
+    """Clear all caches of layers and steps, so that the fast path can be timed."""
     for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
         function.cache_clear()

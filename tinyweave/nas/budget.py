@@ -1,6 +1,6 @@
-"""Turn minutes into numbers: how many networks are trained for how many epochs. In: what work takes, measured. Out: Rungs.
+"""Choose rungs of successive halving that take about as long as a time limit. In: measured times, seconds. Out: Rungs.
 
-A search measures once, before it trains, and stores the numbers: a run that goes on comes to the same result.
+A search measures once, before it trains, and stores the rungs, so that a resumed run trains the same.
 """
 
 from __future__ import annotations
@@ -12,51 +12,48 @@ from math import ceil
 from .arch import Arch, macs
 from .halving import Rung, rungs_for
 
-SAMPLE = 6  # candidates that are found to be measured
-DEPLOYING = 1.5  # as long as building it takes a network to be deployed: it is compared, too
-ROUNDS = 4  # in each more is known of the candidates
-FINER = 0.97  # of the epochs that were tried before
+TIMED = 6  # candidates that are sampled to measure times
+DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
+ROUNDS = 4  # of choosing rungs and sampling the candidates for them
+SHRINK = 0.97  # factor on the epochs while the rungs exceed the time limit
 
 
 @dataclass(frozen=True)
-class Seconds:
-    """What work takes. spent: since the search began. finding: a candidate that fits, found of them so far.
+class Timings:
+    """Measured times of a search, in seconds; trainings are measured while all workers are busy."""
 
-    step, mac: of an epoch by one worker of several, and what each multiply-accumulate adds. training: beside its
-    epochs. building: a network, to measure it. finishing: the best one made int8, tested and deployed.
-    """
-
-    spent: float
-    finding: float
-    found: int
-    step: float
-    mac: float
-    training: float
-    building: float
-    finishing: float
+    spent: float  # since the search began
+    sampling: float  # per candidate that fits
+    sampled: int  # number of candidates sampled so far
+    step: float  # part of an epoch that does not depend on the network
+    mac: float  # part of an epoch per multiply-accumulate of the network
+    training: float  # fixed part of a training, besides its epochs
+    building: float  # to build a network with random weights and measure it
+    finishing: float  # to quantise, test and deploy the best network
 
     def epoch(self, size: float) -> float:
-        """Return the seconds of an epoch of a network of so many multiply-accumulates."""
+        """Return the seconds of an epoch of a network with `size` multiply-accumulates."""
         return self.step + self.mac * size
 
 
-def measure(
+def measure_seconds(
     begin: float,
     clock: Callable[[], float],
     *,
-    find: Callable[[int], Sequence[Arch]],
+    sample: Callable[[int], Sequence[Arch]],
     train: Callable[[Arch], tuple[float, float]],
     build: Callable[[Arch], object],
     finish: Callable[[Arch], float],
-) -> Seconds:
-    """Return what the work of a search takes, by a few candidates.
+) -> Timings:
+    """Measure how long each step of a search takes, on a few candidates.
 
-    begin: when the search began. find: returns so many candidates at most. train: the seconds of an epoch, and of a training
-    beside its epochs, of the middle one and the largest. finish: the seconds until a network is int8 and tested.
+    `begin` is the time at which the search began. `sample` returns at most the given number of candidates. `train` returns the
+    seconds of an epoch and the fixed seconds of a training. `build` builds a network. `finish` returns the seconds to quantise
+    and test a network.
     """
     start = clock()
-    candidates = sorted(find(SAMPLE), key=macs)
-    finding = (clock() - start) / len(candidates)
+    candidates = sorted(sample(TIMED), key=macs)
+    sampling = (clock() - start) / len(candidates)
     middle, largest = candidates[len(candidates) // 2], candidates[-1]
     (epoch, training), (longest, _) = train(middle), train(largest)
     more = macs(largest) - macs(middle)
@@ -66,17 +63,17 @@ def measure(
     building = clock() - start
     finishing = finish(middle) + DEPLOYING * building
     step = max(0.0, epoch - mac * macs(middle))
-    return Seconds(clock() - begin, finding, len(candidates), step, mac, training, building, finishing)
+    return Timings(clock() - begin, sampling, len(candidates), step, mac, training, building, finishing)
 
 
-def needed(rungs: Sequence[Rung], sizes: Sequence[int], seconds: Seconds, workers: int) -> float:
-    """Return the seconds that a search by halving takes in all.
+def seconds_needed(rungs: Sequence[Rung], sizes: Sequence[int], seconds: Timings, workers: int) -> float:
+    """Estimate the total seconds of a search by successive halving.
 
-    sizes: multiply-accumulates of candidates, more or fewer than there will be. Those that go on are larger than the others: on
-    average halfway from these to the largest.
+    `sizes` are the multiply-accumulates of some candidates. Large networks are usually more accurate: with each rung, the mean
+    size of the survivors is assumed to come closer to the largest size by half.
     """
     first, *others = rungs
-    total = seconds.spent + seconds.finding * max(0, first.candidates - seconds.found) + seconds.finishing
+    total = seconds.spent + seconds.sampling * max(0, first.candidates - seconds.sampled) + seconds.finishing
     total += seconds.building * (others[0].candidates if others else 1)
     mean = sum(sizes) / len(sizes)
     for number, rung in enumerate(rungs):
@@ -85,25 +82,25 @@ def needed(rungs: Sequence[Rung], sizes: Sequence[int], seconds: Seconds, worker
     return total
 
 
-def rungs_within(total: float, sizes: Sequence[int], seconds: Seconds, workers: int) -> tuple[Rung, ...]:
-    """Return the most that is trained within so many seconds; where nothing is, the least that there is.
+def rungs_within(total: float, sizes: Sequence[int], seconds: Timings, workers: int) -> tuple[Rung, ...]:
+    """Return the rungs with the most epochs that take at most `total` seconds, or the smallest rungs if none do.
 
-    What few candidates leave of the time is for the last rung.
+    The epochs of the last rung then grow to the time limit, up to twice as many.
     """
     epochs = max(1.0, total * workers / max(seconds.epoch(min(sizes)), 1e-3))
-    while epochs > 1 and needed(rungs_for(epochs), sizes, seconds, workers) > total:
-        epochs = max(1.0, epochs * FINER)
+    while epochs > 1 and seconds_needed(rungs_for(epochs), sizes, seconds, workers) > total:
+        epochs = max(1.0, epochs * SHRINK)
     *others, last = rungs_for(epochs)
     more = (replace(last, epochs=each) for each in range(2 * last.epochs, last.epochs, -1))
-    return (*others, next((rung for rung in more if needed([*others, rung], sizes, seconds, workers) <= total), last))
+    return (*others, next((rung for rung in more if seconds_needed([*others, rung], sizes, seconds, workers) <= total), last))
 
 
-def chosen_rungs(total: float, seconds: Seconds, workers: int, find: Callable[[int], Sequence[Arch]]) -> tuple[Rung, ...]:
-    """Return the most that is trained within so many seconds, by the sizes of the candidates that will be trained."""
-    sizes = list(map(macs, find(SAMPLE)))
+def choose_rungs(total: float, seconds: Timings, workers: int, sample: Callable[[int], Sequence[Arch]]) -> tuple[Rung, ...]:
+    """Choose rungs that take at most `total` seconds, and sample their candidates to check it, up to ROUNDS times."""
+    sizes = list(map(macs, sample(TIMED)))
     for _ in range(ROUNDS):
         rungs = rungs_within(total, sizes, seconds, workers)
-        sizes = list(map(macs, find(rungs[0].candidates)))
-        if needed(rungs, sizes, seconds, workers) <= total:
+        sizes = list(map(macs, sample(rungs[0].candidates)))
+        if seconds_needed(rungs, sizes, seconds, workers) <= total:
             break
     return rungs

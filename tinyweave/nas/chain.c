@@ -1,270 +1,353 @@
-/* The least arena of a chain of ops on square maps, with sums over skips, from its figures alone: the tables of its steps and of
- * their tiles, as planning/fuse/possible.py and stages.py make them of a graph, and the search over them. */
-#include "../planning/trade/least_bytes.c"
+/* The least peak RAM of a chain of ops on square maps with residual connections, without a graph.
+ *
+ * Builds the `problem` that problem.py and tiles.py of planning/search build from the graph of the same network, and searches it
+ * by least_bytes.c. tests/nas/test_arena.py compares the results on random networks. Step k reads tensor k and writes tensor k + 1.
+ *
+ * All columns of the problem are slices of one block of memory. Building it takes O(steps * heights * longest_tile * rows) time. */
+#include "../planning/search/least_bytes.h"
 
-/* A step: `Numbers of a step` in ram_model.py. */
+#include <stdlib.h>
+
+/* A step, as `numbers_of` in ram_model.py describes it. */
 typedef struct {
-    num is_by_rows, sums, side, c_in, side_out, c_out, kernel, stride, pad, back, forth, macs, distance, is_in_place, is_map;
-} step_facts;
+    i64 is_by_rows;          /* whether it can be fused */
+    i64 accumulator_bytes;   /* of a mean that accumulates row by row, else 0 */
+    i64 side, c_in;          /* its input: side x side x c_in */
+    i64 side_out, c_out;     /* its output */
+    i64 kernel, stride, pad; /* its window, along both axes */
+    i64 back;                /* of an add: how many steps earlier the step is that also reads its second input; else 0 */
+    i64 forth;               /* of that step: how many steps later the add is; else 0 */
+    i64 macs;
+    i64 distance;            /* how far below its input its output must begin */
+    i64 is_in_place;         /* whether it reads each byte before it writes the same one */
+    i64 is_map;              /* whether its output is a feature map */
+} chain_step;
 
-#define HEIGHTS 4 /* of tiles */
-#define MOST_TILED 8
+#define HEIGHTS 4    /* of tiles */
+#define MOST_TILED 8 /* ops of a tile */
+#define WORD 4       /* bytes, to which buffers are aligned */
 
+/* What `least_bytes` of ram_model.py asks for. */
 typedef struct {
-    num choices, most_ticks, longest, longest_tile, budget, is_streamed, heights[HEIGHTS];
-} question;
+    i64 most_tilings, most_ticks, longest_stage, longest_tile; /* limits of the search */
+    i64 mac_budget;                                            /* multiply-accumulates that may be recomputed */
+    i64 is_streamed;                                           /* whether the network's input arrives row by row */
+    i64 heights[HEIGHTS];                                      /* rows of tiles */
+} chain_request;
 
-/* Columns of the tables, each with room for all that a chain of so many steps can have. */
+static i64 align(i64 bytes) { return (bytes + WORD - 1) / WORD * WORD; }
+
+/* One block of memory for all columns of the problem. free: its unused part. */
 typedef struct {
-    num *memory, *at;
-} room_for;
+    i64 *all, *free;
+} memory_block;
 
-static num *column(room_for *r, num count)
+static i64 *column(memory_block *m, i64 count)
 {
-    num *const begin = r->at;
-    r->at += count;
+    i64 *const begin = m->free;
+    m->free += count;
     return begin;
 }
 
+/* `row_reads` that are being filled; count: how many so far. */
 typedef struct {
-    num *at, *tensor, *extent, *stride, *pad, *up, *phase;
-} columns;
+    i64 *at, *tensor, *extent, *stride, *pad, *up, *phase, count;
+} read_columns;
 
-static columns read_columns(room_for *r, num ats, num count)
+static read_columns columns_of_reads(memory_block *m, i64 readers, i64 count)
 {
-    return (columns){column(r, ats), column(r, count), column(r, count), column(r, count),
-                     column(r, count), column(r, count), column(r, count)};
+    return (read_columns){column(m, readers), column(m, count), column(m, count), column(m, count),
+                          column(m, count),   column(m, count), column(m, count), 0};
 }
 
-static reads as_reads(const columns *c) { return (reads){c->at, c->tensor, c->extent, c->stride, c->pad, c->up, c->phase}; }
-
-static void add_read(columns *c, num *count, num tensor, window w)
+static row_reads as_row_reads(const read_columns *c)
 {
-    c->tensor[*count] = tensor;
-    c->extent[*count] = w.extent;
-    c->stride[*count] = w.stride;
-    c->pad[*count] = w.pad;
-    c->up[*count] = 1;
-    c->phase[(*count)++] = 0;
+    return (row_reads){c->at, c->tensor, c->extent, c->stride, c->pad, c->up, c->phase};
 }
 
-static window through(window outer, const step_facts *f)
+static void add_read(read_columns *c, i64 tensor, window w)
 {
-    return (window){(outer.extent - 1) * f->stride + f->kernel, outer.stride * f->stride, outer.pad * f->stride + f->pad, 1, 0};
+    c->tensor[c->count] = tensor;
+    c->extent[c->count] = w.extent;
+    c->stride[c->count] = w.stride;
+    c->pad[c->count] = w.pad;
+    c->up[c->count] = w.up;
+    c->phase[c->count++] = w.phase;
 }
 
-/* What so many rows of the output of steps that run together read of what others make, their input first; 0 where they cannot
- * run so, else how many reads. */
-static num joined(const step_facts *f, num begin, num end, num rows, num *tensor, window *read)
+/* The window through which an output reads a step's input, if `outer` is its window on the step's output. */
+static window compose(window outer, const chain_step *step)
 {
-    window own = {rows, rows, 0, 1, 0}, skip = own; /* skip: of what the add reads besides, which `skip_of` makes */
-    num skip_of = -1;
-    for (num k = end - 1; k >= begin; k--) {
-        if (!f[k].is_by_rows || f[k].sums) return 0;
-        if (k < end - 1 && f[k + 1].forth && k + 1 + f[k + 1].forth >= end) return 0; /* what it makes is read elsewhere too */
-        if (f[k].back) {
-            skip = through(own, &f[k]);
-            skip_of = k - f[k].back;
+    return (window){(outer.extent - 1) * step->stride + step->kernel, outer.stride * step->stride,
+                    outer.pad * step->stride + step->pad, 1, 0};
+}
+
+/* `tile_accesses` of fuse/row_access.py: set the one or two tensors that `rows` output rows of the steps [begin, end) read from
+ * outside the tile, and their windows. Return how many; 0 if the steps cannot form a tile. */
+static i64 tile_accesses(const chain_step *steps, i64 begin, i64 end, i64 rows, i64 *tensor, window *read)
+{
+    window own = {rows, rows, 0, 1, 0}, residual = own; /* residual: of the second operand of an add, tensor residual_of */
+    i64 residual_of = -1;
+    for (i64 k = end - 1; k >= begin; k--) {
+        if (!steps[k].is_by_rows || steps[k].accumulator_bytes) return 0;
+        if (k < end - 1 && steps[k + 1].forth && k + 1 + steps[k + 1].forth >= end) return 0; /* a later step reads its output */
+        if (steps[k].back) {
+            residual = compose(own, &steps[k]);
+            residual_of = k - steps[k].back;
         }
-        own = through(own, &f[k]);
-        if (k == skip_of) skip_of = -1; /* the way through the block reads all that the skip does */
+        own = compose(own, &steps[k]);
+        if (k == residual_of) residual_of = -1; /* the block reads all rows of the tensor that the add reads */
     }
-    /* in the order in which `joined` of access.py meets them */
-    const num has_skip = skip_of >= 0;
-    tensor[0] = has_skip ? skip_of : begin;
-    read[0] = has_skip ? skip : own;
+    const i64 has_residual = residual_of >= 0;
+    tensor[0] = has_residual ? residual_of : begin;
+    read[0] = has_residual ? residual : own;
     tensor[1] = begin;
     read[1] = own;
-    return 1 + has_skip;
+    return 1 + has_residual;
 }
 
-/* Spans of rows or columns of a step's output, one per iteration. */
+/* Row or column spans [begin, end) of a step's output, one per iteration of a tile. */
 typedef struct {
-    num *begin, *end;
+    i64 *begin, *end;
 } spans;
 
-static void read_by(const step_facts *f, spans of, num count, spans to)
+/* Set the spans of its input that a step reads: `Window.read` of ops/window.py. */
+static void spans_read(const chain_step *step, spans of, i64 count, spans to)
 {
-    for (num i = 0; i < count; i++) {
-        const num first = least(most(of.begin[i] * f->stride - f->pad, 0), f->side);
-        num after = most(least((of.end[i] - 1) * f->stride - f->pad + f->kernel, f->side), first);
-        if (of.begin[i] >= of.end[i]) after = first;
+    for (i64 i = 0; i < count; i++) {
+        const i64 first = minimum(maximum(of.begin[i] * step->stride - step->pad, 0), step->side);
+        const i64 last = minimum((of.end[i] - 1) * step->stride - step->pad + step->kernel, step->side);
         to.begin[i] = first;
-        to.end[i] = after;
+        to.end[i] = of.begin[i] < of.end[i] ? maximum(last, first) : first;
     }
 }
 
-/* Set, for the steps from `begin` up to `end` that run together for `size` rows of the last one's output, or `size` columns of
- * which those that are there stay, the most that is there at a time of what each makes; with `again`, the multiply-accumulates
- * that each does again. upto: per step the taps inside the map of the windows before each row. */
-static void parts(const step_facts *f, num begin, num end, num size, spans *by_step, num *const *upto, num *widest, num *again)
+/* Work space for tiles. */
+typedef struct {
+    spans by_step[MOST_TILED];
+    i64 **taps_before; /* per step and row of its output, taps inside the map of the windows of all rows before it */
+} tile_space;
+
+/* `tile_spans` and `recomputed_macs` of fuse/row_access.py for the steps [begin, end), `size` rows of the last one's output at a time.
+ * Set, per step, the most rows that exist at a time, and the multiply-accumulates beyond computing each row once. */
+static void tile_heights(const chain_step *steps, i64 begin, i64 end, i64 size, const tile_space *s, i64 *most, i64 *recomputed)
 {
-    const num side = f[end - 1].side_out, count = (side + size - 1) / size;
-    for (num i = 0; i < count; i++) {
-        by_step[end - 1 - begin].begin[i] = i * size;
-        by_step[end - 1 - begin].end[i] = least((i + 1) * size, side);
+    const i64 side = steps[end - 1].side_out, count = (side + size - 1) / size;
+    for (i64 i = 0; i < count; i++) {
+        s->by_step[end - 1 - begin].begin[i] = i * size;
+        s->by_step[end - 1 - begin].end[i] = minimum((i + 1) * size, side);
     }
-    for (num k = end - 2; k >= begin; k--) {
-        const spans own = by_step[k - begin];
-        read_by(&f[k + 1], by_step[k + 1 - begin], count, own); /* a sum over a skip reads no more than its block does */
-        num there = own.begin[0], done = 0;
-        widest[k - begin] = 0;
-        for (num i = 0; i < count; i++) {
-            if (again) {
-                done += upto[k][own.end[i]] - upto[k][own.begin[i]];
-                widest[k - begin] = most(widest[k - begin], own.end[i] - own.begin[i]);
-            } else {
-                const num stop = i ? most(there, own.end[i]) : own.end[0];
-                widest[k - begin] = most(widest[k - begin], stop - own.begin[i]);
-                own.begin[i] = most(own.begin[i], there);
-                own.end[i] = there = stop;
-            }
+    for (i64 k = end - 2; k >= begin; k--) {
+        const spans own = s->by_step[k - begin];
+        const i64 *const taps_before = s->taps_before[k];
+        i64 taps = 0;
+        spans_read(&steps[k + 1], s->by_step[k + 1 - begin], count, own); /* a residual add reads no more than its block does */
+        most[k - begin] = 0;
+        for (i64 i = 0; i < count; i++) {
+            taps += taps_before[own.end[i]] - taps_before[own.begin[i]];
+            most[k - begin] = maximum(most[k - begin], own.end[i] - own.begin[i]);
         }
-        if (again) again[k - begin] = f[k].macs ? f[k].macs * done / upto[k][f[k].side_out] - f[k].macs : 0;
+        const i64 macs = steps[k].macs;
+        recomputed[k - begin] = macs ? macs * taps / taps_before[steps[k].side_out] - macs : 0;
     }
 }
 
-/* Whether there are tiles of a height: without work done again, besides a row only all of a map. */
-static int is_tried(const question *q, num h, num rows)
+/* The same for columns, one column of the last step's output at a time. Columns are kept (`sliding_spans`). */
+static void tile_widths(const chain_step *steps, i64 begin, i64 end, const tile_space *s, i64 *most)
 {
-    return h == 0 || q->budget || (q->heights[h] / 2 < rows && rows <= q->heights[h]);
+    const i64 count = steps[end - 1].side_out;
+    for (i64 i = 0; i < count; i++) {
+        s->by_step[end - 1 - begin].begin[i] = i;
+        s->by_step[end - 1 - begin].end[i] = i + 1;
+    }
+    for (i64 k = end - 2; k >= begin; k--) {
+        const spans own = s->by_step[k - begin];
+        spans_read(&steps[k + 1], s->by_step[k + 1 - begin], count, own);
+        i64 computed = own.begin[0]; /* columns before it exist */
+        most[k - begin] = 0;
+        for (i64 i = 0; i < count; i++) {
+            const i64 end_of_all = i ? maximum(computed, own.end[i]) : own.end[0];
+            most[k - begin] = maximum(most[k - begin], end_of_all - own.begin[i]);
+            own.begin[i] = maximum(own.begin[i], computed);
+            own.end[i] = computed = end_of_all;
+        }
+    }
 }
 
-/* The tiles that end with a step, as `tile_candidates` of stages.py has them. */
-static void add_candidates(const question *q, const step_facts *f, num end, num macs_limit, spans *by_step, num *const *upto,
-                           num *const *to, columns *read, num *count, num *read_count)
+/* Whether tiles of a height are tried: `tile_candidates` and `_heights_for_free` of tiles.py. */
+static int is_tried(const chain_request *request, i64 h, i64 rows)
 {
-    num tensor[2], begin = end - 1, rows_there[HEIGHTS][MOST_TILED], again[HEIGHTS][MOST_TILED], cols_there[MOST_TILED];
-    window window_of_read[2];
-    while (begin > most(end - q->longest_tile, 0) && joined(f, begin - 1, end, 1, tensor, window_of_read)) begin--;
-    const num first = begin;
+    return h == 0 || request->mac_budget || (request->heights[h] / 2 < rows && rows <= request->heights[h]);
+}
+
+/* The tiles of the problem, column by column. */
+typedef struct {
+    i64 *first, *rows, *bytes, *recomputed_macs, count;
+    read_columns reads;
+} tile_columns;
+
+/* Append the tiles that end with step `end` - 1: `tile_candidates` of tiles.py. */
+static void add_tiles(const chain_request *request, const chain_step *steps, i64 end, i64 mac_budget, const tile_space *s,
+                      tile_columns *tiles)
+{
+    i64 tensor[2], begin = end - 1, widths[MOST_TILED], heights[HEIGHTS][MOST_TILED], recomputed[HEIGHTS][MOST_TILED];
+    window windows[2];
+    while (begin > maximum(end - request->longest_tile, 0) && tile_accesses(steps, begin - 1, end, 1, tensor, windows)) begin--;
+    const i64 first = begin, side = steps[end - 1].side_out;
+    i64 tried = 1; /* heights: a row is enough if it recomputes nothing */
     if (first > end - 2) return;
-    parts(f, first, end, 1, by_step, upto, cols_there, NULL);
-    num heights = 1;
-    parts(f, first, end, q->heights[0], by_step, upto, rows_there[0], again[0]);
-    for (num k = 0; k < end - 1 - first; k++)
-        if (again[0][k] > 0) heights = HEIGHTS;
-    for (num h = 1; h < heights; h++)
-        if (is_tried(q, h, f[end - 1].side_out)) parts(f, first, end, q->heights[h], by_step, upto, rows_there[h], again[h]);
+    tile_widths(steps, first, end, s, widths);
+    tile_heights(steps, first, end, request->heights[0], s, heights[0], recomputed[0]);
+    for (i64 k = 0; k < end - 1 - first; k++)
+        if (recomputed[0][k] > 0) tried = HEIGHTS;
+    for (i64 h = 1; h < tried; h++)
+        if (is_tried(request, h, side)) tile_heights(steps, first, end, request->heights[h], s, heights[h], recomputed[h]);
     for (begin = end - 2; begin >= first; begin--) {
-        num least_macs = INT64_MAX;
-        for (num h = 0; h < heights; h++) {
-            if (!is_tried(q, h, f[end - 1].side_out)) continue;
-            num macs = 0, bytes = 0;
-            for (num k = begin - first; k < end - 1 - first; k++) {
-                macs += again[h][k];
-                bytes += (rows_there[h][k] * cols_there[k] * f[first + k].c_out + 3) / 4 * 4;
+        i64 least_macs = INT64_MAX;
+        for (i64 h = 0; h < tried; h++) {
+            if (!is_tried(request, h, side)) continue;
+            i64 macs = 0, bytes = 0;
+            for (i64 k = begin - first; k < end - 1 - first; k++) {
+                macs += recomputed[h][k];
+                bytes += align(heights[h][k] * widths[k] * steps[first + k].c_out);
             }
             if (macs >= least_macs) break;
             least_macs = macs;
-            if (macs > macs_limit) continue;
-            to[0][*count] = begin;
-            to[1][*count] = q->heights[h];
-            to[2][*count] = bytes;
-            to[3][*count] = macs;
-            read->at[(*count)++] = *read_count;
-            const num made = joined(f, begin, end, q->heights[h], tensor, window_of_read);
-            for (num r = 0; r < made; r++) add_read(read, read_count, tensor[r], window_of_read[r]);
+            if (macs > mac_budget) continue;
+            tiles->first[tiles->count] = begin;
+            tiles->rows[tiles->count] = request->heights[h];
+            tiles->bytes[tiles->count] = bytes;
+            tiles->recomputed_macs[tiles->count] = macs;
+            tiles->reads.at[tiles->count++] = tiles->reads.count;
+            const i64 reads = tile_accesses(steps, begin, end, request->heights[h], tensor, windows);
+            for (i64 r = 0; r < reads; r++) add_read(&tiles->reads, tensor[r], windows[r]);
         }
     }
 }
 
-/* Bytes of a step by itself, but for skips that only pass by. */
-static num alone_of(const step_facts *f)
+/* Bytes of a step that runs unfused, without residual tensors that it does not read. */
+static i64 unfused_bytes(const chain_step *step)
 {
-    const num read = f->side * f->side * f->c_in, written = f->side_out * f->side_out * f->c_out;
-    num upto = 0, dying = 0;
-    if (f->back) upto = dying = written; /* the skip, over which a sum may lie */
-    if (!f->forth) {
-        upto = most(upto, least((f->distance + 3) / 4 * 4, written)) + read;
+    const i64 read = step->side * step->side * step->c_in, written = step->side_out * step->side_out * step->c_out;
+    i64 top = 0, dying = 0;     /* as in `shared_bytes` of stage_overlap.c */
+    if (step->back) top = dying = written; /* the output may overlap all of the residual tensor */
+    if (!step->forth) {
+        top = maximum(top, minimum(align(step->distance), written)) + read;
         dying += read;
     }
-    return read + written * (f->back ? 2 : 1) - (dying + written - most(upto, written));
+    return read + written * (step->back ? 2 : 1) - (dying + written - maximum(top, written));
 }
 
-/* The least bytes that the best plan of such a chain needs; -1 when memory ran out. */
-num tw_chain_bytes(const question *q, const step_facts *f, num steps)
+/* The least bytes of the best plan of a chain of `count` steps; -1 if there is not enough memory. */
+i64 tw_chain_bytes(const chain_request *request, const chain_step *steps, i64 count)
 {
-    const num candidates = steps * q->longest_tile * HEIGHTS;
-    num rows = 0, macs = 0, answer = -1, most_rows = 0;
-    for (num k = 0; k < steps; k++) {
-        rows += f[k].side_out + 1;
-        macs += f[k].macs;
-        most_rows = most(most_rows, f[k].side_out);
+    const i64 most_tiles = count * request->longest_tile * HEIGHTS, tensors = count + 1;
+    i64 rows = 0, macs = 0, answer = -1, most_rows = 0;
+    for (i64 k = 0; k < count; k++) {
+        rows += steps[k].side_out + 1;
+        macs += steps[k].macs;
+        most_rows = maximum(most_rows, steps[k].side_out);
     }
-    const num room = 32 * (steps + 2) + 20 * candidates + rows + 2 * MOST_TILED * (most_rows + 1);
-    room_for r = {malloc((size_t)room * sizeof(num)), NULL};
-    num **const upto = malloc((size_t)(steps + 1) * sizeof *upto);
-    r.at = r.memory;
-    if (!r.memory || !upto) goto end;
-    spans by_step[MOST_TILED];
-    for (num k = 0; k < MOST_TILED; k++) by_step[k] = (spans){column(&r, most_rows + 1), column(&r, most_rows + 1)};
-    num *const height = column(&r, steps + 1), *const row_bytes = column(&r, steps + 1), *const bytes = column(&r, steps + 1);
-    num *const first_user = column(&r, steps + 1), *const last_user = column(&r, steps + 1);
-    num *const none = column(&r, steps + 1), *const is_streamed = column(&r, steps + 1), *const is_kept = column(&r, steps + 1);
-    num *const life_begin = column(&r, steps + 1), *const life_end = column(&r, steps + 1), *const out = column(&r, steps);
-    num *const sums = column(&r, steps), *const rows_of = column(&r, steps), *const alone = column(&r, steps);
-    num *const is_by_rows = column(&r, steps), *const in_place = column(&r, 2 * steps);
-    columns read = read_columns(&r, steps + 1, 2 * steps);
-    num read_count = 0, count = 0, tile_read_count = 0;
-    for (num k = 0; k <= steps; k++) {
-        const step_facts *const made_by = k ? &f[k - 1] : NULL;
-        const num side = k ? made_by->side_out : f->side, channels = k ? made_by->c_out : f->c_in;
-        const int is_map = !k || made_by->is_map;
-        const num skip = k < steps ? f[k].forth : 0;
-        height[k] = is_map ? side : 1;
-        row_bytes[k] = is_map ? side * channels : 0;
-        bytes[k] = side * side * channels;
-        first_user[k] = k < steps ? k : NEVER;
-        last_user[k] = k < steps ? k + skip : NEVER;
+    const i64 room = 32 * (count + 2) + 20 * most_tiles + rows + 2 * MOST_TILED * (most_rows + 1);
+    memory_block m = {.all = malloc((size_t)room * sizeof(i64))};
+    tile_space space = {.taps_before = malloc((size_t)tensors * sizeof *space.taps_before)};
+    m.free = m.all;
+    if (!m.all || !space.taps_before) goto end;
+    for (i64 k = 0; k < MOST_TILED; k++) space.by_step[k] = (spans){column(&m, most_rows + 1), column(&m, most_rows + 1)};
+
+    i64 *const tensor_bytes = column(&m, tensors), *const tensor_rows = column(&m, tensors);
+    i64 *const tensor_row_bytes = column(&m, tensors), *const born = column(&m, tensors), *const dies = column(&m, tensors);
+    i64 *const first_reader = column(&m, tensors), *const last_reader = column(&m, tensors);
+    i64 *const is_persistent = column(&m, tensors), *const is_streamed = column(&m, tensors), *const none = column(&m, tensors);
+    for (i64 k = 0; k <= count; k++) {
+        const i64 side = k ? steps[k - 1].side_out : steps->side, channels = k ? steps[k - 1].c_out : steps->c_in;
+        const int is_map = !k || steps[k - 1].is_map;
+        const i64 skip = k < count ? steps[k].forth : 0;
+        tensor_bytes[k] = side * side * channels;
+        tensor_rows[k] = is_map ? side : 1;
+        tensor_row_bytes[k] = is_map ? side * channels : 0;
+        born[k] = k || request->is_streamed ? maximum(k - 1, 0) : -1;
+        dies[k] = k < count ? k + skip + 1 : count;
+        first_reader[k] = k < count ? k : NEVER;
+        last_reader[k] = k < count ? k + skip : NEVER;
+        is_persistent[k] = k == count;
+        is_streamed[k] = !k && request->is_streamed;
         none[k] = 0;
-        is_streamed[k] = !k && q->is_streamed;
-        is_kept[k] = k == steps;
-        life_begin[k] = k || q->is_streamed ? most(k - 1, 0) : -1;
-        life_end[k] = k < steps ? k + skip + 1 : steps;
     }
-    for (num k = 0; k < steps; k++) {
-        const window own = {f[k].kernel, f[k].stride, f[k].pad, 1, 0}, sum = {1, 1, 0, 1, 0};
-        out[k] = k + 1;
-        sums[k] = f[k].sums;
-        rows_of[k] = f[k].sums ? f[k].side : f[k].is_map ? f[k].side_out : 1;
-        is_by_rows[k] = f[k].is_by_rows;
-        read.at[k] = read_count;
-        in_place[read_count] = in_place[read_count + 1] = f[k].is_in_place;
-        if (f[k].is_by_rows && f[k].back) add_read(&read, &read_count, k - f[k].back, sum);
-        if (f[k].is_by_rows) add_read(&read, &read_count, k, own);
-        alone[k] = !k && q->is_streamed ? NEVER : alone_of(&f[k]);
-        upto[k] = column(&r, f[k].side_out + 1);
-        upto[k][0] = 0;
-        for (num row = 0; row < f[k].side_out; row++) {
-            const num at = row * f[k].stride - f[k].pad;
-            upto[k][row + 1] = upto[k][row] + most(least(f[k].side, at + f[k].kernel) - most(0, at), 0);
+
+    i64 *const output = column(&m, count), *const op_rows = column(&m, count), *const accumulator_bytes = column(&m, count);
+    i64 *const unfused = column(&m, count), *const is_by_rows = column(&m, count), *const is_in_place = column(&m, 2 * count);
+    read_columns reads = columns_of_reads(&m, count + 1, 2 * count);
+    for (i64 k = 0; k < count; k++) {
+        const chain_step *const step = &steps[k];
+        const window own = {step->kernel, step->stride, step->pad, 1, 0}, residual = {1, 1, 0, 1, 0};
+        output[k] = k + 1;
+        op_rows[k] = step->accumulator_bytes ? step->side : step->is_map ? step->side_out : 1;
+        accumulator_bytes[k] = step->accumulator_bytes;
+        unfused[k] = is_streamed[k] ? NEVER : unfused_bytes(step);
+        is_by_rows[k] = step->is_by_rows;
+        reads.at[k] = reads.count;
+        is_in_place[reads.count] = is_in_place[reads.count + 1] = step->is_in_place;
+        if (step->is_by_rows && step->back) add_read(&reads, k - step->back, residual);
+        if (step->is_by_rows) add_read(&reads, k, own);
+        i64 *const taps_before = space.taps_before[k] = column(&m, step->side_out + 1);
+        taps_before[0] = 0;
+        for (i64 row = 0; row < step->side_out; row++) {
+            const i64 first = row * step->stride - step->pad;
+            const i64 taps = minimum(step->side, first + step->kernel) - maximum(0, first);
+            taps_before[row + 1] = taps_before[row] + maximum(taps, 0);
         }
     }
-    read.at[steps] = read_count;
-    for (num k = 0; k < steps; k++)
-        for (num step = k + 1; step < k + f[k].forth; step++)
-            if (alone[step] < NEVER) alone[step] += bytes[k];
-    num *const candidate_at = column(&r, steps + 1);
-    num *const to[4] = {column(&r, candidates), column(&r, candidates), column(&r, candidates), column(&r, candidates)};
-    columns tile_read = read_columns(&r, candidates + 1, 2 * candidates);
-    for (num end = 1; end <= steps; end++) {
-        candidate_at[end - 1] = count;
-        add_candidates(q, f, end, q->budget ? most(q->budget, macs) : 0, by_step, upto, to, &tile_read, &count, &tile_read_count);
+    reads.at[count] = reads.count;
+    for (i64 k = 0; k < count; k++) /* residual tensors are alive in the steps that they skip */
+        for (i64 step = k + 1; step < k + steps[k].forth; step++)
+            if (unfused[step] < NEVER) unfused[step] += tensor_bytes[k];
+
+    i64 *const tile_at = column(&m, count + 1);
+    tile_columns tiles = {column(&m, most_tiles), column(&m, most_tiles), column(&m, most_tiles), column(&m, most_tiles), 0,
+                          columns_of_reads(&m, most_tiles + 1, 2 * most_tiles)};
+    const i64 mac_budget = request->mac_budget ? maximum(request->mac_budget, macs) : 0;
+    for (i64 end = 1; end <= count; end++) {
+        tile_at[end - 1] = tiles.count;
+        add_tiles(request, steps, end, mac_budget, &space, &tiles);
     }
-    candidate_at[steps] = count;
-    tile_read.at[count] = tile_read_count;
-    const tables t = {
-        .steps = steps, .tensors = steps + 1, .longest = q->longest, .choices = q->choices, .floor = -1, .blocks = 0,
-        .most_ticks = q->most_ticks, .height = height, .row_bytes = row_bytes, .bytes = bytes, .first_user = first_user,
-        .last_user = last_user, .is_streamed = is_streamed, .is_handed_out = none, .life_begin = life_begin,
-        .life_end = life_end, .is_kept = is_kept, .out = out, .sums = sums, .rows = rows_of, .alone = alone,
-        .is_by_rows = is_by_rows, .read = as_reads(&read), .candidate_at = candidate_at, .candidate_begin = to[0],
-        .candidate_rows = to[1], .candidate_bytes = to[2], .candidate_macs = to[3], .candidate_read = as_reads(&tile_read),
+    tile_at[count] = tiles.count;
+    tiles.reads.at[tiles.count] = tiles.reads.count;
+
+    const problem p = {
+        .op_count = count,
+        .tensor_count = tensors,
+        .longest_stage = request->longest_stage,
+        .most_tilings = request->most_tilings,
+        .most_ticks = request->most_ticks,
+        .arena_floor = -1,
+        .one_tile_per_stage = 0,
+        .tensor_bytes = tensor_bytes,
+        .tensor_rows = tensor_rows,
+        .tensor_row_bytes = tensor_row_bytes,
+        .tensor_born = born,
+        .tensor_dies = dies,
+        .tensor_is_persistent = is_persistent,
+        .tensor_first_reader = first_reader,
+        .tensor_last_reader = last_reader,
+        .tensor_is_streamed_input = is_streamed,
+        .tensor_is_streamed_output = none,
+        .op_output = output,
+        .op_rows = op_rows,
+        .op_accumulator_bytes = accumulator_bytes,
+        .op_unfused_bytes = unfused,
+        .op_is_by_rows = is_by_rows,
+        .op_reads = as_row_reads(&reads),
+        .tile_at = tile_at,
+        .tile_first = tiles.first,
+        .tile_rows = tiles.rows,
+        .tile_bytes = tiles.bytes,
+        .tile_recomputed_macs = tiles.recomputed_macs,
+        .tile_reads = as_row_reads(&tiles.reads),
     };
-    answer = tw_least_bytes(&t, in_place, q->budget, q->longest_tile);
+    answer = tw_least_bytes(&p, is_in_place, request->mac_budget, request->longest_tile);
 end:
-    free(r.memory);
-    free(upto);
+    free(m.all);
+    free(space.taps_before);
     return answer;
 }

@@ -1,7 +1,7 @@
-"""What an architecture costs on a device, as it would be deployed. In: an Arch, a Target. Out: Costs; of the arena exact.
+"""Costs of an architecture on a device: RAM, Flash, time, energy. In: an Arch, a Target. Out: Costs, with an exact arena.
 
-The network is planned as a graph of random weights, by the same function and with the same limits as the trained one later.
-What costs little to know is asked first: weights alone may exceed Flash, and of square images the least arena is known.
+A network is planned before training, with random weights, by the same function and within the same limits as later. Cheap
+lower bounds first exclude networks that cannot fit: the bytes of weights, and a lower bound on the arena of square images.
 """
 
 from __future__ import annotations
@@ -9,67 +9,61 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import api
+from ..api.results import Model, Profile
 from ..devices import Device, all_devices
 from ..exporters.tflite import to_tflite
 from ..ir import CompileError, Graph
 from ..passes import run_passes
-from ..planning import OtherFlash, Plan, likely_code
-from ..planning.schedules import RECOMPUTING
-from ..results import Limits, Model, Profile
+from ..planning import Limits, OtherFlash, Plan, Request, likely_code
+from ..planning.strategies import RECOMPUTING
 from .arch import Arch, PlanGene, blocks, macs, weights
-from .arena import least_arena
+from .arena import arena_lower_bound
 from .network import to_graph
+from .space import Choice, SearchSpace, arch_of, smallest
 
 NAME = "network"
+REST = 1024  # bytes of stack and static data that are assumed if they cannot be measured
 
 
-class Beside(NamedTuple):
-    """What a network takes besides its arena and its constants, as it was measured on one.
+class Overhead(NamedTuple):
+    """RAM and Flash of a network besides its arena and its constants, measured on one network of a space."""
 
-    ram: bytes of stack and static data. code: bytes of Flash; estimated: what they were estimated to be; rate: bytes for each
-    that is estimated more. kernels: in the code.
-    """
-
-    ram: int = 0
-    code: int = 0
-    estimated: int = 0
-    rate: float = 1.0
-    kernels: tuple[str, ...] = ()
+    ram: int = 0  # bytes of stack and static data
+    code: int = 0  # bytes of code in Flash
+    estimated: int = 0  # estimate of `code` for the same network
+    rate: float = 1.0  # measured bytes per estimated byte, to convert the estimate of another network's code
+    kernels: tuple[str, ...] = ()  # names of the kernels in the code
 
 
-NOTHING = Beside()
+NO_OVERHEAD = Overhead()
 
 
 @dataclass(frozen=True)
 class Target:
-    """A device, what a network may take of it, and how it is planned.
+    """A device, the limits of a search on it, and the planner options for networks that bring none of their own."""
 
-    beside: what any network takes, see `searching.measured`. energy_mj: what one inference may take from the supply, where the
-    device's current is known: CompileError where it is not. A network that carries its own plan is planned as that says.
-    """
-
-    device: Device | None
+    device: Device | None  # None for a core without a board
     limits: Limits
     stream_inputs: bool = False
     max_mac_overhead: float | None = None
-    beside: Beside = NOTHING
-    energy_mj: float | None = None
+    overhead: Overhead = NO_OVERHEAD  # see `with_measured_overhead`
+    energy_mj: float | None = None  # limit per inference, for devices whose current is known
     schedule: str = "best"
 
     def __post_init__(self) -> None:
+        """Raise CompileError if the energy limit is out of range, or the device's current is not known."""
         if self.energy_mj is None:
             return
         if not 0 < self.energy_mj < math.inf:
-            raise CompileError(f"--energy-mj {self.energy_mj:g} is no energy", "give millijoules above 0, for example 5")
+            raise CompileError(f"--energy-mj {self.energy_mj:g} is out of range", "give millijoules above 0, for example 5")
         if self.device is None or self.device.energy_mj(1.0) is None:
             known = ", ".join(sorted(each.name for each in all_devices() if each.energy_mj(1.0) is not None))
             name = self.device.name if self.device else "a core alone"
-            raise CompileError(f"--energy-mj: the current of {name} is not known", f"leave it out, or take one of {known}")
+            raise CompileError(f"--energy-mj: the current of {name} is not known", f"leave it out, or give one of {known}")
         try:
             api.limits_of(self.device, latency_ms=self._ms)
         except CompileError as error:
@@ -77,13 +71,13 @@ class Target:
 
     @property
     def _ms(self) -> float:
-        """Return the time in which the device takes the energy."""
+        """Return the milliseconds in which the device consumes the energy limit; infinite without a limit."""
         per_ms = self.device.energy_mj(1.0) if self.device else None
         return self.energy_mj / per_ms if self.energy_mj and per_ms else math.inf
 
     @property
     def all_limits(self) -> Limits:
-        """Return the limits, an energy as the time in which the device takes it."""
+        """Return the limits, with the energy limit converted to a time limit."""
         if self.energy_mj is None or self.device is None:
             return self.limits
         latency_ms = self._ms if self.limits.latency_ms is None else min(self._ms, self.limits.latency_ms)
@@ -91,51 +85,63 @@ class Target:
 
     @property
     def core(self) -> str:
+        """Return the core to compile for."""
         return self.device.core if self.device else api.DEFAULT_CORE
 
     @property
-    def planning(self) -> dict[str, Any]:
-        """Return the options of the planner."""
-        return {"stream_inputs": self.stream_inputs, "max_mac_overhead": self.max_mac_overhead, "schedule": self.schedule}
+    def request(self) -> Request:
+        """Return the planner's request: core, limits and options of the target."""
+        return Request(
+            self.schedule,
+            limits=self.all_limits,
+            max_mac_overhead=self.max_mac_overhead,
+            stream_inputs=self.stream_inputs,
+            core=self.core,
+        )
 
-    def planned_as(self, plan: PlanGene | None) -> Target:
-        """Return the target with a network's own plan, if it has one."""
+    def limits_by_name(self) -> dict[str, float | None]:
+        """Return the limits on RAM, Flash, time and energy under the names of `Costs.excess`."""
+        limits = self.limits
+        return {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": self.energy_mj}
+
+    def with_plan(self, plan: PlanGene | None) -> Target:
+        """Return the target with its planner options replaced by those of a network, if the network has any."""
         return replace(self, **plan._asdict()) if plan else self
 
     @property
     def arena_limits(self) -> Limits:
-        """Return the limits with RAM for what is not in the arena taken off."""
+        """Return the limits with the RAM overhead subtracted, so that the RAM limit is that of the arena."""
         ram = self.limits.ram
-        return replace(self.all_limits, ram=None if ram is None else max(0, ram - self.beside.ram))
+        return replace(self.all_limits, ram=None if ram is None else max(0, ram - self.overhead.ram))
 
     def plan(self, model: Model) -> Plan:
-        """Return a network's plan, whether it fits or not: the one without a limit of Flash where it is within that."""
-        how = partial(api.plan, model, core=self.core, **self.planning)
-        free = how(limits=replace(self.arena_limits, flash=None))
+        """Plan a network without the Flash limit, and with it if the first plan exceeds it; the result may still not fit."""
+        request = replace(self.request, limits=self.arena_limits)
+        free = api.make_plan(model, replace(request, limits=replace(self.arena_limits, flash=None)))
         if self.limits.flash is None or self.flash(free) <= self.limits.flash:
             return free
-        measured = OtherFlash(self.beside.code, frozenset(self.beside.kernels)) if self.beside.kernels else None
-        return how(limits=self.arena_limits, other_flash=measured)
+        measured = OtherFlash(self.overhead.code, frozenset(self.overhead.kernels)) if self.overhead.kernels else None
+        return api.make_plan(model, replace(request, other_flash=measured))
 
     def flash(self, plan: Plan) -> int:
-        """Return the bytes of Flash of a plan: its constants and its code, that measured and what is estimated more or less."""
-        of, need = self.beside, api.flash_need(plan, self.device)
+        """Return the Flash bytes of a plan: its constants, and the measured code plus the estimated difference in code."""
+        of, need = self.overhead, api.estimate_flash(plan, self.device)
         more = likely_code(plan) - of.estimated if of.kernels else 0
         return need.constants + max(0, of.code + round(of.rate * more))
 
     def measured(self, plan: Plan, profile: Profile) -> Target:
-        """Return the target with what a network was measured to take besides its arena and constants."""
-        code = profile.flash - api.flash_need(plan, self.device).constants
-        return replace(self, beside=beside(plan, profile.static + profile.stack, code))
+        """Return the target with the overhead of a network, given its plan and its measured profile."""
+        code = profile.flash - api.estimate_flash(plan, self.device).constants
+        return replace(self, overhead=overhead_of(plan, profile.static + profile.stack, code))
 
 
-def beside(plan: Plan, ram: int, code: int) -> Beside:
-    """Return what the network of a plan takes besides, of which these bytes are known."""
-    return Beside(ram, code, likely_code(plan), kernels=tuple(sorted({*plan.variants} - {""})))
+def overhead_of(plan: Plan, ram: int, code: int) -> Overhead:
+    """Return the overhead of a planned network, given its measured bytes of stack and static data, and of code."""
+    return Overhead(ram, code, likely_code(plan), kernels=tuple(sorted({*plan.variants} - {""})))
 
 
-def between(small: Beside, large: Beside) -> Beside:
-    """Return what networks take whose code lies between two that were measured, or near them."""
+def overhead_between(small: Overhead, large: Overhead) -> Overhead:
+    """Combine the overheads of two networks: the larger RAM, and the measured bytes of code per estimated byte between them."""
     more = large.estimated - small.estimated
     rate = (large.code - small.code) / more if more else small.rate
     return small._replace(ram=max(small.ram, large.ram), rate=rate)
@@ -143,79 +149,119 @@ def between(small: Beside, large: Beside) -> Beside:
 
 @dataclass(frozen=True)
 class Costs:
-    """ram: bytes of arena, stack and static data. flash: bytes of constants and code. ms, mj: estimated; None: not known.
+    """Costs of a network on a target, and the limits that it exceeds."""
 
-    excess: which of them are above the limits, and by how much.
-    """
-
-    ram: int
-    flash: int
+    ram: int  # bytes of arena, stack and static data
+    flash: int  # bytes of constants and code
     macs: int
-    ms: float | None
-    excess: dict[str, float]
-    mj: float | None = None
+    ms: float | None  # estimated time per inference; None if unknown
+    excess: dict[str, float]  # by name of each exceeded limit, the amount above it; empty if the network fits
+    mj: float | None = None  # estimated energy per inference; None if unknown
 
     @property
     def fit(self) -> bool:
+        """Return whether the network fits all limits."""
         return not self.excess
 
     def record(self) -> dict[str, Any]:
+        """Return the costs as JSON values."""
         return asdict(self)
+
+    def needs(self) -> str:
+        """Return RAM, Flash and time as text for messages."""
+        return f"{self.ram:,} B of RAM, {self.flash:,} B of Flash" + ("" if self.ms is None else f", {self.ms:.3g} ms")
 
 
 def model_of(graph: Graph) -> Model:
-    """Return a graph as an imported model, int8 at its edges."""
+    """Return a graph as an imported model with int8 inputs and outputs."""
     passed, tensors = run_passes(graph, float_io=False)
     return Model(NAME, passed, graph, tensors, Path(f"{NAME}.tflite"), to_tflite(graph), "int8")
 
 
 def too_large(arch: Arch, target: Target) -> bool:
-    """Return whether the network cannot fit, as far as that is known without planning it."""
-    limits, target = target.arena_limits, target.planned_as(arch.plan)
+    """Return whether cheap lower bounds, without planning, show that a network cannot fit."""
+    limits, target = target.arena_limits, target.with_plan(arch.plan)
     if limits.flash is not None and weights(arch) > limits.flash:
         return True
     if limits.ram is None or target.max_mac_overhead is not None or limits.maps or target.schedule in RECOMPUTING:
         return False
     try:
-        return least_arena(arch, stream_inputs=target.stream_inputs) > limits.ram
-    except CompileError:  # the least arena is known of square images of whole words of channels
+        return arena_lower_bound(arch, stream_inputs=target.stream_inputs) > limits.ram
+    except CompileError:  # the bound exists for square images with channels in multiples of 4
         return False
 
 
-def planned(arch: Arch, target: Target) -> tuple[Model, Plan]:
-    """Return the network with random weights, and its plan, whether it fits or not."""
-    target = target.planned_as(arch.plan)
+def plan_untrained(arch: Arch, target: Target) -> tuple[Model, Plan]:
+    """Return a network with random weights, and its plan, even if it does not fit."""
+    target = target.with_plan(arch.plan)
     model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes))
     return model, target.plan(model)
 
 
 def costs(arch: Arch, target: Target) -> Costs:
-    """Return what the network costs as it would be deployed."""
-    plan = planned(arch, target)[1]
-    return _costs(arch, target, plan, api.latency_ms(plan, target.device))
+    """Return the costs of a network, estimated from its plan."""
+    plan = plan_untrained(arch, target)[1]
+    return _costs(arch, target, plan, api.estimate_latency_ms(plan, target.device))
+
+
+def quick_costs(target: Target, arch: Arch) -> Costs | None:
+    """Return the costs of a network, or None if cheap lower bounds show that it cannot fit."""
+    return None if too_large(arch, target) else costs(arch, target)
 
 
 def built_costs(arch: Arch, target: Target) -> Costs:
-    """Return what the network costs with the code, stack, static data and time that it has itself, built with random weights.
+    """Build a network with random weights, and return its costs with measured code, stack, static data and time.
 
-    Where nothing can be built and run here, they are those of the target.
+    If it cannot be compiled and run on an emulated core, the overhead of the target is used instead.
     """
-    model, plan = planned(arch, target)
-    ms = api.latency_ms(plan, target.device)
+    model, plan = plan_untrained(arch, target)
+    ms = api.estimate_latency_ms(plan, target.device)
     with suppress(CompileError):
-        profile = api.profile(model, plan, api.emulated_core(target.device), device=target.device)
+        profile = api.profile_plan(model, plan, api.emulated_core(target.device), device=target.device)
         target, ms = target.measured(plan, profile), profile.latency_ms(target.device) or ms
     return _costs(arch, target, plan, ms)
 
 
 def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
-    limits, flash = target.limits, target.flash(plan)
-    mj = target.device.energy_mj(ms) if target.device else None
-    limited = {
-        "ram": (limits.ram_excess(plan.arena, target.beside.ram), 0),
-        "flash": (flash, limits.flash),
-        "latency_ms": (ms, limits.latency_ms),
-        "energy_mj": (mj, target.energy_mj),
+    flash, mj = target.flash(plan), target.device.energy_mj(ms) if target.device else None
+    limits = target.limits_by_name() | {"ram": 0}
+    needs: dict[str, float | None] = {
+        "ram": target.limits.ram_excess(plan.arena, target.overhead.ram),
+        "flash": flash,
+        "latency_ms": ms,
+        "energy_mj": mj,
     }
-    over = {name: has - most for name, (has, most) in limited.items() if has is not None and most is not None and has > most}
-    return Costs(sum(plan.arena.values()) + target.beside.ram, flash, macs(arch), ms, over, mj)
+    over = {
+        name: need - limit
+        for name, need in needs.items()
+        if need is not None and (limit := limits[name]) is not None and need > limit
+    }
+    return Costs(sum(plan.arena.values()) + target.overhead.ram, flash, macs(arch), ms, over, mj)
+
+
+def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> Target:
+    """Return the target with the overhead of the networks of a space, measured on an emulated core.
+
+    One network of the space is built twice: with the kernels of the fewest constants, and with the kernels that it gets without
+    a Flash limit. If it cannot be compiled and run on an emulated core, the overhead is an estimate.
+    """
+    arch = arch_of(space, _varied(space), classes)
+    plans = [plan_untrained(arch, replace(target, limits=replace(target.limits, flash=flash))) for flash in (0, None)]
+    try:
+        small, large = (
+            target.measured(plan, api.profile_plan(model, plan, api.emulated_core(target.device))) for model, plan in plans
+        )
+    except CompileError:
+        plan = plans[0][1]
+        need = api.estimate_flash(plan, target.device)
+        return replace(target, overhead=overhead_of(plan, REST, need.upper_bound - need.constants))
+    return replace(target, overhead=overhead_between(small.overhead, large.overhead))
+
+
+def _varied(space: SearchSpace) -> Choice:
+    """Return a small network with blocks of all kernel sizes, so that it contains nearly all code of the space."""
+    blocks = tuple(
+        tuple((group.kernels[i % len(group.kernels)], group.expansions[-1]) for i in range(max(group.depths)))
+        for group in space.groups
+    )
+    return smallest(space)._replace(blocks=blocks)

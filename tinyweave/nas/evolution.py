@@ -1,73 +1,77 @@
-"""Evolution of networks that fit: the best are parents of the next. In: a SearchSpace, a Target, a Measure. Out: Evaluated.
+"""Evolutionary search: stage two of TinyNAS. In: a SearchSpace, a Target, an Evaluator. Out: evaluated networks, best first.
 
-space.py mutates a network and crosses it with another.
-What a network costs is known before its accuracy is measured: one that exceeds a limit is never measured. All of a run follows
-from its seed and from a file in which each cost and each accuracy is recorded, so that a run that is interrupted goes on to the
-same end. Sources: TinyNAS (arXiv 2007.10319); of several objectives non-dominated sorting (NSGA-II, 10.1109/4235.996017).
+The best networks so far are the parents of the next generation, by mutation and crossover (`space`). Costs are computed before
+accuracy, and a network that exceeds a limit is never evaluated. A run depends only on its seed; costs and accuracies are
+recorded in a file (`journal`), so an interrupted run resumes to the same result.
+
+Sources: TinyNAS (arXiv 2007.10319, section 3.2); with several objectives, non-dominated sorting (NSGA-II, 10.1109/4235.996017).
 """
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
 from ..progress import Progress, silent
-from .arch import Arch, to_json
-from .costs import Costs, Target, costs, too_large
+from .arch import Arch
+from .costs import Costs, Target, costs, quick_costs
+from .journal import Ledger
 from .predictor import predictor
-from .space import Choice, SearchSpace, arch_of, crossed, mutated, sampled, smallest
+from .space import Choice, SearchSpace, arch_of, crossover, mutate, sample, smallest
 
-TRIES = 10  # networks drawn, at most, for each that is wanted
+TRIES = 10  # samples at most per requested network
 MOST_PREDICTED = 100
 OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")  # besides accuracy
-BATCH = 16  # networks that are priced at a time
-Measure = Callable[[Sequence[Arch]], Iterable[tuple[int, float]]]
-"""Called with networks: yields the number of each and its accuracy, in any order."""
-Price = Callable[[Sequence[Arch]], Sequence[Costs | None]]
-"""Called with networks: returns what each costs; None where it is too large to be planned."""
+BATCH = 16  # networks whose costs are computed in one call
+CostFunction = Callable[[Sequence[Arch]], Sequence[Costs | None]]
+"""Returns the costs of each of several networks; None if lower bounds exclude the network."""
+
+
+class Evaluator(NamedTuple):
+    """The functions that evaluate networks: one for accuracies, one for costs."""
+
+    accuracies: Callable[[Sequence[Arch]], Iterable[tuple[int, float]]]  # yields (index of a network, accuracy) in any order
+    costs: CostFunction | None = None  # None: plan the networks in this process
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """How many networks there are at first, how many become parents, and how many children of each kind a generation has.
+    """Settings of an evolutionary search; the defaults are those of the TinyNAS paper."""
 
-    rate: of mutations, per gene. against: costs that are made small while accuracy is made large: of ram, flash, macs, ms, mj.
-    predicted: how many children are drawn for each that is measured: a predictor of accuracy says which; 1: all are measured.
-    """
-
-    population: int = 100
+    population: int = 100  # networks of the first generation
     parents: int = 20
-    crossovers: int = 50
-    mutations: int = 50
-    rate: float = 0.1
+    crossovers: int = 50  # children of two parents, per generation
+    mutations: int = 50  # mutated copies of one parent, per generation
+    rate: float = 0.1  # mutation probability of each gene
     generations: int = 30
-    against: tuple[str, ...] = ()
-    predicted: int = 1
+    against: tuple[str, ...] = ()  # costs minimised along with the error: any of OBJECTIVES
+    predicted: int = 1  # children bred per evaluated child; an accuracy predictor chooses among them
 
     @property
     def evaluations(self) -> int:
-        """Return how many networks are measured at most."""
+        """Return the largest number of networks that are evaluated."""
         return self.population + self.generations * (self.crossovers + self.mutations)
 
 
 def check_predicted(predicted: int) -> None:
-    """Raise CompileError for a number of children per measurement that is out of range."""
+    """Raise CompileError if the number of children bred per evaluated child is out of range."""
     if not 1 <= predicted <= MOST_PREDICTED:
-        raise CompileError(f"--predicted {predicted} is out of range", f"give 1 to {MOST_PREDICTED}: 4 are usual")
+        raise CompileError(f"--predicted {predicted} is out of range", f"give 1 to {MOST_PREDICTED}, for example 4")
+
+
+Priced = tuple[Choice, Arch, Costs]
 
 
 class Evaluated(NamedTuple):
-    """A network that fits, what it costs, its share of right answers."""
+    """A network that fits, its costs, and its accuracy (0 to 1)."""
 
     choice: Choice
     arch: Arch
@@ -75,36 +79,9 @@ class Evaluated(NamedTuple):
     accuracy: float
 
 
-class Ledger:
-    """What a file records of networks: costs (False: too large to be planned) and accuracy, by network and kind."""
-
-    def __init__(self, file: Path | None) -> None:
-        self.file, self.known = file, dict[tuple[str, str], Any]()
-        if file is not None and file.is_file():
-            for line in file.read_text().splitlines():
-                with suppress(ValueError, TypeError):  # a line that was cut off is no record
-                    arch, kind, value = json.loads(line)
-                    self.known[arch, kind] = value
-
-    def __call__(self, arch: Arch, kind: str) -> Any:
-        return self.known.get((to_json(arch), kind))
-
-    def add(self, arch: Arch, kind: str, value: Any) -> None:
-        """Record something at once."""
-        self.known[to_json(arch), kind] = value
-        if self.file is not None:
-            with self.file.open("a") as file:
-                file.write("\n" + json.dumps([to_json(arch), kind, value]))  # a new line first: the last one may be cut off
-
-
-def unplanned(arch: Arch) -> Arch:
-    """Return a network without its plan, on which its accuracy does not depend."""
+def without_plan(arch: Arch) -> Arch:
+    """Return a network without its plan, which does not affect its accuracy."""
     return replace(arch, plan=None)
-
-
-def priced(target: Target, arch: Arch) -> Costs | None:
-    """Return what a network costs; None where it cannot fit, as far as that is known without planning it."""
-    return None if too_large(arch, target) else costs(arch, target)
 
 
 def evolve(
@@ -112,103 +89,102 @@ def evolve(
     target: Target,
     classes: int,
     settings: Evolution,
-    measure: Measure,
+    evaluator: Evaluator,
     *,
     file: Path | None = None,
     seed: int = 0,
-    price: Price | None = None,
     progress: Progress = silent,
 ) -> list[Evaluated]:
-    """Return all networks that were measured, the best first. Raise CompileError at once where nothing fits.
+    """Run an evolutionary search and return all evaluated networks, best first.
 
-    file: where costs and accuracies are recorded, and looked up. price: by whom the planner is asked, if not by this process.
+    If `file` is given, costs and accuracies are recorded there and looked up before they are computed.
+
+    Raises:
+        CompileError: no network of the space fits.
+
     """
     check_feasible(space, target, classes)
-    rng, memory, seen = random.Random(seed), Ledger(file), set[Arch]()
-    price = _remembered(price or (lambda archs: [priced(target, arch) for arch in archs]), memory)
-    fitting = partial(_fitting, space=space, classes=classes, seen=seen, price=price, progress=progress)
-    measured = list[Evaluated]()
+    rng, ledger, seen, evaluated = random.Random(seed), Ledger(file), set[Arch](), list[Evaluated]()
+    costs_of = _recorded(evaluator.costs or (lambda archs: [quick_costs(target, arch) for arch in archs]), ledger)
+    fitting = partial(_sample_fitting, space=space, classes=classes, seen=seen, costs_of=costs_of, progress=progress)
 
-    def evaluate(found: Sequence[tuple[Choice, Arch, Costs]], title: str) -> None:
-        new = {unplanned(arch): memory(unplanned(arch), "accuracy") for _, arch, _ in found}
-        missing = [arch for arch, accuracy in new.items() if accuracy is None]
-        for done, (number, accuracy) in enumerate(measure(missing) if missing else (), 1):
-            memory.add(missing[number], "accuracy", accuracy)
-            new[missing[number]] = accuracy
-            best = max(value for value in [accuracy, *(each.accuracy for each in measured)] if value is not None)
-            progress(f"{title}, best {100 * best:.1f} %", len(measured) + done, settings.evaluations)
-        measured.extend(Evaluated(choice, arch, cost, new[unplanned(arch)]) for choice, arch, cost in found)
+    def evaluate(networks: Sequence[Priced], title: str) -> None:
+        accuracies = {without_plan(arch): ledger(without_plan(arch), "accuracy") for _, arch, _ in networks}
+        missing = [arch for arch, accuracy in accuracies.items() if accuracy is None]
+        for done, (number, accuracy) in enumerate(evaluator.accuracies(missing) if missing else (), 1):
+            ledger.add(missing[number], "accuracy", accuracy)
+            accuracies[missing[number]] = accuracy
+            best = max([accuracy, *(each.accuracy for each in evaluated)])
+            progress(f"{title}, best {100 * best:.1f} %", len(evaluated) + done, settings.evaluations)
+        evaluated.extend(Evaluated(choice, arch, cost, accuracies[without_plan(arch)]) for choice, arch, cost in networks)
 
-    first = fitting(lambda: sampled(space, rng), settings.population)
-    if len(first) < settings.population:  # few networks fit: those near one that does are likely to
-        near = [choice for choice, _, _ in first] or [smallest(space)]
-        first += fitting(lambda: mutated(space, rng.choice(near), 2 * settings.rate, rng), settings.population - len(first))
-    first = first or [_least(space, target, classes)]
-    evaluate(first, "first generation")
+    first = fitting(lambda: sample(space, rng), settings.population)
+    if len(first) < settings.population:  # few networks fit: mutations of a network that fits are more likely to fit
+        fit = [choice for choice, _, _ in first] or [smallest(space)]
+        first += fitting(lambda: mutate(space, rng.choice(fit), 2 * settings.rate, rng), settings.population - len(first))
+    evaluate(first or [_smallest_fitting(space, target, classes)], "first generation")
     for number in range(settings.generations):
-        title = f"generation {number + 1} of {settings.generations}"
-        parents = [each.choice for each in best_of(measured, settings.parents, settings.against)]
-        known = [each.choice for each in measured], [each.accuracy for each in measured]
+        parents = [each.choice for each in best_of(evaluated, settings.parents, settings.against)]
+        breeders: tuple[tuple[Callable[[], Choice], int], ...] = (
+            (lambda: crossover(rng.choice(parents), rng.choice(parents), rng), settings.crossovers),  # noqa: B023
+            (lambda: mutate(space, rng.choice(parents), settings.rate, rng), settings.mutations),  # noqa: B023
+        )
+        known = [each.choice for each in evaluated], [each.accuracy for each in evaluated]
         predict = predictor(space, *known) if settings.predicted > 1 else None
-
-        def bred(draw: Callable[[], Choice], count: int) -> list[tuple[Choice, Arch, Costs]]:
-            drawn = fitting(draw, settings.predicted * count)
-            if predict is None:  # noqa: B023
-                return drawn
-            order = np.argsort(-predict([choice for choice, _, _ in drawn]), kind="stable")  # noqa: B023
-            seen.difference_update(drawn[index][1] for index in order[count:])  # they may be drawn again
-            return [drawn[index] for index in order[:count]]
-
-        children = bred(lambda: crossed(rng.choice(parents), rng.choice(parents), rng), settings.crossovers)  # noqa: B023
-        children += bred(lambda: mutated(space, rng.choice(parents), settings.rate, rng), settings.mutations)  # noqa: B023
-        evaluate(children, title)
-    return sorted(measured, key=lambda each: -each.accuracy)
+        children = list[Priced]()
+        for breed, count in breeders:
+            bred = fitting(breed, settings.predicted * count)
+            if predict is not None:
+                order = np.argsort(-predict([choice for choice, _, _ in bred]), kind="stable")
+                seen.difference_update(bred[index][1] for index in order[count:])  # they may be bred again
+                bred = [bred[index] for index in order[:count]]
+            children += bred
+        evaluate(children, f"generation {number + 1} of {settings.generations}")
+    return sorted(evaluated, key=lambda each: -each.accuracy)
 
 
 def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
-    """Raise CompileError where the smallest network of the space does not fit; it says what that one needs."""
-    *_, least = _least(space, target, classes)
+    """Raise CompileError if the smallest network of a space exceeds a limit of the target; the message says what it needs."""
+    *_, least = _smallest_fitting(space, target, classes)
     if not least.fit:
-        needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
         over = ", ".join(f"{name} by {value:,.6g}" for name, value in least.excess.items())
-        why = f"no network of the space '{space.name}' fits: the smallest one exceeds {over}"
-        raise CompileError(why, f"it needs {needs}: give at least that, or another space")
+        why = f"no network of the space '{space.name}' fits: its smallest network exceeds {over}"
+        raise CompileError(why, f"it needs {least.needs()}: raise the limits to that, or give another space")
 
 
-def _least(space: SearchSpace, target: Target, classes: int) -> tuple[Choice, Arch, Costs]:
-    """Return the smallest network, planned so that it fits, if it does so; else so that it takes least RAM."""
+def _smallest_fitting(space: SearchSpace, target: Target, classes: int) -> Priced:
+    """Return the smallest network with the first plan that fits the target, or with the plan of least RAM if none fits."""
     choice = smallest(space)
     choices = [choice, *(choice._replace(plan=plan) for plan in space.plans[-2::-1])]
     priced = [(each, arch := arch_of(space, each, classes), costs(arch, target)) for each in choices]
     return next((each for each in priced if each[2].fit), priced[0])
 
 
-def _remembered(price: Price, memory: Ledger) -> Price:
-    """Return a price that asks only for what is not recorded yet, and records it."""
+def _recorded(costs_of: CostFunction, ledger: Ledger) -> CostFunction:
+    """Return a cost function that computes only costs that are not in the ledger yet, and adds them to it."""
 
-    def ask(archs: Sequence[Arch]) -> list[Costs | None]:
-        missing = [arch for arch in archs if memory(arch, "costs") is None]
-        for arch, cost in zip(missing, price(missing) if missing else (), strict=True):
-            memory.add(arch, "costs", cost.record() if cost else False)
-        return [Costs(**record) if (record := memory(arch, "costs")) else None for arch in archs]
+    def look_up(archs: Sequence[Arch]) -> list[Costs | None]:
+        missing = [arch for arch in archs if ledger(arch, "costs") is None]
+        for arch, cost in zip(missing, costs_of(missing) if missing else (), strict=True):
+            ledger.add(arch, "costs", cost.record() if cost else False)
+        return [Costs(**record) if (record := ledger(arch, "costs")) else None for arch in archs]
 
-    return ask
+    return look_up
 
 
-def _fitting(
+def _sample_fitting(
     draw: Callable[[], Choice],
     count: int,
     space: SearchSpace,
     classes: int,
     *,
     seen: set[Arch],
-    price: Price,
+    costs_of: CostFunction,
     progress: Progress,
-) -> list[tuple[Choice, Arch, Costs]]:
-    """Return up to `count` networks that fit and were not seen before, and what each costs; `seen` grows by those looked at."""
-    found = list[tuple[Choice, Arch, Costs]]()
-    tries = TRIES * count
-    while len(found) < count and tries > 0:
+) -> list[Priced]:
+    """Sample up to `count` networks that fit and are not in `seen`; add all sampled networks to `seen`."""
+    fitting, tries = list[Priced](), TRIES * count
+    while len(fitting) < count and tries > 0:
         batch = list[tuple[Choice, Arch]]()
         for _ in range(BATCH):
             choice = draw()
@@ -217,59 +193,57 @@ def _fitting(
                 seen.add(arch)
                 batch.append((choice, arch))
         tries -= BATCH
-        asked = zip(batch, price([arch for _, arch in batch]), strict=True)
-        found += [(choice, arch, cost) for (choice, arch), cost in asked if cost is not None and cost.fit]
-        progress("drawing networks that fit", min(len(found), count), count)
-    seen.difference_update(arch for _, arch, _ in found[count:])  # they may be drawn again
-    return found[:count]
+        priced = zip(batch, costs_of([arch for _, arch in batch]), strict=True)
+        fitting += [(choice, arch, cost) for (choice, arch), cost in priced if cost is not None and cost.fit]
+        progress("sampling networks that fit", min(len(fitting), count), count)
+    seen.difference_update(arch for _, arch, _ in fitting[count:])  # they may be sampled again
+    return fitting[:count]
 
 
 def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
-    """Return what is to become small: errors, and the costs that are named; raise CompileError for a name that is none."""
+    """Return the values to minimise: the error, then the costs named in `against`. Raise CompileError for an unknown cost."""
     values = [getattr(each.costs, name) if name in OBJECTIVES else None for name in against]
     if None in values:
         raise CompileError(
-            f"'{against[values.index(None)]}' of a network is not known",
-            "compare by ram, flash or macs, by ms on a device, by mj where its current is known",
+            f"the objective '{against[values.index(None)]}' is not known for this network",
+            "give ram, flash or macs; ms with a device; mj with a device whose current is known",
         )
-    return (1 - each.accuracy, *map(float, values))
+    return (1 - each.accuracy, *(float(value) for value in values if value is not None))
 
 
-def fronts(measured: Sequence[Evaluated], against: Sequence[str]) -> Iterator[list[Evaluated]]:
-    """Yield those that no other one beats in all objectives, then those that only these beat, and so on; each by errors."""
-    left = sorted(measured, key=lambda each: objectives(each, against))
-    points = {id(each): objectives(each, against) for each in left}
+def fronts(evaluated: Sequence[Evaluated], against: Sequence[str]) -> Iterator[list[Evaluated]]:
+    """Yield the Pareto front, then the Pareto front of the remaining networks, and so on; each front sorted by error."""
+    left = sorted(((objectives(each, against), each) for each in evaluated), key=lambda pair: pair[0])
 
-    def beats(first: Evaluated, second: Evaluated) -> bool:
-        ours, theirs = points[id(first)], points[id(second)]
-        return ours != theirs and all(a <= b for a, b in zip(ours, theirs, strict=True))
+    def dominates(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
+        return point != other and all(a <= b for a, b in zip(point, other, strict=True))
 
     while left:
-        front = list[Evaluated]()
-        for each in left:  # whoever beats one has no more errors, so comes before it
-            if not any(beats(other, each) for other in front):
-                front.append(each)
-        yield front
-        in_front = set(map(id, front))
-        left = [each for each in left if id(each) not in in_front]
+        front, dominated = list[tuple[tuple[float, ...], Evaluated]](), list[tuple[tuple[float, ...], Evaluated]]()
+        for pair in left:  # a dominating network has no larger error, so it comes earlier
+            (dominated if any(dominates(point, pair[0]) for point, _ in front) else front).append(pair)
+        yield [each for _, each in front]
+        left = dominated
 
 
-def best_of(measured: Sequence[Evaluated], count: int, against: Sequence[str]) -> list[Evaluated]:
-    """Return the best networks: without other objectives the most accurate, else front by front, of the last front that has no
-    place as a whole those that are farthest from their neighbours."""
+def best_of(evaluated: Sequence[Evaluated], count: int, against: Sequence[str]) -> list[Evaluated]:
+    """Return the best `count` networks: by accuracy, or by Pareto front if `against` names costs (NSGA-II).
+
+    Of a front that is larger than the remaining number, the networks with the largest crowding distance are returned.
+    """
     if not against:
-        return sorted(measured, key=lambda each: -each.accuracy)[:count]
-    chosen = list[Evaluated]()
-    for front in fronts(measured, against):
-        if len(chosen) + len(front) > count:
+        return sorted(evaluated, key=lambda each: -each.accuracy)[:count]
+    best = list[Evaluated]()
+    for front in fronts(evaluated, against):
+        if len(best) + len(front) > count:
             distances = _crowding(np.array([objectives(each, against) for each in front]))
-            return chosen + [front[index] for index in np.argsort(-distances, kind="stable")[: count - len(chosen)]]
-        chosen += front
-    return chosen
+            return best + [front[index] for index in np.argsort(-distances, kind="stable")[: count - len(best)]]
+        best += front
+    return best
 
 
 def _crowding(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far the neighbours of each point lie apart, as shares of the front's extent; its ends are infinitely far."""
+    """Return the crowding distance (NSGA-II) of each point of a front; infinite at its ends."""
     distances = np.zeros(len(points))
     for order, values in zip(np.argsort(points, axis=0, kind="stable").T, np.sort(points, axis=0).T, strict=True):
         distances[order[1:-1]] += (values[2:] - values[:-2]) / (values[-1] - values[0] or 1.0)

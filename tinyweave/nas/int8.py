@@ -1,4 +1,4 @@
-"""Make a trained network int8, and test it on samples that nothing has seen. In: an Arch, weights, a Dataset. Out: accuracy."""
+"""Quantise a trained network to int8 and test it. In: an Arch, weights, a Dataset. Out: an int8 model, accuracies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from .arch import Arch
 from .costs import NAME
 from .precision import precision
 
-FEW = (4, 12)  # samples of the test, by which the time of all is measured
-DEVIATES = 1.96  # standard deviations either side of a 95 % interval
+TIMED = (4, 12)  # test samples whose evaluation is timed; the time of all samples is extrapolated
+Z_95 = 1.96  # half-width of a 95 % interval in standard deviations
 
 
-def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
-    """Return a trained network as an int8 model, its accuracy on the test part in float and in int8, and the latter's interval.
+def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
+    """Quantise a trained network to int8; return the model, its accuracies on the test part, and an interval.
 
-    The int8 input is what the data set holds, images in the network's size: the values themselves.
+    The accuracies are `test` (float) and `test_int8`; the interval is the 95 % confidence interval of `test_int8`. Images are
+    scaled to the network's size.
     """
     import torch
 
@@ -31,55 +32,56 @@ def quantised(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[
     module = module_of(arch)
     module.load_state_dict(torch.load(weights_file, weights_only=True))
     data = sized(data, arch.image[:2])
-    done = int8_form(module.eval(), data)
-    return done.model, *_judged(module, done, data, *data.part("test"))
+    done = quantise(module.eval(), data)
+    return done.model, *_evaluate(module, done, data, *data.part("test"))
 
 
-def int8_form(module: Any, data: Dataset) -> Any:
-    """Return the Quantisation of a trained module, its ranges chosen from samples of the training part."""
+def quantise(module: Any, data: Dataset) -> Any:
+    """Quantise a trained module to int8, with ranges calibrated on training samples."""
     import torch
 
-    from ..quantize.calibrate import evenly
+    from ..quantize.calibrate import evenly_spaced
     from ..quantize.ptq import CALIBRATION
 
     values, _ = data.part("train")
     rows, columns, channels = values.shape[1:]
     loaded = api.load_module(module, torch.zeros(1, channels, rows, columns), name=NAME)
-    return api.quantize(loaded, values[evenly(CALIBRATION, len(values))], scale=(SCALE,))
+    return api.quantize_model(loaded, values[evenly_spaced(CALIBRATION, len(values))], api.SampleOptions((SCALE,)))
 
 
-def _judged(module: Any, done: Any, data: Dataset, unseen: Any, labels: Any) -> tuple[dict[str, float], tuple[float, float]]:
-    from ..quantize.ptq import fidelity
-    from ..quantize.samples import open_samples
+def _evaluate(module: Any, done: Any, data: Dataset, unseen: Any, labels: Any) -> tuple[dict[str, float], tuple[float, float]]:
+    """Return the accuracies and the interval of `quantise_and_evaluate` for some samples."""
+    from ..quantize.calibration_samples import open_samples
+    from ..quantize.fidelity import fidelity
     from .learning.train import scores
 
     if (head := head_of(data)) is not None:
         return precision(scores(module, unseen), done.model, unseen, labels, head)
-    near = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
-    if near.accuracy is None:
-        raise CompileError("the network tells no classes apart", "give data of two classes or more")
-    return {"test": near.accuracy[0], "test_int8": near.accuracy[1]}, wilson(near.accuracy[1], len(labels))
+    agreement = fidelity(done.real, done.model.original, open_samples(unseen, done.real, (SCALE,), labels=labels))
+    if agreement.accuracy is None:
+        raise CompileError("the network has a single class", "give samples of at least two classes")
+    return {"test": agreement.accuracy[0], "test_int8": agreement.accuracy[1]}, wilson(agreement.accuracy[1], len(labels))
 
 
-def rehearsed(arch: Arch, data: Dataset) -> float:
-    """Return the seconds that it takes to make a network int8 and to test it, from a few samples."""
+def quantisation_seconds(arch: Arch, data: Dataset) -> float:
+    """Estimate the seconds to quantise and test a network, by testing it on a few samples."""
     from .learning.module import module_of
 
     data = sized(data, arch.image[:2])
     begin, (unseen, labels) = time.perf_counter(), data.part("test")
     module = module_of(arch).eval()
-    done, times = int8_form(module, data), [time.perf_counter() - begin]
-    few = [min(count, len(unseen)) for count in FEW]
-    for count in few:
+    done, times = quantise(module, data), [time.perf_counter() - begin]
+    counts = [min(count, len(unseen)) for count in TIMED]
+    for count in counts:
         begin = time.perf_counter()
-        _judged(module, done, data, unseen[:count], labels[:count])
+        _evaluate(module, done, data, unseen[:count], labels[:count])
         times.append(time.perf_counter() - begin)
     converted, short, long = times
-    return converted + short + max(0.0, long - short) * (len(unseen) - few[0]) / max(1, few[1] - few[0])
+    return converted + short + max(0.0, long - short) * (len(unseen) - counts[0]) / max(1, counts[1] - counts[0])
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of so many trials (Wilson's score interval)."""
-    z = DEVIATES**2 / count
+    """Return the 95 % confidence interval (Wilson score interval) of a success rate `share` in `count` trials."""
+    z = Z_95**2 / count
     middle, half = share + z / 2, math.sqrt(share * (1 - share) * z + z * z / 4)
     return (middle - half) / (1 + z), (middle + half) / (1 + z)

@@ -1,7 +1,4 @@
-"""Int8 graphs of random weights out of blocks of layers, to plan, run and measure. In: Blocks. Out: a Graph.
-
-No layer's output is the same for all images: weights and biases are scaled so that all values spread over the int8 range.
-"""
+"""Int8 graphs with random weights, to plan, run and measure architectures before training. In: Blocks. Out: a Graph."""
 
 from __future__ import annotations
 
@@ -11,38 +8,41 @@ from typing import Any
 import numpy as np
 
 from ..ir import Graph, Op, Quant, Tensor, verify
-from ..ops.window import Padding, same_padding
-from ..papers.chain import ChainLayer
+from ..ops.window import ChainLayer, Padding, same_padding
 from .arch import Block
 
-SIX = Quant((float(np.float32(6 / 255)),), (-128,))  # of what relu6 leaves
-GATE = 0.2  # about what gates of random weights are
-RMS = 75  # of inputs and weights, about, as differences from their zero points
+RELU6_QUANT = Quant((float(np.float32(6 / 255)),), (-128,))  # of the output of relu6
+GATE = 0.2  # typical gate of random weights
+RMS = 75  # assumed RMS of inputs and weights, zero points subtracted
 
 
-class Growth:
-    """A graph under construction; sums are rescaled so that outputs spread over the int8 range."""
+class GraphBuilder:
+    """A graph under construction, with random weights, scaled so that the outputs of each layer spread over the int8 range."""
 
     def __init__(self, image: tuple[int, ...], seed: int) -> None:
+        """Start a graph with one input named "image" of shape [1, rows, columns, channels]."""
         self.rng = np.random.default_rng(seed)
         self.tensors = {"image": Tensor("image", image, "int8", Quant((0.03125,), (-3,)))}
         self.ops: list[Op] = []
 
     def quant(self) -> Quant:
+        """Return a random scale and zero point."""
         return Quant((float(np.float32(self.rng.uniform(0.03, 0.06))),), (int(self.rng.integers(-20, 21)),))
 
     def constant(self, name: str, data: np.ndarray, quant: Quant | None = None) -> str:
+        """Add a constant tensor and return its name."""
         self.tensors[name] = Tensor(name, data.shape, str(data.dtype), quant, data, "constant")
         return name
 
     def op(self, kind: str, inputs: Sequence[str], shape: tuple[int, ...], quant: Quant | None, **attrs: Any) -> str:
+        """Add an op with one int8 output and return the name of that output."""
         name = f"{kind}_{len(self.ops)}"
         self.tensors[name] = Tensor(name, shape, "int8", quant)
         self.ops.append(Op(name, kind, tuple(inputs), (name,), attrs))
         return name
 
-    def filtered(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
-        """Return the output of a new op with filters per channel and a bias, which varies with its inputs if these do."""
+    def weighted(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
+        """Add an op with random filters, quantised per output channel, and a random bias; return the name of its output."""
         axis = 3 if kind == "depthwise_conv_2d" else 0
         taps, c_out = int(np.prod(filters)) // filters[axis], filters[axis]
         scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
@@ -51,7 +51,9 @@ class Growth:
         bias_limit = round(RMS * RMS * taps**0.5 / 2)
         data = self.rng.integers(-127, 128, filters, np.int8)
         total = data.sum(axis=tuple(a for a in range(len(filters)) if a != axis), keepdims=True, dtype=np.int32)
-        data = np.where(total < 0, -data, data)  # or relu6 may leave nothing of a sum of few
+        data = np.where(
+            total < 0, -data, data
+        )  # if the taps of a small filter sum to less than 0, relu6 would clamp most outputs to 0
         inputs = [
             x,
             self.constant(f"weights_{len(self.ops)}", data, weights),
@@ -59,31 +61,32 @@ class Growth:
         ]
         return self.op(kind, inputs, shape, quant, **attrs)
 
-    def padded(self, x: str, padding: Padding) -> str:
-        """Return a map with rows and columns of zeros around it."""
+    def pad(self, x: str, padding: Padding) -> str:
+        """Add a zero padding and return the padded map."""
         _, h, w, channels = self.tensors[x].shape
         amounts = np.array([(0, 0), *padding, (0, 0)], np.int32)
         whole = (1, h + sum(padding[0]), w + sum(padding[1]), channels)
         return self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
 
-    def classified(self, x: str, classes: int) -> str:
-        """Return the mean of each channel of a map and, for more than 0 classes, a classifier of it."""
+    def classifier(self, x: str, classes: int) -> str:
+        """Add the mean of each channel and, if `classes` is not 0, a classifier; return its output."""
         channels = self.tensors[x].shape[-1]
         axes = self.constant("axes", np.array([1, 2], np.int32))
         x = self.op("mean", (x, axes), (1, channels), self.tensors[x].quant, keep_dims=False)
         dense = "fully_connected", x, (classes, channels), (1, classes), self.quant()
-        return self.filtered(*dense, activation="none", keep_num_dims=False) if classes else x
+        return self.weighted(*dense, activation="none", keep_num_dims=False) if classes else x
 
-    def excited(self, x: str, squeezed: int) -> str:
-        """Return a map scaled by channel with what two layers make of the channels' means: squeeze and excitation, with the
-        gate relu6(x + 3) / 6, as it is imported."""
+    def squeeze_excite(self, x: str, squeezed: int) -> str:
+        """Add squeeze and excitation, and return the scaled map. The gate is relu6(x + 3) / 6, as in imported graphs."""
         shape, quant = self.tensors[x].shape, self.tensors[x].quant
         channels, window = shape[3], {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0))}
         axes = self.constant(f"axes_{len(self.ops)}", np.array([1, 2], np.int32))
         gate = self.op("mean", (x, axes), (1, 1, 1, channels), quant, keep_dims=True)
         for wide, activation in ((squeezed, "relu"), (channels, "relu6")):
-            c_in, made = self.tensors[gate].shape[3], SIX if activation == "relu6" else self.quant()
-            gate = self.filtered("conv_2d", gate, (wide, 1, 1, c_in), (1, 1, 1, wide), made, activation=activation, **window)
+            c_in, out_quant = self.tensors[gate].shape[3], RELU6_QUANT if activation == "relu6" else self.quant()
+            gate = self.weighted(
+                "conv_2d", gate, (wide, 1, 1, c_in), (1, 1, 1, wide), out_quant, activation=activation, **window
+            )
         sixth = self.constant(
             f"sixth_{len(self.ops)}", np.array([127], np.int8), Quant((float(np.float32(1 / 6 / 127)),), (0,))
         )
@@ -94,37 +97,38 @@ class Growth:
         return self.op("mul", (x, gate), shape, scaled, activation="none")
 
     def layer(self, x: str, layer: ChainLayer, activation: str) -> str:
+        """Add a convolution with its padding and activation, and return its output."""
         if activation == "hard_swish":
             x = self.layer(x, layer, "none")
             return self.op("hard_swish", (x,), self.tensors[x].shape, self.quant())
         kind = "depthwise_conv_2d" if layer.depthwise else "conv_2d"
         filters = (1, *layer.kernel, layer.c_out) if layer.depthwise else (layer.c_out, *layer.kernel, layer.c_in)
-        shape, quant = (1, layer.h_out, layer.w_out, layer.c_out), SIX if activation == "relu6" else self.quant()
+        shape, quant = (1, layer.h_out, layer.w_out, layer.c_out), RELU6_QUANT if activation == "relu6" else self.quant()
         sides = zip((layer.h, layer.w), layer.kernel, layer.stride, strict=True)
         padding = layer.padding
-        if padding != tuple(same_padding(*side) for side in sides):  # .tflite has SAME and VALID only
-            x, padding = self.padded(x, padding), ((0, 0), (0, 0))
+        if padding != tuple(same_padding(*side) for side in sides):  # .tflite supports SAME and VALID padding only
+            x, padding = self.pad(x, padding), ((0, 0), (0, 0))
         attrs = {"stride": layer.stride, "dilation": (1, 1), "padding": padding, "activation": activation}
-        return self.filtered(kind, x, filters, shape, quant, **attrs)
+        return self.weighted(kind, x, filters, shape, quant, **attrs)
 
 
 def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
-    """Return an int8 graph with random weights and activations after all but projections.
+    """Return an int8 graph of blocks with random weights.
 
-    With `classes` it ends with the mean of each channel and, for more than 0 of them, a classifier.
+    If `classes` is a number, the mean of each channel follows, and a classifier if the number is not 0.
     """
     first = blocks[0].layers[0]
-    g = Growth((1, first.h, first.w, first.c_in), seed)
+    g = GraphBuilder((1, first.h, first.w, first.c_in), seed)
     x = "image"
     for block in blocks:
         skip = x
         for index, layer in enumerate(block.layers):
             is_last = index == len(block.layers) - 1
             if is_last and block.squeezed:
-                x = g.excited(x, block.squeezed)
+                x = g.squeeze_excite(x, block.squeezed)
             x = g.layer(x, layer, "none" if block.linear and is_last else block.activation)
         if block.residual:
             x = g.op("add", (skip, x), g.tensors[x].shape, g.quant(), activation="none")
     if classes is not None:
-        x = g.classified(x, classes)
+        x = g.classifier(x, classes)
     return verify(Graph(name, g.tensors, tuple(g.ops), ("image",), (x,)))

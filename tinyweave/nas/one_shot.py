@@ -1,7 +1,7 @@
-"""Search by a supernet: all networks of a space are trained at once, then bred by what each reaches with its weights of it.
+"""One-shot search: train a supernet, evolve networks with its weights, fine-tune the best. Stage two of TinyNAS.
 
-In: a data set in a folder, a SearchSpace, a Target. Out: the best networks, fine-tuned. All of a run lies in its folder; one
-that is interrupted goes on to the same end. Sources: TinyNAS (arXiv 2007.10319), once-for-all (arXiv 1908.09791).
+In: a data set in a folder, a SearchSpace, a Target. Out: the best networks, fine-tuned. The folder holds all state, so an
+interrupted run resumes to the same result. Sources: TinyNAS (arXiv 2007.10319, section 3.2), once-for-all (arXiv 1908.09791).
 """
 
 from __future__ import annotations
@@ -26,70 +26,71 @@ from ..tasks.dataset import Dataset, sized
 from . import arch as archs
 from . import halving
 from .arch import Arch
-from .costs import Costs, Target
-from .evolution import Evaluated, Evolution, Ledger, best_of, check_feasible, evolve, priced, unplanned
+from .costs import Costs, Target, quick_costs
+from .costs import costs as costs_of
+from .evolution import Evaluated, Evaluator, Evolution, best_of, check_feasible, evolve, without_plan
 from .halving import Rung
-from .logs import Log, unlogged
-from .space import SearchSpace, arch_of, largest, sampled
+from .journal import Ledger
+from .space import SearchSpace, arch_of, largest, sample
+from .stage_one import FEASIBLE, Setting, best_setting, limits_for_share, most_feasible
+from .training_run import UNSAVED, TrainingRun, unlogged
 from .workers import Workers
 
 if TYPE_CHECKING:
     from .learning.supernet import Supernet
     from .learning.team import Team
 
-SUPERNET, MEMORY = "supernet.pt", "evolution.jsonl"
-STATES = "largest.epoch", "supernet.epoch"  # of both trainings of a supernet, while they last
-RATE = 0.05  # for 256 samples at once
-PAPER = {"images": 150, "sounds": 100}  # epochs of the largest network, twice as many of all
-OTHERS = 100  # the same, of samples of other kinds
-FINE_TUNED = 100  # epochs, at most
-FINALISTS = 4
-MOST = 4  # processes that share a supernet: one for each network of a step
-SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time
-PER_WIDTH = 16  # networks of each width, of which those that fit say which width is the best
-PERCENTILE = 80
+SUPERNET, MEASUREMENTS = "supernet.pt", "evolution.jsonl"  # files in the folder of the run
+CHECKPOINTS = "largest.epoch", "supernet.epoch"  # of the two trainings, deleted at the end
+LEARNING_RATE = 0.05  # learning rate for a batch of 256
+IMAGE_EPOCHS, OTHER_EPOCHS = 150, 100  # of the largest network in the paper, by kind of samples; of the supernet twice as many
+MAX_FINE_TUNING = 100  # epochs
+FINALISTS = 4  # networks that are fine-tuned
+MAX_PROCESSES = 4  # processes that share a supernet: at most one per network of a training step
+SHARES = {"warm_up": 0.15, "epochs": 0.3, "evolution": 0.15, "rungs": 0.4}  # of the time limit, by phase
+SAMPLES_PER_WIDTH = 16  # networks sampled per width to choose the width
 
 
 @dataclass(frozen=True)
-class OneShot:
-    """warm_up: epochs of the largest network by itself. epochs: of the supernet. rungs: how the best are fine-tuned."""
+class SupernetBudget:
+    """How long each phase of a one-shot search trains."""
 
-    warm_up: int
-    epochs: int
+    warm_up: int  # epochs of the largest network alone
+    epochs: int  # of the supernet
     evolution: Evolution
-    rungs: tuple[Rung, ...]
+    rungs: tuple[Rung, ...]  # of successive halving, to fine-tune the best networks
 
     def record(self) -> dict[str, Any]:
+        """Return the budget as JSON values."""
         return asdict(self) | {"rungs": [astuple(rung) for rung in self.rungs]}
 
 
-def from_record(record: dict[str, Any]) -> OneShot:
-    """Return what `OneShot.record` gave, after JSON."""
+def from_record(record: dict[str, Any]) -> SupernetBudget:
+    """Return the budget that `SupernetBudget.record` returned as JSON values."""
     evolution = Evolution(**{**record["evolution"], "against": tuple(record["evolution"]["against"])})
-    return OneShot(record["warm_up"], record["epochs"], evolution, tuple(Rung(*pair) for pair in record["rungs"]))
+    return SupernetBudget(record["warm_up"], record["epochs"], evolution, tuple(Rung(*pair) for pair in record["rungs"]))
 
 
-def paper_sized(kind: str) -> OneShot:
-    """Return the numbers of the paper, for samples of a kind."""
-    epochs = PAPER.get(kind, OTHERS)
-    return OneShot(epochs, 2 * epochs, Evolution(), (Rung(FINALISTS, FINE_TUNED // 4), Rung(1, FINE_TUNED)))
+def paper_budget(kind: str) -> SupernetBudget:
+    """Return the budget of the TinyNAS paper for a kind of samples."""
+    epochs = IMAGE_EPOCHS if kind == "images" else OTHER_EPOCHS
+    return SupernetBudget(epochs, 2 * epochs, Evolution(), (Rung(FINALISTS, MAX_FINE_TUNING // 4), Rung(1, MAX_FINE_TUNING)))
 
 
-def numbers_for(seconds: float, costs: dict[str, float], kind: str, processes: int) -> OneShot:
-    """Return what fits into so many seconds, never more than the paper's numbers.
+def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
+    """Return a budget of about `seconds`, at most that of the paper.
 
-    costs: seconds of an epoch of the largest network (`warm_up`) and of the supernet (`epochs`); in one process of several, of
-    an epoch of a network (`rungs`) and of a measurement (`evolution`).
+    `costs` are the seconds of `supernet_seconds`.
     """
-    paper = paper_sized(kind)
+    paper = paper_budget(kind)
     counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
-    measured = processes * counts["evolution"]
-    population = int(min(paper.evolution.population, max(4, sqrt(measured * paper.evolution.population / 31))))
-    generations = int(min(paper.evolution.generations, max(1, measured / population - 1)))
+    evaluations = processes * counts["evolution"]
+    population = int(min(paper.evolution.population, max(4, sqrt(evaluations * paper.evolution.population / 31))))
+    generations = int(min(paper.evolution.generations, max(1, evaluations / population - 1)))
     half = max(1, population // 2)
     evolution = Evolution(population, max(2, population // 5), half, half, generations=generations)
-    short = int(min(FINE_TUNED / 2, max(1, processes * counts["rungs"] / (2 * FINALISTS))))
-    return OneShot(
+    short = int(min(MAX_FINE_TUNING / 2, max(1, processes * counts["rungs"] / (2 * FINALISTS))))
+    return SupernetBudget(
         min(paper.warm_up, max(1, round(counts["warm_up"]))),
         min(paper.epochs, max(1, round(counts["epochs"]))),
         evolution,
@@ -97,80 +98,87 @@ def numbers_for(seconds: float, costs: dict[str, float], kind: str, processes: i
     )
 
 
-def narrowed(space: SearchSpace, target: Target, classes: int, workers: Workers, progress: Progress = silent) -> SearchSpace:
-    """Return the space of the one width whose networks that fit have the most multiply-accumulates: stage one of TinyNAS.
+def choose_width(
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    workers: Workers,
+    progress: Progress = silent,
+    *,
+    feasible: float = FEASIBLE,
+) -> tuple[SearchSpace, dict[str, Any]]:
+    """Restrict a space to the width that stage one of TinyNAS chooses, see `stage_one.best_setting`.
 
-    Compared are 80th percentiles, as the lecture has it. A supernet of all widths would learn mostly networks that do not fit.
-    A joint space stays as it is: its supernet holds all widths.
+    A supernet of all widths, or of a width at which few networks fit, would mostly train networks that do not fit. If no width
+    is feasible, the width with the largest share of fitting networks is chosen. A joint space is not restricted, because its
+    supernet holds all widths.
+
+    Returns:
+        The restricted space, and a record for the run: `widths`, `share` of the sampled networks that fit (None for a joint
+        space), and `enough`, the limits for which the width would be feasible (None if it is feasible).
+
     """
     check_feasible(space, target, classes)
     if space.joint:
-        return space
-    found = dict[float, float]()
-    for number, width in enumerate(space.widths):
+        return _chosen(space, space.widths)
+    settings, sampled = list[Setting](), dict[float, list[Arch]]()
+    for number, width in enumerate(sorted(space.widths)):  # the narrowest wins a tie
         progress("choosing the width", number, len(space.widths))
         rng = random.Random(f"{space.name} {width}")
-        drawn = [arch_of(space, sampled(space, rng, width=width), classes) for _ in range(PER_WIDTH)]
-        costs = workers.each(priced, [(target, arch) for arch in drawn])
-        fit = [cost.macs for cost in costs if cost is not None and cost.fit]
-        found[width] = float(np.percentile(fit, PERCENTILE)) if fit else 0.0
-    best = max(found, key=lambda width: (found[width], -width))  # of none that fits, the narrowest
-    return replace(space, widths=(best,))
+        sampled[width] = [arch_of(space, sample(space, rng, width=width), classes) for _ in range(SAMPLES_PER_WIDTH)]
+        costs = workers.each(quick_costs, [(target, arch) for arch in sampled[width]])
+        macs = tuple(sorted(cost.macs for cost in costs if cost is not None and cost.fit))
+        settings.append(Setting(None, width, macs, SAMPLES_PER_WIDTH))
+    best = best_setting(settings, share=feasible)
+    if best is not None:
+        return _chosen(space, (best.width,), best.share)
+    best = most_feasible(settings)
+    limits = {name: limit for name, limit in target.limits_by_name().items() if limit is not None}
+    all_costs = workers.each(costs_of, [(arch, target) for arch in sampled[best.width]])
+    needs = [{name: limit + cost.excess.get(name, 0) for name, limit in limits.items()} for cost in all_costs]
+    return _chosen(space, (best.width,), best.share, limits_for_share(needs, limits, feasible))
+
+
+def _chosen(
+    space: SearchSpace, widths: tuple[float, ...], share: float | None = None, enough: dict[str, float] | None = None
+) -> tuple[SearchSpace, dict[str, Any]]:
+    return replace(space, widths=widths), {"widths": list(widths), "share": share, "enough": enough}
 
 
 def train_supernet(
-    data: Dataset,
-    space: SearchSpace,
-    numbers: OneShot,
-    folder: Path,
-    *,
-    seed: int,
-    count: int,
-    team: Team | None = None,
-    log: Log = unlogged,
-    progress: Progress,
+    data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun, *, threads: int
 ) -> Path:
-    """Train the supernet of a space with `count` threads, and return the file of its weights.
+    """Train the supernet of a space, unless the file of its weights exists, and return that file.
 
-    team: its other processes are in `help_train`; those of a machine share the threads. log: of both trainings, as of `fit`.
+    The largest network is trained first, alone, and the supernet starts from its weights. The team of `run`, whose other
+    processes call `join_training`, shares only the second training. The processes on one machine share its `threads`.
     """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
-    from .learning.train import Recipe, fit, save, threads
+    from .learning.train import Recipe, fit, save, thread_count
 
+    team, seed = run.team, run.seed
     path, values = folder / SUPERNET, data.part("train")
     is_done = path.is_file()
     if team is not None:
-        share = max(1, count // int(os.environ.get("LOCAL_WORLD_SIZE", team.size)))
-        team.shared(None if is_done else (space, numbers, seed, share, digest(data)))
+        share = max(1, threads // int(os.environ.get("LOCAL_WORLD_SIZE", team.size)))
+        team.broadcast(None if is_done else (space, budget, seed, share, data_hash(data)))
     if is_done:
         return path
-    recipe = Recipe(numbers.warm_up, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
-    states = [folder / name for name in STATES]
+    recipe = Recipe(budget.warm_up, batch=halving.batch_of(data), rate=LEARNING_RATE, kind=data.kind)
+    states = [folder / name for name in CHECKPOINTS]
     supernet = Supernet(space, len(data.classes), seed=seed)
-    with threads(count):
-        first = module_of(supernet.largest, seed)
-        fit(
-            first,
-            *values,
-            recipe,
-            seed,
-            checkpoint=states[0],
-            log=_below("largest", log),
-            progress=_named("training the largest network", progress),
-        )
-        supernet.load(first)
+    with thread_count(threads):
+        alone = module_of(supernet.largest, seed)
+        fit(alone, *values, recipe, _phase(run, "largest", "training the largest network", states[0]))
+        supernet.load(alone)
         supernet.sort()
-    with threads(count if team is None else share):
+    with thread_count(threads if team is None else share):
         fit_supernet(
             supernet,
             *values,
-            replace(recipe, epochs=numbers.epochs),
-            seed,
-            checkpoint=states[1],
-            team=team,
-            log=_below("supernet", log),
-            progress=_named("training the supernet", progress),
+            replace(recipe, epochs=budget.epochs),
+            replace(_phase(run, "supernet", "training the supernet", states[1]), team=team),
         )
     save({name: value.cpu() for name, value in supernet.state_dict().items()}, path)
     for state in states:
@@ -178,41 +186,45 @@ def train_supernet(
     return path
 
 
-def help_train(data: Dataset, team: Team) -> None:
-    """Train a share of the supernet that the first process of a team is training."""
+def join_training(data: Dataset, team: Team) -> None:
+    """Join the supernet training that the first process of a team starts, if it starts one."""
     from .learning.supernet import Supernet, fit_supernet
-    from .learning.train import Recipe, threads
+    from .learning.train import Recipe, thread_count
 
-    asked = team.shared()
-    if asked is None:
+    task = team.broadcast()
+    if task is None:
         return
-    space, numbers, seed, count, samples = asked
-    if digest(data) != samples:
-        raise CompileError(f"process {team.rank} of torchrun has other samples than the first", "give all the same folder")
-    recipe = Recipe(numbers.epochs, batch=halving.batch_of(data), rate=RATE, kind=data.kind)
-    with threads(count):
-        fit_supernet(Supernet(space, len(data.classes), seed=seed), *data.part("train"), recipe, seed, team=team)
+    space, budget, seed, count, expected_hash = task
+    if data_hash(data) != expected_hash:
+        raise CompileError(
+            f"process {team.rank} of torchrun has other samples than process 0", "give all processes the same folder"
+        )
+    recipe = Recipe(budget.epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, kind=data.kind)
+    with thread_count(count):
+        fit_supernet(Supernet(space, len(data.classes), seed=seed), *data.part("train"), recipe, TrainingRun(seed, team=team))
 
 
-def digest(data: Dataset) -> str:
-    """Return what two processes compare to know whether they have the same samples."""
+def data_hash(data: Dataset) -> str:
+    """Return a hash of a data set, by which processes check that they have the same samples."""
     total = hashlib.sha256(repr((data.kind, data.classes)).encode())
     for array in (data.values, data.labels, data.parts):
-        total.update(np.ascontiguousarray(array))
+        total.update(np.ascontiguousarray(array).data)
     return total.hexdigest()
 
 
-def _below(title: str, log: Log) -> Log:
-    return log if log is unlogged else lambda name, value, at: log(f"{title}/{name}", value, at)
-
-
-def _named(title: str, progress: Progress) -> Progress:
-    return lambda _, done, total: progress(title, done, total)
+def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path) -> TrainingRun:
+    """Return the settings of one phase of a run, without a team; log names get a prefix, progress messages a title."""
+    return TrainingRun(
+        run.seed,
+        checkpoint,
+        log=run.log if run.log is unlogged else lambda name, value, at: run.log(f"{log_prefix}/{name}", value, at),
+        progress=lambda _, done, total: run.progress(title, done, total),
+    )
 
 
 @lru_cache(maxsize=1)
 def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
-    """Return what a process needs to measure networks, read once."""
+    """Read the supernet and the data set of a folder, once per process."""
     import torch
 
     from .learning.supernet import Supernet
@@ -227,117 +239,122 @@ _sized = lru_cache(maxsize=4)(sized)
 
 
 def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = None) -> float:
-    """Return the accuracy on the validation part that a network has with its weights of the supernet, its norms calibrated on
-    samples of the training part; write the weights to `end`."""
+    """Return the validation accuracy of a network with the supernet's weights, after recalibrating batch normalisation.
+
+    `arch` is an architecture as JSON, `folder` that of the run. If `end` is given, the weights are written to this file.
+    """
     from .learning.supernet import recalibrate
     from .learning.train import accuracy, device, save
 
     supernet, data = _loaded(space, folder)
-    given = archs.from_json(arch)
-    data = _sized(data, given.image[:2])
-    module = recalibrate(supernet.extract(given).to(device()), data.part("train")[0])
+    architecture = archs.from_json(arch)
+    data = _sized(data, architecture.image[:2])
+    module = recalibrate(supernet.extract(architecture).to(device()), data.part("train")[0])
     if end is not None:
         save({name: value.cpu() for name, value in module.state_dict().items()}, Path(end))
     return accuracy(module, *data.part("validation"))
 
 
-def fine_tuned(
+def evolve_and_fine_tune(
     space: SearchSpace,
     target: Target,
     classes: int,
-    numbers: OneShot,
+    budget: SupernetBudget,
     folder: Path,
     *,
     workers: Workers,
     fits: Callable[[Arch], bool] = lambda _: True,
-    seed: int = 0,
-    log: Log = unlogged,
-    progress: Progress = silent,
+    run: TrainingRun = UNSAVED,
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
-    """Return the networks that evolution measured, those that were fine-tuned first, and a record per training.
+    """Evolve networks with the weights of a supernet, and fine-tune the best for which `fits` returns True.
 
-    fits: asked before a network is fine-tuned. The records are those of `halving.halve`; rung 0 is what networks reach with the
-    supernet's weights, which have no file.
+    Returns:
+        All evaluated networks, the fine-tuned ones first, and a record per training. These are the records of
+        `halving.successive_halving`, after one of rung 0 per network: its accuracy with the supernet's weights.
+
     """
-    place = str(folder.resolve())
-    measured = evolve(
+    place, seed, progress = str(folder.resolve()), run.seed, run.progress
+    evaluated = evolve(
         space,
         target,
         classes,
-        numbers.evolution,
-        lambda each: workers.as_they_end([partial(accuracy_of, archs.to_json(arch), space, place) for arch in each]),
-        file=folder / MEMORY,
+        budget.evolution,
+        Evaluator(
+            lambda each: workers.as_they_end([partial(accuracy_of, archs.to_json(arch), space, place) for arch in each]),
+            lambda each: workers.each(quick_costs, [(target, arch) for arch in each]),
+        ),
+        file=folder / MEASUREMENTS,
         seed=seed,
-        price=lambda each: workers.each(priced, [(target, arch) for arch in each]),
         progress=progress,
     )
-    reached = (value for (_, kind), value in Ledger(folder / MEMORY).known.items() if kind == "accuracy")
-    for number, best_so_far in enumerate(accumulate(reached, max), 1):
-        log("evolution/best accuracy", best_so_far, number)
-    count, against = numbers.rungs[0].candidates, numbers.evolution.against
-    best = best_of(measured, count, against)
-    order = [*best, *(each for each in best_of(measured, len(measured), against) if each not in best)]
-    first = {unplanned(each.arch): each for each in reversed(order)}  # others differ from it in their plan alone
-    finalists = list(islice((each for each in order if each is first[unplanned(each.arch)] and fits(each.arch)), count)) or best
-    chosen = {each.arch for each in finalists}
-    ordered: list[Evaluated] = [*finalists, *[each for each in measured if each.arch not in chosen]]
+    accuracies = (value for (_, kind), value in Ledger(folder / MEASUREMENTS).known.items() if kind == "accuracy")
+    for number, best_so_far in enumerate(accumulate(accuracies, max), 1):
+        run.log("evolution/best accuracy", best_so_far, number)
+    count, against = budget.rungs[0].candidates, budget.evolution.against
+    best = best_of(evaluated, count, against)
+    order = [*best, *(each for each in best_of(evaluated, len(evaluated), against) if each not in best)]
+    best_plan = {without_plan(each.arch): each for each in reversed(order)}
+    fitting = (each for each in order if each is best_plan[without_plan(each.arch)] and fits(each.arch))
+    finalists = list(islice(fitting, count)) or best
+    finalist_archs = {each.arch for each in finalists}
+    ordered: list[Evaluated] = [*finalists, *[each for each in evaluated if each.arch not in finalist_archs]]
     (folder / halving.WEIGHTS).mkdir(parents=True, exist_ok=True)
     starts = [folder / halving.WEIGHTS / f"start-{number}.pt" for number in range(len(finalists))]
     missing = [(each.arch, str(start.resolve())) for each, start in zip(finalists, starts, strict=True) if not start.is_file()]
     workers.each(accuracy_of, [(archs.to_json(arch), space, place, start) for arch, start in missing])
-    told = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
-    trained = halving.halve(
-        [each.arch for each in finalists],
-        numbers.rungs,
-        folder,
-        workers,
-        starts=starts,
-        seed=seed,
-        progress=progress,
+    records = [{"rung": 0, "candidate": number, "accuracy": each.accuracy} for number, each in enumerate(ordered)]
+    trained = halving.successive_halving(
+        [each.arch for each in finalists], budget.rungs, folder, workers, starts=starts, seed=seed, progress=progress
     )
-    told += [{**record, "rung": record["rung"] + 1} for record in trained]
-    return [(each.arch, each.costs) for each in ordered], told
+    records += [{**record, "rung": record["rung"] + 1} for record in trained]
+    return [(each.arch, each.costs) for each in ordered], records
 
 
-def seconds_of(
+def supernet_seconds(
     data: Dataset,
     space: SearchSpace,
     arch: Arch,
     folder: Path,
     workers: Workers,
     *,
-    count: int,
+    threads: int,
     size: int = 1,
     progress: Progress,
 ) -> dict[str, float]:
-    """Return what `numbers_for` needs to know, measured in a few steps each.
+    """Measure how long each phase of a one-shot search takes, in a few training steps.
 
-    arch: a network that is likely to be fine-tuned. count: threads of this machine, size: processes that train the supernet.
+    `arch` should be a typical fine-tuned network. `size` processes train the supernet, with `threads` threads per machine.
+
+    Returns:
+        Seconds per epoch of the largest network (`warm_up`) and of the supernet (`epochs`). In a worker while all are busy:
+        seconds per epoch of one network (`rungs`) and per evaluation (`evolution`).
+
     """
     from .learning.module import module_of
-    from .learning.supernet import BATCH, BATCHES, PER_BATCH, Supernet, fit_supernet
-    from .learning.train import Recipe, accuracy, fit, threads
+    from .learning.supernet import CALIBRATION_BATCH, CALIBRATION_BATCHES, NETWORKS_PER_STEP, Supernet, fit_supernet
+    from .learning.train import Recipe, accuracy, fit, thread_count
 
     progress("measuring how fast it trains", 0, 1)
     batch, (values, labels) = halving.batch_of(data), data.part("train")
-    few = min(len(values), 6 * batch)
-    recipe = Recipe(1, batch=batch, rate=RATE, kind=data.kind)
+    some = min(len(values), 6 * batch)
+    recipe = Recipe(1, batch=batch, rate=LEARNING_RATE, kind=data.kind)
     supernet = Supernet(space, len(data.classes))
 
     def timed(work: Callable[[int], object], number: int) -> float:
-        work(min(batch, number))  # caches
+        work(min(batch, number))  # fills caches
         begin = time.perf_counter()
         work(number)
         return (time.perf_counter() - begin) / number
 
-    with threads(count):
+    with thread_count(threads):
         whole = arch_of(space, largest(space), len(data.classes))
-        warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), few)
-    with threads(max(1, count // int(os.environ.get("LOCAL_WORLD_SIZE", size)))):
-        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, per_batch=-(-PER_BATCH // size)), few)
-    calibrated, unseen = min(BATCH * BATCHES, len(values)), len(data.part("validation")[0])
-    with threads(1):
+        warm_up = timed(lambda n: fit(module_of(whole), values[:n], labels[:n], recipe), some)
+    with thread_count(max(1, threads // int(os.environ.get("LOCAL_WORLD_SIZE", size)))):
+        per_step = -(-NETWORKS_PER_STEP // size)
+        epochs = timed(lambda n: fit_supernet(supernet, values[:n], labels[:n], recipe, networks_per_step=per_step), some)
+    calibrated, unseen = min(CALIBRATION_BATCH * CALIBRATION_BATCHES, len(values)), len(data.part("validation")[0])
+    with thread_count(1):
         one = module_of(arch)
-        evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), few) * (calibrated + unseen)
+        evaluated = timed(lambda n: accuracy(one, values[:n], labels[:n]), some) * (calibrated + unseen)
     rungs, _ = halving.seconds_of_training(arch, folder / halving.DATA, workers, progress)
     return {"warm_up": warm_up * len(values), "epochs": epochs * len(values), "evolution": 1.2 * evaluated, "rungs": rungs}

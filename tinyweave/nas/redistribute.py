@@ -1,9 +1,10 @@
-"""Receptive fields moved out of the layers that run by patches. In: an Arch. Out: the Arch with them elsewhere, and counts.
+"""Receptive field redistribution of MCUNetV2: smaller receptive fields in the layers that run patch by patch. In, out: an Arch.
 
-The head, which runs by patches, ends with the block that makes the maps `factor` times smaller than the image. What the patches
-compute again grows with its windows, so: keep the downsampling; where the stride is 2 keep the window, of 3x3; take all other
-windows out; add blocks after the head until work and weights are about what they were. Source: J. Lin's thesis on tiny deep
-learning (MIT), section 4.2, which leaves open which blocks to add: those that keep both closest, or the caller says.
+The head is the first blocks, up to the one whose output is `factor` times smaller than the image. It runs patch by patch, and
+the recomputation at patch borders (the halo) grows with its kernels. Therefore its kernels become 3x3 at stride 2 and 1x1
+elsewhere, and blocks are added after it until MACs and weights are about as before.
+
+Source: J. Lin's thesis on tiny deep learning (MIT), section 4.2, which does not say which blocks to add.
 """
 
 from __future__ import annotations
@@ -14,37 +15,36 @@ from typing import NamedTuple
 
 from ..ir import CompileError
 from ..papers.patches import head_macs, patched_bytes, patched_macs, receptive_fields
-from .arch import Arch, Group, blocks, classifier, excitation, layers, macs, verify, weights
+from .arch import Arch, Group, blocks, classifier_macs, excitation_macs, layers, macs, verify, weights
 
-KERNEL = 3  # where the stride is 2: a smaller window would not see all of its input
-Copy = tuple[int, int, int]  # of a block: number of its group, kernel, expansion
-MORE = 4  # blocks are added at most so many more than went
+KERNEL = 3  # at stride 2: a smaller kernel would skip pixels
+NewBlock = tuple[int, int, int]  # index of its group, kernel, expansion
+MAX_FURTHER = 4  # blocks that may be added beyond the number that was removed
 
 
 class Patches(NamedTuple):
-    """A network whose head runs by patches, as the thesis counts it (`patch_paper`).
+    """RAM and MACs of a network whose head runs patch by patch, by the count of the thesis (`papers.patches`)."""
 
-    fields: rows of the input of each layer of the head, and last of its output, that a patch depends on. halo: what each of
-    these layers computes again, as part of what it must. ram: bytes. macs: with the classifier. overhead: the halo of all.
-    """
-
-    fields: tuple[int, ...]
-    halo: tuple[float, ...]
-    ram: int
-    macs: int
-    overhead: float
+    fields: tuple[int, ...]  # receptive field of a patch in rows: on the input of each layer of the head, last on its output
+    halo: tuple[float, ...]  # recomputed share of the MACs of each layer of the head
+    ram: int  # bytes
+    macs: int  # with the classifier
+    overhead: float  # recomputed share of the MACs of the network
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Return the counts of a network by patches of so many rows and columns of the head's output; split: no patch knows others.
+    """Return RAM and MACs of a network whose head runs in patches of `patch` x `patch` pixels of its output.
 
-    Split, a network computes something else, less well. That is not in these figures.
+    With `clipped`, patches end at the edges of their maps. With `split`, patches do not read pixels of other patches; such a
+    network computes another function and is less accurate.
     """
     all_layers = layers(blocks(arch))
     head = layers(blocks(arch)[: head_of(arch, factor)])
     run = head_macs(head, patch, clipped=clipped, split=split)
     total = (
-        patched_macs(all_layers, len(head), patch, clipped=clipped, split=split) + excitation(blocks(arch)) + classifier(arch)
+        patched_macs(all_layers, len(head), patch, clipped=clipped, split=split)
+        + excitation_macs(blocks(arch))
+        + classifier_macs(arch)
     )
     return Patches(
         fields=tuple(receptive_fields(head, patch, split=split)),
@@ -56,8 +56,10 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 
 
 def head_of(arch: Arch, factor: int = 8) -> int:
-    """Return how many blocks run by patches, the first convolution counted: up to the one whose output is `factor` times
-    smaller."""
+    """Return how many blocks form the head, the stem included.
+
+    The head ends with the first block whose output is `factor` times smaller than the image.
+    """
     count, shrunk = 1, arch.stem_stride[0]
     for group in arch.groups:
         if shrunk == factor:
@@ -65,18 +67,20 @@ def head_of(arch: Arch, factor: int = 8) -> int:
         shrunk *= group.stride
         count += 1 if shrunk == factor else len(group.kernels)
     if shrunk != factor:
-        raise CompileError(f"no block makes the maps {factor} times smaller", "give a factor of 2, 4, 8, ... that one reaches")
+        raise CompileError(
+            f"no map is {factor} times smaller than the image", "give a factor that the strides reach: 2, 4, 8, ..."
+        )
     return count
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """Return the same network with a head of the least receptive field.
+    """Return the network with the smallest receptive field in its head, and with blocks added after the head.
 
-    added: per block to add the number of its group, whose last block it repeats. Without it those blocks, copies of others,
-    with which neither work nor weights are further from the architecture's than they must be.
+    `added` lists the groups whose last block is repeated. By default, the blocks are chosen that keep MACs and weights closest
+    to those before.
     """
     head_of(verify(arch), factor)
-    shrunk, first, groups = arch.stem_stride[0], 0, list[Group]()  # first: of the groups that may grow
+    shrunk, first, groups = arch.stem_stride[0], 0, list[Group]()  # first: index of the first group that may get blocks
     c_in = arch.stem
     for number, group in enumerate(arch.groups):
         inside = shrunk < factor
@@ -88,55 +92,55 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
         c_in = group.width
     if added is None:
         gone = sum(len(group.kernels) for group in arch.groups) - sum(len(group.kernels) for group in groups)
-        copies: Sequence[Copy] = _chosen(arch, groups, first, gone + MORE)
+        new: Sequence[NewBlock] = _closest(arch, groups, first, gone + MAX_FURTHER)
     else:
         wrong = [number for number in added if not first <= number < len(groups)]
         if wrong:
             raise CompileError(f"no block can be added to group {wrong[0]}", f"give one of {first} to {len(groups) - 1}")
-        copies = [(number, groups[number].kernels[-1], groups[number].expansions[-1]) for number in added]
-    return verify(_grown(arch, groups, copies))
+        new = [(number, groups[number].kernels[-1], groups[number].expansions[-1]) for number in added]
+    return verify(_grown(arch, groups, new))
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Return what stays of a group whose first block lies in the head; ends: no other block of it does."""
+    """Redistribute a group whose first block is in the head; `ends` if the head ends with that block."""
     if group.stride == 1:
-        needed = group.width != c_in  # to change the number of channels, for which kernel 1 is enough
+        needed = group.width != c_in  # a 1x1 block changes the number of channels
         return replace(group, kernels=(1,) * needed, expansions=group.expansions[:needed])
     stays = None if ends else 1
     return replace(group, kernels=(KERNEL, *group.kernels[1:stays]), expansions=group.expansions[:stays])
 
 
-def _grown(arch: Arch, groups: Sequence[Group], copies: Sequence[Copy]) -> Arch:
-    """Return the architecture of these groups, with blocks added at their ends; groups without blocks are left out."""
+def _grown(arch: Arch, groups: Sequence[Group], new: Sequence[NewBlock]) -> Arch:
+    """Return an architecture with these groups, and with blocks appended to them; empty groups are left out."""
     grown = list(groups)
-    for number, kernel, expansion in copies:
+    for number, kernel, expansion in new:
         group = grown[number]
         grown[number] = replace(group, kernels=(*group.kernels, kernel), expansions=(*group.expansions, expansion))
     return replace(arch, groups=tuple(group for group in grown if group.kernels))
 
 
-def _chosen(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -> tuple[Copy, ...]:
-    """Return the up to `block_limit` blocks that change work and weights least; of equal ways the one with the fewest."""
+def _closest(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -> tuple[NewBlock, ...]:
+    """Choose up to `block_limit` blocks that bring MACs and weights closest to those of `arch`; ties go to fewer blocks."""
     goal, base = (macs(arch), weights(arch)), _grown(arch, groups, ())
-    have = macs(base), weights(base)
+    start = macs(base), weights(base)
     possible = dict.fromkeys(
-        (number, *of_block)
+        (number, *kernel_and_expansion)
         for number, group in enumerate(groups[first:], first)
-        for of_block in zip(group.kernels, group.expansions, strict=True)
+        for kernel_and_expansion in zip(group.kernels, group.expansions, strict=True)
     )
-    grown = {copy: _grown(arch, groups, [copy]) for copy in possible}
-    choices = [(copy, macs(larger) - have[0], weights(larger) - have[1]) for copy, larger in grown.items()]
-    least_change, chosen = float("inf"), tuple[Copy, ...]()
-    todo = [(0, tuple[Copy, ...](), *have)]  # the choices before it are not added any more
+    grown = {block: _grown(arch, groups, [block]) for block in possible}
+    choices = [(block, macs(larger) - start[0], weights(larger) - start[1]) for block, larger in grown.items()]
+    least_change, closest = float("inf"), tuple[NewBlock, ...]()
+    todo = [(0, tuple[NewBlock, ...](), *start)]  # index of the first choice that may still be added, blocks, MACs, weights
     while todo:
-        start, copies, work, size = todo.pop()
+        at, blocks_so_far, work, size = todo.pop()
         above = work / goal[0] - 1, size / goal[1] - 1
         change = max(map(abs, above))
-        if (change, len(copies)) < (least_change, len(chosen)):
-            least_change, chosen = change, copies
-        if max(above) < least_change and len(copies) < block_limit:  # more blocks only add to both
+        if (change, len(blocks_so_far)) < (least_change, len(closest)):
+            least_change, closest = change, blocks_so_far
+        if max(above) < least_change and len(blocks_so_far) < block_limit:  # more blocks only add to both
             todo += [
-                (at, (*copies, copy), work + more_work, size + more_size)
-                for at, (copy, more_work, more_size) in enumerate(choices[start:], start)
+                (index, (*blocks_so_far, block), work + more_work, size + more_size)
+                for index, (block, more_work, more_size) in enumerate(choices[at:], at)
             ]
-    return chosen
+    return closest

@@ -1,8 +1,14 @@
 """Search a network for a data set and a device. In: a Dataset, a SearchSpace, a Target. Out: a SearchResult, and firmware.
 
-Networks of the space that do not fit the device go before anything is trained. Of the others the best are found by successive
-halving (`halving`), or by a supernet and evolution (`one_shot`); the winner becomes int8, and is deployed. Everything lies in
-the run's folder: the same command goes on with a run that was interrupted, and comes to the result that it would have come to.
+`search` runs these steps:
+
+1. Measure the overhead of the target: stack, static data and code (`costs.with_measured_overhead`).
+2. Choose a budget of epochs for the time limit, by measuring how long training takes (`budget`, `one_shot.budget_within`).
+3. Strategy "halving": sample networks that fit (`sample_fitting`), and train them by successive halving (`halving`). Strategy
+   "supernet": train a supernet, evolve networks that fit with its weights, fine-tune the best (`one_shot`).
+4. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
+
+The folder of the run holds all state. The same command resumes an interrupted run, with the result of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -19,68 +25,110 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import api
+from ..api.results import Deployment
 from ..files import write_file
+from ..installing import install
 from ..ir import CompileError
 from ..progress import Progress, silent
-from ..results import Deployment
 from ..tasks.dataset import Dataset, sized
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
-from .budget import DEPLOYING, chosen_rungs, measure
-from .costs import Beside, Costs, Target, beside, between, built_costs, costs, planned
-from .evolution import OBJECTIVES, Ledger, check_predicted, priced, unplanned
+from .budget import DEPLOYING, choose_rungs, measure_seconds
+from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
+from .evolution import OBJECTIVES, check_predicted, without_plan
 from .halving import Rung
-from .int8 import quantised, rehearsed
-from .logs import check_tensorboard, logged
-from .one_shot import OneShot
+from .int8 import quantisation_seconds, quantise_and_evaluate
+from .journal import Ledger
+from .one_shot import SupernetBudget
 from .proxies import DEFAULT, check_proxies, first_batch, ranked
-from .space import Choice, SearchSpace, arch_of, mutated, networks_in, sampled, smallest
-from .trained import companion_bytes, deployed
+from .space import SearchSpace, arch_of, mutate, networks_in, sample, smallest
+from .stage_one import FEASIBLE, check_share
+from .trained import companion_bytes, deploy
+from .training_run import TrainingRun, check_tensorboard, logged
 from .workers import Workers, pool
 
 if TYPE_CHECKING:
     from .learning.team import Team
 
 STRATEGIES = ("auto", "halving", "supernet")
-MINUTES = 20  # where nothing else is said
-HOURS = 3  # from which on a supernet pays without a GPU
-DRAWN = 5_000  # networks, at most, of which those that fit are sought
-UNIFORM, CHANGED = 500, 0.2  # so many of them are drawn from the whole space, then with this share of genes drawn anew
-IN_DOUBT = 200  # where not even the smallest one fits
-POOL = 4  # networks that fit, per candidate that is trained
+MINUTES = 20  # default time limit
+HOURS = 3  # time limit from which a supernet pays without a GPU
+MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
+MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
+UNIFORM_SAMPLES, MUTATION_RATE = 500, 0.2  # after this many uniform samples, mutate networks that fit at this rate per gene
+SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
-TRAINED = (halving.RESULTS, halving.WEIGHTS, one_shot.MEMORY, one_shot.SUPERNET, *one_shot.STATES)  # of a search with a RUN
-REST = 1024  # bytes of stack and static data where they cannot be measured
-VERSION = 5
+TRAINED = (halving.RESULTS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
+VERSION = 5  # of RUN
+
+Candidates = Sequence[tuple[Arch, Costs]]
+Records = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The network that a search found.
-
-    costs: as it was built with random weights, before it was with the trained ones; of candidates code and stack are estimates.
-    accuracy: on the validation part, by which it was chosen, and on the test part, which the search did not see, in float
-    (`test`) and in int8 (`test_int8`); interval: 95 %, of the latter. Of a detector these are mean average precisions.
-    companions: bytes of `ram` and `flash` of the C beside the network, see `companion_bytes`; None where there is none.
-    candidates: what was trained, or measured with weights of a supernet, with its costs. trained: a record per training, see
-    `halving.halve` and `one_shot.fine_tuned`.
-    """
+    """The best network of a search, trained and deployed."""
 
     arch: Arch
-    costs: Costs
-    accuracy: dict[str, float]
-    interval: tuple[float, float]
+    costs: Costs  # as built with random weights; code and stack of the other candidates are estimates
+    accuracy: dict[str, float]  # `validation`, which decided the search, `test` and `test_int8`; detectors: average precision
+    interval: tuple[float, float]  # 95 % confidence interval of `test_int8`
     deployment: Deployment
-    companions: dict[str, int] | None
-    candidates: tuple[tuple[Arch, Costs], ...]
-    trained: tuple[dict[str, Any], ...]
-    folder: Path
+    companions: dict[str, int] | None  # `ram` and `flash` bytes of the C beside the network (features, boxes); None for no C
+    candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
+    trained: tuple[dict[str, Any], ...]  # a record per training: `halving.successive_halving`, `one_shot.evolve_and_fine_tune`
+    folder: Path  # of the run
 
     @property
     def fits(self) -> bool:
-        """Return whether the network fits as it was measured."""
+        """Return whether the deployed network fits all limits, as measured."""
         return self.deployment.fits
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How a network is searched."""
+
+    strategy: str = "auto"  # "auto": a supernet with a GPU, `against` or at least HOURS; halving otherwise
+    minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
+    seed: int = 0
+    processes: int = 2  # that train and plan networks in parallel
+    ray: bool = False  # run them on a Ray cluster, see `workers.pool`
+    tensorboard: bool = False  # log the training of a supernet to the folder LOGS
+    predicted: int = 1  # children bred per evaluated child, see `Evolution`
+    feasible: float = FEASIBLE  # share of the networks of a width that must fit, see `one_shot.choose_width`
+    rungs: Sequence[Rung] | None = None  # of successive halving, instead of a time limit
+    supernet_budget: SupernetBudget | None = None  # of a supernet, instead of a time limit
+    against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
+    proxies: Sequence[str] = DEFAULT  # names of PROXIES, which choose the candidates of halving among the networks that fit
+    archs: Sequence[Arch] = ()  # candidates of halving, whether they fit or not, instead of sampled ones
+
+
+DEFAULTS = SearchOptions()
+
+
+@dataclass(frozen=True)
+class _Search:
+    """State that the steps of one search share."""
+
+    data: Dataset
+    space: SearchSpace
+    target: Target
+    folder: Path
+    options: SearchOptions
+    workers: Workers
+    team: Team | None
+    begin: float  # time.perf_counter() at the start
+    progress: Progress
+
+    @property
+    def classes(self) -> int:
+        return len(self.data.classes)
+
+    @property
+    def seconds(self) -> float:
+        """Return the time limit in seconds."""
+        return 60 * (MINUTES if self.options.minutes is None else self.options.minutes)
 
 
 def search(
@@ -88,171 +136,186 @@ def search(
     space: SearchSpace,
     target: Target,
     folder: Path,
+    options: SearchOptions = DEFAULTS,
     *,
-    strategy: str = "auto",
-    minutes: float | None = None,
-    seed: int = 0,
-    processes: int = 2,
-    ray: bool = False,
-    tensorboard: bool = False,
-    predicted: int = 1,
-    rungs: Sequence[Rung] | None = None,
-    numbers: OneShot | None = None,
-    against: Sequence[str] = (),
-    proxies: Sequence[str] = DEFAULT,
-    archs: Sequence[Arch] = (),
     progress: Progress = silent,
 ) -> SearchResult:
-    """Return the best network found within about so many minutes of training, deployed into `folder`/firmware.
+    """Find the best network for a data set on a device, and deploy it into `folder`/firmware.
 
-    strategy: "halving", "supernet", or "auto", which is the latter with a GPU or HOURS. minutes: MINUTES if not given; for a
-    supernet on a GPU the numbers of the paper. rungs, numbers: how much is trained, by halving or with a supernet, instead of
-    what `minutes` turn into by a measurement. against: costs, of OBJECTIVES, that a supernet's evolution makes small, too.
-    proxies: names of PROXIES, whose votes say which networks of those that fit halving trains. predicted: as of Evolution,
-    where minutes turn into numbers. tensorboard: log a supernet's training into `folder`/LOGS. archs: train these, whether they
-    fit or not, and draw none. ray: networks are trained and measured on a Ray cluster, see `workers.pool`. Under torchrun all
-    processes train the supernet; those beside the first end there (SystemExit). Raise
-    CompileError where nothing of the space fits, or where the folder holds another search.
+    Under torchrun, all processes train the supernet. Processes other than the first then exit (SystemExit).
+
+    Raises:
+        CompileError: no network of the space fits, an option is wrong, or the folder holds another search.
+
     """
-    if find_spec("torch") is None:
-        raise CompileError("training needs PyTorch, which is not installed", "pip install 'tinyweave[search]'")
-    check_proxies(proxies, data.kind)
-    check_predicted(predicted)
-    if minutes is not None and not 0 < minutes < inf:
-        raise CompileError(f"--minutes {minutes:g} is no time", f"give minutes above 0, for example {MINUTES}")
-    if tensorboard:
-        check_tensorboard()
+    _check(options, data)
     from .learning.team import is_launched, joined
 
     with ExitStack() as stack:
         team = stack.enter_context(joined()) if is_launched() else None
         if team is not None and team.rank:
-            one_shot.help_train(data, team)
+            one_shot.join_training(data, team)
             raise SystemExit(0)
-        workers = stack.enter_context(pool(processes, ray=ray))
-        begin, classes = time.perf_counter(), len(data.classes)
-        strategy = "halving" if rungs or archs else "supernet" if numbers else strategy
-        if data.kind == "detection" and strategy == "supernet":
-            raise CompileError("a supernet tells classes apart and finds no boxes", "leave out --strategy, or take halving")
-        strategy = "halving" if data.kind == "detection" and strategy == "auto" else strategy
-        strategy = _strategy(strategy, minutes, against, folder, team)
-        budget: Any = minutes if rungs is None else [astuple(rung) for rung in rungs]
-        asked = _asked(data, space, target) | {
-            "seed": seed,
-            "budget": numbers.record() if numbers else budget,
-            "archs": [json.loads(to_json(arch)) for arch in archs],
-            "strategy": strategy,
-            "against": list(against),
-            **({"predicted": predicted} if predicted != 1 else {}),
-            **({"proxies": list(proxies)} if tuple(proxies) != DEFAULT else {}),
-        }
-        run = _read_run(folder, asked)
-        if run is None:
-            halving.save_data(data, folder / halving.DATA)
-            target = measured(target, space, classes)
-            run = asked | {"networks": networks_in(space), "beside": target.beside._asdict()}
-            if strategy == "supernet":
-                run |= _numbers(
-                    data,
-                    space,
-                    target,
-                    folder,
-                    workers,
-                    numbers=numbers,
-                    minutes=minutes,
-                    threads=processes,
-                    size=team.size if team else 1,
-                    begin=begin,
-                    progress=progress,
-                )
-                run["numbers"]["evolution"] |= {"against": list(against)} | ({} if numbers else {"predicted": predicted})
-            else:
-                rank = partial(ranked, names=proxies, batch_of=partial(first_batch, data))
-                find = partial(drawn, space, target, classes, seed=seed, known={}, rank=rank, progress=progress)
-                if rungs is None:
-
-                    def found(count: int) -> list[Arch]:
-                        return [arch for arch, _ in find(count)]
-
-                    seconds = measure(
-                        begin,
-                        time.perf_counter,
-                        find=found,
-                        train=lambda arch: halving.seconds_of_training(arch, folder / halving.DATA, workers, progress),
-                        build=_built(target, folder),
-                        finish=lambda arch: rehearsed(arch, data),
-                    )
-                    rungs = chosen_rungs(60 * (MINUTES if minutes is None else minutes), seconds, workers.count, found)
-                candidates = [(arch, costs(arch, target)) for arch in archs] or find(rungs[0].candidates)
-                told = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
-                run |= {"rungs": [astuple(rung) for rung in rungs], "candidates": told}
-            write_file(folder / RUN, json.dumps(run, indent=2))
-        target = replace(target, beside=Beside(**run["beside"]))
-        built = _built(target, folder)
-        if strategy == "supernet":
-            numbers, narrow = one_shot.from_record(run["numbers"]), replace(space, widths=tuple(run["widths"]))
-            log = stack.enter_context(logged(folder / LOGS if tensorboard else None))
-            one_shot.train_supernet(
-                data, narrow, numbers, folder, seed=seed, count=processes, team=team, log=log, progress=progress
-            )
-            candidates, trained = one_shot.fine_tuned(
-                narrow,
-                target,
-                classes,
-                numbers,
-                folder,
-                workers=workers,
-                fits=lambda arch: built(arch).fit,
-                seed=seed,
-                log=log,
-                progress=progress,
-            )
+        workers = stack.enter_context(pool(options.processes, ray=options.ray))
+        begin = time.perf_counter()
+        options = replace(options, strategy=_strategy_for(data, options, folder, team))
+        this = _Search(data, space, target, folder, options, workers, team, begin, progress)
+        identity = _identity(this)
+        run = _read_run(folder, identity) or _start_run(this, identity)
+        this = replace(this, target=replace(target, overhead=Overhead(**run["beside"])))
+        build = _builder(this.target, folder)
+        if options.strategy == "supernet":
+            with logged(folder / LOGS if options.tensorboard else None) as log:
+                training = TrainingRun(options.seed, team=team, log=log, progress=progress)
+                candidates, records = _train_supernet(this, run, build, training)
         else:
-            rungs = [Rung(*pair) for pair in run["rungs"]]
-            candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-            fits = None if archs else lambda number: built(candidates[number][0]).fit
-            architectures = [arch for arch, _ in candidates]
-            trained = halving.halve(architectures, rungs, folder, workers, fits=fits, seed=seed, progress=progress)
-        for best in best_first(trained):
-            arch, _ = candidates[best["candidate"]]
-            progress("making the best one int8", 0, 1)
-            own = sized(data, arch.image[:2])
-            cost, (small, accuracy, interval) = built(arch), quantised(arch, folder / best["weights"], own)
-            deployment = deployed(small, target.planned_as(arch.plan), own, folder, progress)
-            if deployment.fits:  # as measured: code and stack are estimates until a network is built
-                break
-        return SearchResult(
-            arch,
-            cost,
-            accuracy | {"validation": best["accuracy"]},
-            interval,
-            deployment,
-            companion_bytes(own, deployment.model, target.device),
-            tuple(candidates),
-            tuple(trained),
-            folder,
+            candidates, records = _halve(this, run, build)
+        return _deploy_best(this, candidates, records, build)
+
+
+def _check(options: SearchOptions, data: Dataset) -> None:
+    """Raise CompileError if PyTorch is missing or an option is out of range."""
+    if find_spec("torch") is None:
+        raise CompileError("training needs PyTorch, which is not installed", install("search"))
+    check_proxies(options.proxies, data.kind)
+    check_predicted(options.predicted)
+    check_share(options.feasible)
+    if options.minutes is not None and not 0 < options.minutes < inf:
+        raise CompileError(f"--minutes {options.minutes:g} is out of range", f"give more than 0, for example {MINUTES}")
+    if options.tensorboard:
+        check_tensorboard()
+
+
+def _strategy_for(data: Dataset, options: SearchOptions, folder: Path, team: Team | None) -> str:
+    """Return "halving" or "supernet" for a data set; raise CompileError for a supernet of detectors."""
+    strategy = "halving" if options.rungs or options.archs else "supernet" if options.supernet_budget else options.strategy
+    if data.kind == "detection" and strategy == "supernet":
+        raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
+    strategy = "halving" if data.kind == "detection" and strategy == "auto" else strategy
+    return _choose_strategy(strategy, options.minutes, options.against, folder, team)
+
+
+def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
+    """Save the data set, choose the budget and the candidates, and write and return the record from which a run resumes."""
+    options = this.options
+    halving.save_data(this.data, this.folder / halving.DATA)
+    this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
+    run = identity | {"networks": networks_in(this.space), "beside": this.target.overhead._asdict()}
+    if options.strategy == "supernet":
+        run |= _plan_supernet(this)
+        predicted = {} if options.supernet_budget else {"predicted": options.predicted}
+        run["numbers"]["evolution"] |= {"against": list(options.against)} | predicted
+    else:
+        run |= _plan_halving(this)
+    write_file(this.folder / RUN, json.dumps(run, indent=2))
+    return run
+
+
+def _plan_halving(this: _Search) -> dict[str, Any]:
+    """Return the rungs and the candidates of successive halving, as the run records them."""
+    options, target = this.options, this.target
+    rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
+    sample_candidates = partial(
+        sample_fitting, this.space, target, this.classes, seed=options.seed, known={}, rank=rank, progress=this.progress
+    )
+
+    def sample_archs(count: int) -> list[Arch]:
+        return [arch for arch, _ in sample_candidates(count)]
+
+    rungs = options.rungs
+    if rungs is None:
+        samples = this.folder / halving.DATA
+        seconds = measure_seconds(
+            this.begin,
+            time.perf_counter,
+            sample=sample_archs,
+            train=lambda arch: halving.seconds_of_training(arch, samples, this.workers, this.progress),
+            build=_builder(target, this.folder),
+            finish=lambda arch: quantisation_seconds(arch, this.data),
         )
+        rungs = choose_rungs(this.seconds, seconds, this.workers.count, sample_archs)
+    candidates = [(arch, costs(arch, target)) for arch in options.archs] or sample_candidates(rungs[0].candidates)
+    records = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
+    return {"rungs": [astuple(rung) for rung in rungs], "candidates": records}
 
 
-def _built(target: Target, folder: Path) -> Callable[[Arch], Costs]:
-    """Return what networks cost once they are built, with random weights; each is built once, and recorded."""
+def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
+    """Train the candidates of a run by successive halving; return the candidates, and a record per training."""
+    rungs = [Rung(*pair) for pair in run["rungs"]]
+    candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
+    fits = None if this.options.archs else lambda number: build(candidates[number][0]).fit
+    records = halving.successive_halving(
+        [arch for arch, _ in candidates],
+        rungs,
+        this.folder,
+        this.workers,
+        fits=fits,
+        seed=this.options.seed,
+        progress=this.progress,
+    )
+    return candidates, records
+
+
+def _train_supernet(
+    this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
+) -> tuple[Candidates, Records]:
+    """Train the supernet of a run and fine-tune its best networks; return all evaluated networks, and a record per training."""
+    budget, space = one_shot.from_record(run["numbers"]), replace(this.space, widths=tuple(run["widths"]))
+    one_shot.train_supernet(this.data, space, budget, this.folder, training, threads=this.options.processes)
+    return one_shot.evolve_and_fine_tune(
+        space,
+        this.target,
+        this.classes,
+        budget,
+        this.folder,
+        workers=this.workers,
+        fits=lambda arch: build(arch).fit,
+        run=training,
+    )
+
+
+def _deploy_best(this: _Search, candidates: Candidates, records: Records, build: Callable[[Arch], Costs]) -> SearchResult:
+    """Quantise and deploy trained candidates, best first, until one fits as measured; return the last that was deployed."""
+    for best in best_first(records):
+        arch, _ = candidates[best["candidate"]]
+        this.progress("quantising the best network", 0, 1)
+        own = sized(this.data, arch.image[:2])
+        cost, (model, accuracy, interval) = build(arch), quantise_and_evaluate(arch, this.folder / best["weights"], own)
+        deployment = deploy(model, this.target.with_plan(arch.plan), own, this.folder, this.progress)
+        if deployment.fits:  # code and stack are estimates until a network is built
+            break
+    return SearchResult(
+        arch,
+        cost,
+        accuracy | {"validation": best["accuracy"]},
+        interval,
+        deployment,
+        companion_bytes(own, deployment.model, this.target.device),
+        tuple(candidates),
+        tuple(records),
+        this.folder,
+    )
+
+
+def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
+    """Return the function `built_costs` for a target, with its results cached in the file BUILT."""
     ledger = Ledger(folder / BUILT)
 
-    def built(arch: Arch) -> Costs:
+    def build(arch: Arch) -> Costs:
         if ledger(arch, "built") is None:
             ledger.add(arch, "built", built_costs(arch, target).record())
         return Costs(**ledger(arch, "built"))
 
-    return built
+    return build
 
 
 def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last record of each candidate that has weights, those that were trained longest first, of these the best."""
+    """Return the last record of each trained candidate, sorted by falling rung, then by falling accuracy."""
     last = {record["candidate"]: record for record in trained if "weights" in record}
     return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
 
 
-def drawn(
+def sample_fitting(
     space: SearchSpace,
     target: Target,
     classes: int,
@@ -263,152 +326,144 @@ def drawn(
     rank: Callable[[Sequence[Arch]], list[int]] = ranked,
     progress: Progress,
 ) -> list[tuple[Arch, Costs]]:
-    """Return up to `count` different networks that fit, those that `rank` puts first of POOL times as many.
+    """Sample SAMPLES_PER_CANDIDATE * `count` networks that fit the target, and return the first `count` by `rank`.
 
-    known: what networks cost (None: too much), as an earlier call with the same seed left it.
+    `known` caches the costs of networks (None: cannot fit); a call with the same seed reuses and extends it.
     """
     known = {} if known is None else known
     rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
-    found = set[Arch]()  # without their plans, on which training does not depend
-    near = [smallest(space)]  # where few fit, others that do are likely to be near one that does
-    is_feasible = costs(arch_of(space, near[0], classes), target).fit
-    for number in range(DRAWN if is_feasible else min(DRAWN, IN_DOUBT)):
-        choice = sampled(space, rng) if number < UNIFORM else mutated(space, rng.choice(near), CHANGED, rng)
+    trainable = set[Arch]()  # the networks that fit, without their plans, which do not affect training
+    parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
+    least = costs(arch_of(space, parents[0], classes), target)
+    for number in range(MAX_SAMPLES if least.fit else min(MAX_SAMPLES, MAX_SAMPLES_IF_INFEASIBLE)):
+        choice = sample(space, rng) if number < UNIFORM_SAMPLES else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
         arch = arch_of(space, choice, classes)
-        if arch in seen or unplanned(arch) in found:
+        if arch in seen or without_plan(arch) in trainable:
             continue
         seen.add(arch)
         if arch not in known:
-            known[arch] = priced(target, arch)
+            known[arch] = quick_costs(target, arch)
         if (cost := known[arch]) is not None and cost.fit:
             fitting.append((arch, cost))
-            found.add(unplanned(arch))
-            near.append(choice)
-            progress("drawing networks that fit", len(fitting), POOL * count)
-            if len(fitting) == POOL * count:
+            trainable.add(without_plan(arch))
+            parents.append(choice)
+            progress("sampling networks that fit", len(fitting), SAMPLES_PER_CANDIDATE * count)
+            if len(fitting) == SAMPLES_PER_CANDIDATE * count:
                 break
-    if not fitting:  # what the smallest network needs is the nearest that a limit can be met
-        least = costs(arch_of(space, smallest(space), classes), target)
-        needs = f"{least.ram:,} B of RAM, {least.flash:,} B of Flash" + ("" if least.ms is None else f", {least.ms:.3g} ms")
-        why = f"none of {len(seen):,} networks of the space '{space.name}' fits"
-        raise CompileError(why, f"its smallest one needs {needs}: give at least that, or another space")
+    if not fitting:
+        why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
+        raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")
     return [fitting[index] for index in rank([arch for arch, _ in fitting])[:count]]
 
 
-def measured(target: Target, space: SearchSpace, classes: int) -> Target:
-    """Return the target with what a network of the space takes besides its arena and constants, measured on an emulated core.
+def _choose_strategy(
+    strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None
+) -> str:
+    """Return "halving" or "supernet", or raise CompileError if the options exclude each other.
 
-    It is built twice: with the kernels with the fewest constants, which any network can have, and with those that it has where
-    Flash has no limit. Where nothing can be built and run here it is estimated.
+    For "auto", this is the strategy of the run in the folder. Without a run, it is "supernet" if `against` is given, there is a
+    GPU, or the time limit is at least HOURS.
     """
-    arch = arch_of(space, _varied(space), classes)
-    plans = [planned(arch, replace(target, limits=replace(target.limits, flash=flash))) for flash in (0, None)]
-    try:
-        small, large = (
-            target.measured(plan, api.profile(model, plan, api.emulated_core(target.device))) for model, plan in plans
-        )
-    except CompileError:
-        plan = plans[0][1]
-        need = api.flash_need(plan, target.device)
-        return replace(target, beside=beside(plan, REST, need.upper_bound - need.constants))
-    return replace(target, beside=between(small.beside, large.beside))
-
-
-def _varied(space: SearchSpace) -> Choice:
-    """Return a narrow network with blocks of all kinds, which needs the code of nearly any other."""
-    blocks = tuple(
-        tuple((group.kernels[i % len(group.kernels)], group.expansions[-1]) for i in range(max(group.depths)))
-        for group in space.groups
-    )
-    return smallest(space)._replace(blocks=blocks)
-
-
-def _strategy(strategy: str, minutes: float | None, against: Sequence[str], folder: Path, team: Team | None = None) -> str:
-    """Return "halving" or "supernet": what is asked for, else what the folder's search is, else what pays here."""
     if strategy not in STRATEGIES:
-        raise CompileError(f"--strategy {strategy} is unknown", f"it is one of {', '.join(STRATEGIES)}")
+        raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
     if unknown := set(against) - set(OBJECTIVES):
-        raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"it is one of {', '.join(OBJECTIVES)}")
+        raise CompileError(f"--against {sorted(unknown)[0]} is unknown", f"give one of {', '.join(OBJECTIVES)}")
     if against and strategy == "halving":
-        raise CompileError("halving has one objective, accuracy", "leave out --against, or take --strategy supernet")
+        raise CompileError("halving has one objective, accuracy", "leave out --against, or give --strategy supernet")
     if team is not None:
         if strategy == "halving":
-            raise CompileError("torchrun trains supernets only", "take --strategy supernet, or start without torchrun")
-        if team.size > one_shot.MOST:
-            raise CompileError(f"torchrun starts {team.size} processes", f"at most {one_shot.MOST} share a supernet")
+            raise CompileError("torchrun trains supernets only", "give --strategy supernet, or start without torchrun")
+        if team.size > one_shot.MAX_PROCESSES:
+            raise CompileError(f"torchrun starts {team.size} processes", f"at most {one_shot.MAX_PROCESSES} share a supernet")
         return "supernet"
     if strategy != "auto":
         return strategy
     if (folder / RUN).is_file():
-        with suppress(ValueError, OSError, AttributeError):  # `_read_run` says what is wrong with it
+        with suppress(ValueError, OSError, AttributeError):  # `_read_run` reports the fault
             return str(json.loads((folder / RUN).read_text()).get("strategy", "halving"))
     return "supernet" if against or has_gpu() or (minutes or 0) >= 60 * HOURS else "halving"
 
 
 def has_gpu() -> bool:
-    """Return whether there is a GPU that trains."""
+    """Return whether PyTorch finds a GPU."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
-def _numbers(
-    data: Dataset,
-    space: SearchSpace,
-    target: Target,
-    folder: Path,
-    workers: Workers,
-    *,
-    numbers: OneShot | None,
-    minutes: float | None,
-    threads: int,
-    size: int,
-    begin: float,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Return the width that is searched, and a supernet's numbers: given, the paper's, or what fits into so many minutes."""
-    narrow = one_shot.narrowed(space, target, len(data.classes), workers, progress)
-    if numbers is None and minutes is None and has_gpu():
-        numbers = one_shot.paper_sized(data.kind)
-    elif numbers is None:
-        (arch, _), *_ = drawn(narrow, target, len(data.classes), 1, seed=0, progress=progress)
-        seconds = one_shot.seconds_of(data, narrow, arch, folder, workers, count=threads, size=size, progress=progress)
-        start, finishing = time.perf_counter(), rehearsed(arch, data)
-        _built(target, folder)(arch)
+def _plan_supernet(this: _Search) -> dict[str, Any]:
+    """Return the width and the budget of a supernet, as the run records them.
+
+    The budget is that of the options, that of the paper (with a GPU and no time limit), or one within the time limit.
+    """
+    data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
+    space, chosen = one_shot.choose_width(
+        this.space, target, this.classes, this.workers, this.progress, feasible=options.feasible
+    )
+    if budget is None and options.minutes is None and has_gpu():
+        budget = one_shot.paper_budget(data.kind)
+    elif budget is None:
+        (arch, _), *_ = sample_fitting(space, target, this.classes, 1, seed=0, progress=this.progress)
+        size = this.team.size if this.team else 1
+        seconds = one_shot.supernet_seconds(
+            data, space, arch, this.folder, this.workers, threads=options.processes, size=size, progress=this.progress
+        )
+        start, finishing = time.perf_counter(), quantisation_seconds(arch, data)
+        _builder(target, this.folder)(arch)
         building = time.perf_counter() - start - finishing
-        left = 60 * (MINUTES if minutes is None else minutes) - (time.perf_counter() - begin)
+        left = this.seconds - (time.perf_counter() - this.begin)
         left -= finishing + (one_shot.FINALISTS + DEPLOYING) * max(0.0, building)
-        numbers = one_shot.numbers_for(max(0.0, left), seconds, data.kind, workers.count)
-    return {"widths": list(narrow.widths), "numbers": numbers.record(), "rungs": numbers.record()["rungs"], "candidates": []}
+        budget = one_shot.budget_within(max(0.0, left), seconds, data.kind, this.workers.count)
+    return chosen | {"numbers": budget.record(), "rungs": budget.record()["rungs"], "candidates": []}
 
 
-def _asked(data: Dataset, space: SearchSpace, target: Target) -> dict[str, Any]:
-    """Return what decides the result of a search, as JSON has it, of its samples, its space and its target."""
-    limits = target.limits
+def _identity(this: _Search) -> dict[str, Any]:
+    """Return all settings that decide the result of a search, as JSON: a run with other settings is not resumed."""
+    data, space, target, options = this.data, this.space, this.target, this.options
     return {
         "version": VERSION,
         "data": {"kind": data.kind, "classes": list(data.classes), **data.counts(), "preparation": dict(data.preparation)},
         "space": space.name,
         "sizes": list(map(list, space.sizes)),
         "device": target.device.name if target.device else None,
-        "limits": {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": target.energy_mj},
-        "planning": {key: target.planning[key] for key in ("stream_inputs", "max_mac_overhead")},
+        "limits": target.limits_by_name(),
+        "planning": {"stream_inputs": target.stream_inputs, "max_mac_overhead": target.max_mac_overhead},
+        "seed": options.seed,
+        "budget": _budget_record(options),
+        "archs": [json.loads(to_json(arch)) for arch in options.archs],
+        "strategy": options.strategy,
+        "against": list(options.against),
+        **({"predicted": options.predicted} if options.predicted != 1 else {}),
+        **({"feasible": options.feasible} if options.feasible != FEASIBLE else {}),
+        **({"proxies": list(options.proxies)} if tuple(options.proxies) != DEFAULT else {}),
     }
 
 
-def _read_run(folder: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the folder holds of this search; None where nothing. CompileError where it holds another one, or its rest."""
+def _budget_record(options: SearchOptions) -> Any:
+    """Return the budget that the options name, as JSON: that of a supernet, rungs, or minutes."""
+    if options.supernet_budget:
+        return options.supernet_budget.record()
+    return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]
+
+
+def _read_run(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the record of the run in a folder, or None if there is none.
+
+    Raises:
+        CompileError: the folder holds another search, or parts of one.
+
+    """
     path = folder / RUN
     if not path.is_file():
         if rest := [name for name in TRAINED if (folder / name).exists()]:
-            raise CompileError(f"'{folder}' holds {rest[0]} of a search, but no {RUN}", "give another folder, or take it away")
-        (folder / BUILT).unlink(missing_ok=True)  # of a search that came no further, perhaps for another device
+            raise CompileError(f"'{folder}' holds {rest[0]} of a search, but no {RUN}", "give another folder, or delete it")
+        (folder / BUILT).unlink(missing_ok=True)  # left by a search that was interrupted early, perhaps for another device
         return None
     try:
         run = json.loads(path.read_text())
-        other = next((key for key in asked if run.get(key) != json.loads(json.dumps(asked[key]))), None)
+        other = next((key for key in identity if run.get(key) != json.loads(json.dumps(identity[key]))), None)
     except (ValueError, OSError, AttributeError) as error:
-        raise CompileError(f"'{path}' cannot be read: {error}", "give another folder, or take it away") from error
+        raise CompileError(f"'{path}' cannot be read: {error}", "give another folder, or delete it") from error
     if other:
         raise CompileError(f"'{folder}' holds a search with another {other}", "give another folder, or the same command")
     return dict(run)

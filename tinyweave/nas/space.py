@@ -1,8 +1,10 @@
-"""Search spaces: which architectures a search may choose from. In: a SearchSpace, a seeded generator. Out: Choices, Archs.
+"""Search spaces of architectures, with sampling, mutation and crossover. In: a SearchSpace, a generator. Out: Choices, Archs.
 
-A space fixes the groups and their strides; image, width, depth, kernels and expansions vary.
+A space fixes the groups and their strides. Image size, width, depth, kernels and expansions are the genes of a network.
+
 Sources: TinyNAS (arXiv 2007.10319) for `mobile`; MobileNetV3 (arXiv 1905.02244) with the elastic blocks of once-for-all (arXiv
-1908.09791) and the joint image and width of MCUNetV2 (arXiv 2110.15352); the others are of TinyNAS' form, for smaller inputs.
+1908.09791) and the joint image size and width of MCUNetV2 (arXiv 2110.15352). The other spaces have the form of TinyNAS, for
+smaller inputs.
 """
 
 from __future__ import annotations
@@ -16,20 +18,17 @@ from typing import NamedTuple
 from ..ops.window import Size
 from .arch import ACTIVATIONS, Arch, Group, PlanGene, rounded, verify
 
-HEAD = 8  # times smaller than the image are the maps with which the head ends
-KERNEL = 3  # of a block of the head that has a stride: a smaller window would not see all of its input
+HEAD = 8  # total stride at which the head ends
+KERNEL = 3  # of a block of the head with stride 2: a smaller kernel would skip pixels
 
 
 @dataclass(frozen=True)
 class ElasticGroup:
-    """A group of bottlenecks: channels at width 1, stride of the first one, and what each of the rest may be.
+    """A group of bottlenecks of a search space: the possible depths, and the possible kernels and expansions of each block."""
 
-    squeeze, activation: as of `arch.Group`.
-    """
-
-    width: int
-    stride: int
-    depths: tuple[int, ...]
+    width: int  # output channels at width factor 1
+    stride: int  # of the first bottleneck
+    depths: tuple[int, ...]  # numbers of bottlenecks
     kernels: tuple[int, ...]
     expansions: tuple[int, ...]
     squeeze: int = 0
@@ -38,49 +37,44 @@ class ElasticGroup:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """sizes: rows and columns that the image may have. widths: factors of all channels but the image's. anchors: of a detector.
-
-    stem, last: channels of the first and last convolution at width 1. The last one is not made narrower than that, but in a
-    joint space; 0: none. activation: of both. joint: a supernet holds all widths, as MCUNetV2's; else one, chosen before it is
-    trained, as TinyNAS'. by_group: each group has a width of its own, the stem and the last one that of the Choice. plans: how
-    networks may be planned, from the one that takes most RAM to the one that takes least; (): as is asked. heads: windows may
-    be taken out of the head, the blocks up to maps an 8th of the image.
-    """
+    """A set of architectures: the groups of their bottlenecks, and the possible values of each gene."""
 
     name: str
-    sizes: tuple[Size, ...]
-    channels: int
-    widths: tuple[float, ...]
-    stem: int
+    sizes: tuple[Size, ...]  # possible rows and columns of the image
+    channels: int  # of the image
+    widths: tuple[float, ...]  # possible factors on all channels except those of the image
+    stem: int  # channels of the first convolution at width 1
     groups: tuple[ElasticGroup, ...]
-    last: int = 0
+    last: int = 0  # channels of the last convolution at width 1, never fewer except in a joint space; 0 for none
     stem_kernel: Size = (3, 3)
     stem_stride: Size = (2, 2)
-    anchors: int = 0
-    activation: str = ACTIVATIONS[0]
-    joint: bool = False
-    by_group: bool = False
-    plans: tuple[PlanGene, ...] = ()
-    heads: bool = False
+    anchors: int = 0  # boxes per cell of a detector; 0 for a classifier
+    activation: str = ACTIVATIONS[0]  # of the first and the last convolution
+    joint: bool = False  # one supernet holds all widths, as in MCUNetV2; else the width is chosen first, as in TinyNAS
+    by_group: bool = False  # each group has a width of its own
+    plans: tuple[PlanGene, ...] = ()  # possible plans, from most to least RAM; empty: the planner options of the search
+    heads: bool = False  # the head may be redistributed, see `Choice.redistributed`
 
 
 class Choice(NamedTuple):
-    """A network of a space. blocks: per group, per bottleneck, its kernel and its expansion. widths: of groups; (): `width`.
-
-    plan: how it is planned, one of the space's. redistributed: in the head a block has kernel 1, or 3 where it has a stride.
-    """
+    """The genes of a network of a space."""
 
     size: Size
     width: float
-    blocks: tuple[tuple[tuple[int, int], ...], ...]
-    widths: tuple[float, ...] = ()
+    blocks: tuple[tuple[tuple[int, int], ...], ...]  # kernel and expansion per bottleneck, per group
+    widths: tuple[float, ...] = ()  # per group; empty if all groups have `width`
     plan: PlanGene | None = None
-    redistributed: bool = False
+    redistributed: bool = (
+        False  # kernels of the head (up to total stride HEAD) are 1, or KERNEL at stride 2, see `redistribute`
+    )
 
 
-def planned(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
-    """Return a space in which the plan is searched, too: layer by layer, the best one that computes nothing twice, with the
-    image by rows if `stream_inputs` allows it, with work done again if `max_mac_overhead` does; and windows in the head."""
+def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
+    """Add two genes to a space: the plan, and the redistribution of the head.
+
+    The plans are: layer by layer; the best plan without recomputation; this with the image streamed by rows, if
+    `stream_inputs`; and with recomputation, if `max_mac_overhead` allows it.
+    """
     plans = [PlanGene("unfused"), PlanGene("best")]
     plans += [PlanGene("best", True)] if stream_inputs else []
     plans += [PlanGene("best", stream_inputs, max_mac_overhead)] if max_mac_overhead and max_mac_overhead > 1 else []
@@ -88,7 +82,7 @@ def planned(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float 
 
 
 def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
-    """Return the architecture of a choice, with a classifier of so many classes."""
+    """Return the architecture of a network of a space, given its genes and its number of classes."""
     groups, widths, shrunk = [], choice.widths or (choice.width,) * len(space.groups), max(space.stem_stride)
     for group, width, chosen in zip(space.groups, widths, choice.blocks, strict=True):
         kernels, expansions = zip(*chosen, strict=True)
@@ -103,24 +97,23 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
 
 
 def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
-    """Return the kernel of a block where windows were moved out of the head. shrunk: the image's rows per row of the group's
-    input."""
+    """Return the kernel of a block after redistribution; `shrunk` is the total stride before its group."""
     if shrunk >= HEAD or (index and shrunk * group.stride >= HEAD):
         return kernel
     return 1 if index or group.stride == 1 else KERNEL
 
 
-def sampled(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
-    """Return a network drawn uniformly by group and block, of the given image and width, or of any."""
+def sample(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
+    """Draw each gene of a network uniformly; the image size and the width may be given."""
     groups = tuple(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))) for group in space.groups)
-    drawn = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), groups)
+    choice = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), groups)
     if space.by_group:
-        drawn = drawn._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
-    return _with_plan(space, drawn, 1, rng)
+        choice = choice._replace(widths=tuple(width or rng.choice(space.widths) for _ in space.groups))
+    return _with_plan(space, choice, 1, rng)
 
 
 def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
-    """Return a choice whose plan, and whether it is redistributed, are drawn anew with the probability `rate`."""
+    """Redraw the plan and the redistribution of a choice, each with probability `rate`."""
     if space.plans and rng.random() < rate:
         choice = choice._replace(plan=rng.choice(space.plans))
     if space.heads and rng.random() < rate:
@@ -129,28 +122,24 @@ def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Rand
 
 
 def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size, width: float) -> Choice:
-    """Return a network with the most or the least blocks, kernels and expansions, planned so that it takes least RAM."""
+    """Return the network with the most or the fewest blocks, kernels and expansions, planned for the least RAM."""
     groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
     widths = (width,) * len(space.groups) if space.by_group else ()
     return Choice(size, width, groups, widths, space.plans[-1] if space.plans else None)
 
 
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
-    """Return the network with the most of everything."""
+    """Return the network with the most blocks, kernels and expansions, at the largest size and width if none are given."""
     return _extreme(space, max, size or max(space.sizes), width or max(space.widths))
 
 
 def smallest(space: SearchSpace) -> Choice:
-    """Return the network with the least of everything."""
+    """Return the network with the fewest blocks, kernels and expansions, at the smallest size and width."""
     return _extreme(space, min, min(space.sizes), min(space.widths))
 
 
-def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
-    """Return a choice in which each gene is drawn anew with the probability `rate`.
-
-    Genes are the image, the width, per group its depth, its width where it has one, each block's kernel and expansion, and,
-    where the space has them, the plan and whether windows are taken out of the head.
-    """
+def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
+    """Redraw each gene of a network with probability `rate`, uniformly from its possible values."""
     groups = []
     for group, blocks in zip(space.groups, choice.blocks, strict=True):
         depth = rng.choice(group.depths) if rng.random() < rate else len(blocks)
@@ -170,8 +159,11 @@ def mutated(space: SearchSpace, choice: Choice, rate: float, rng: random.Random)
     return _with_plan(space, choice._replace(size=size, width=width, blocks=tuple(groups), widths=widths), rate, rng)
 
 
-def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
-    """Return a child of two choices: each gene is one parent's, where both have it."""
+def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
+    """Return a child that takes each gene from one of two parents at random (uniform crossover).
+
+    If the child is deeper than one parent, the further blocks come from the other parent.
+    """
     groups = []
     for ours, theirs in zip(first.blocks, second.blocks, strict=True):
         shared = [(rng.choice((a[0], b[0])), rng.choice((a[1], b[1]))) for a, b in zip(ours, theirs, strict=False)]
@@ -179,18 +171,21 @@ def crossed(first: Choice, second: Choice, rng: random.Random) -> Choice:
         groups.append(tuple([*shared, *longer[len(shared) :]][: rng.choice((len(ours), len(theirs)))]))
     size, width = rng.choice((first.size, second.size)), rng.choice((first.width, second.width))
     widths = tuple(map(rng.choice, zip(first.widths, second.widths, strict=True)))
-    plan, redistributed = (
-        ours if ours == theirs else rng.choice((ours, theirs))
-        for ours, theirs in ((first.plan, second.plan), (first.redistributed, second.redistributed))
-    )
+    plan, redistributed = first.plan, first.redistributed
+    if plan != second.plan:
+        plan = rng.choice((plan, second.plan))
+    if redistributed != second.redistributed:
+        redistributed = rng.choice((redistributed, second.redistributed))
     return Choice(size, width, tuple(groups), widths, plan, redistributed)
 
 
 def networks_in(space: SearchSpace) -> int:
-    """Return how many networks a space holds."""
+    """Return the number of networks in a space."""
     plans = max(1, len(space.plans)) * (1 + space.heads)
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
-    return plans * len(space.sizes) * len(space.widths) ** (1 + len(space.groups) * space.by_group) * prod(per_group)
+    widths: int = len(space.widths) ** (1 + len(space.groups) * space.by_group)
+    blocks: int = prod(per_group)
+    return plans * len(space.sizes) * widths * blocks
 
 
 def _block(group: ElasticGroup, rng: random.Random) -> tuple[int, int]:
@@ -223,8 +218,10 @@ V3_SIZES = _squares(range(128, 257, 16))
 
 
 def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_group: bool = False) -> SearchSpace:
-    """Return a space of MobileNetV3-like networks, which a supernet holds with all images and widths; by_group: each group of
-    blocks has a width of its own. The dense layer of 1280 behind the mean is left out, as `mobile` leaves out its last 1280."""
+    """Return a space of networks like MobileNetV3 whose widths share one supernet.
+
+    They lack the dense layer of 1280 units before the classifier. With `by_group`, each group has its own width.
+    """
     soft, hard = ACTIVATIONS
     return SearchSpace(
         "mobilenet_v3_by_group" if by_group else "mobilenet_v3",
@@ -248,12 +245,12 @@ def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_gr
 
 
 def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:
-    """Return a space for heads on a map of a 16th of the image's rows and columns: `mobile` up to there."""
+    """Return a space of detectors with a total stride of 16: the first five groups of `mobile`."""
     return replace(MOBILE, name="detectors", sizes=(size,), channels=channels, groups=MOBILE.groups[:5], anchors=anchors)
 
 
 def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace:
-    """Return a space for images of 24 to 64 pixels, which the stem keeps as large as they are."""
+    """Return a space for images of 24 to 64 pixels; the stem has stride 1."""
     return SearchSpace(
         "small_images",
         _squares(sides),
@@ -270,7 +267,7 @@ def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace
 
 
 def keywords(size: Size = (49, 10)) -> SearchSpace:
-    """Return a space for features of sound: rows are frames, columns are bands."""
+    """Return a space for sound features of `size` (frames, bands)."""
     return SearchSpace(
         "keywords",
         (size,),
@@ -288,7 +285,7 @@ def keywords(size: Size = (49, 10)) -> SearchSpace:
 
 
 def sensors(window: int, channels: int) -> SearchSpace:
-    """Return a space for windows of a sensor's values, as one row."""
+    """Return a space for windows of sensor values [1, window, channels], images of one row."""
     return SearchSpace(
         "sensors",
         ((1, window),),

@@ -1,95 +1,108 @@
-"""Stage one of TinyNAS: which image and width leave the most room for good networks. In: a space, limits. Out: a Setting each.
+"""Stage one of TinyNAS: choose the image size and the width to search. In: a space, limits. Out: a Setting for each pair.
 
-Of each image and width networks are drawn; those that fit RAM and Flash are kept. The more multiply-accumulates these have, the
-better the networks to be found among them. Source: arXiv 2007.10319, section 3.1; the MCUNet thesis chooses by the mean, its
-lecture by the 80th percentile.
+For each image size and width, sample networks and count those that fit RAM and Flash. A setting is feasible if at least 80 % of
+its samples fit. The best feasible setting is the one whose fitting networks have the most multiply-accumulates: more
+computation within the limits means more capacity.
+
+Sources: arXiv 2007.10319, section 3.1; MIT 6.5940, lecture 10, for the feasibility rule. The MCUNet thesis compares mean
+multiply-accumulates, the lecture 80th percentiles.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from bisect import bisect_right
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from ..ir import CompileError
 from ..ops.window import Size
 from ..papers.patches import head_bytes, patched_macs, peak_bytes
 from ..papers.patches import layer_bytes as bytes_of
 from ..progress import Progress, silent
 from .arch import Arch, blocks, layers, macs, weights
 from .arena import arena
-from .space import SearchSpace, arch_of, sampled
+from .space import SearchSpace, arch_of, sample
+from .workers import process_pool
 
 Schedule = Literal["layer", "patch", "best"]
 By = Literal["mean", "p80"]
 PERCENTILE = 80
-EXCITED = 6  # bytes per channel: sums, and a mean or a gate on either side of a layer
+FEASIBLE = 0.8  # share of a setting's networks that must fit, by default
+EXCITATION_BYTES = 6  # per channel of squeeze and excitation: a 4-byte sum, and the int8 input and output of a layer
 
 
 @dataclass(frozen=True)
 class StageLimits:
-    """ram: bytes of the arena. flash: bytes of weights. schedule: `layer`, each layer by itself, and `patch`, the first layers
-    patch by patch, as the thesis counts both; or `best`, the planner's best plan that computes nothing twice. stream_inputs:
-    with `best`, the image comes by rows. max_mac_overhead: with `patch`, times the network's multiply-accumulates."""
+    """RAM and Flash limits of stage one, and how RAM is counted.
 
-    ram: int
-    flash: int
+    The schedules `layer` (layer by layer) and `patch` (the first layers patch by patch) count RAM as the MCUNet thesis does;
+    `best` counts the planner's best plan without recomputation.
+    """
+
+    ram: int  # bytes of the arena
+    flash: int  # bytes of weights
     schedule: Schedule = "best"
-    stream_inputs: bool = False
-    max_mac_overhead: float = 1.15  # the thesis' MobileNetV2 does 12.7 % again
+    stream_inputs: bool = False  # with `best`: the image arrives row by row and is never in RAM as a whole
+    max_mac_overhead: float = 1.15  # with `patch`: limit on the recomputation; the MobileNetV2 of the thesis recomputes 12.7 %
 
 
 @dataclass(frozen=True)
 class Setting:
-    """An image and a width. macs: of the networks that fit, in rising order; drawn: how many there were in all."""
+    """An image size and a width, with the number of networks sampled and the multiply-accumulates of those that fit."""
 
-    size: Size
+    size: Size | None  # None for any size of the space
     width: float
-    macs: tuple[int, ...]
-    drawn: int
+    macs: tuple[int, ...]  # of the networks that fit, in rising order
+    samples: int
 
     @property
     def share(self) -> float:
-        """Return the share of networks that fit."""
-        return len(self.macs) / self.drawn
+        """Return the share of the sampled networks that fit."""
+        return len(self.macs) / self.samples
 
     @property
     def mean(self) -> float:
+        """Return the mean multiply-accumulates of the networks that fit, or 0 if none fits."""
         return float(np.mean(self.macs)) if self.macs else 0.0
 
     @property
     def p80(self) -> float:
-        """Return what a fifth of the networks that fit have more of."""
+        """Return the 80th percentile of the multiply-accumulates of the networks that fit, or 0 if none fits."""
         return float(np.percentile(self.macs, PERCENTILE)) if self.macs else 0.0
 
 
 def layer_bytes(arch: Arch) -> int:
-    """Return what the largest layer needs of RAM by itself: its input and output, of a depthwise one the larger of the two.
-
-    The thesis counts so; skips are left out.
-    """
+    """Return the peak RAM of a layer-by-layer run as the MCUNet thesis counts it: without skips, depthwise layers in place."""
     return peak_bytes(layers(blocks(arch)))
 
 
+@lru_cache(maxsize=1)  # the same network is compared with one limit after another
+def _bytes_of(arch: Arch) -> tuple[int, int]:
+    return weights(arch), layer_bytes(arch)
+
+
 def fits(arch: Arch, limits: StageLimits) -> bool:
-    """Return whether a network fits; what costs least to know is asked first."""
-    if weights(arch) > limits.flash:
+    """Return whether a network fits the limits."""
+    flash, largest = _bytes_of(arch)
+    if flash > limits.flash:
         return False
     if limits.schedule != "best":
-        return layer_bytes(arch) <= limits.ram or (limits.schedule == "patch" and fits_by_patches(arch, limits))
+        return largest <= limits.ram or (limits.schedule == "patch" and fits_by_patches(arch, limits))
     return unfused_bytes(arch) <= limits.ram or arena(arch, stream_inputs=limits.stream_inputs) <= limits.ram
 
 
 def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
-    """Return whether a network fits whose first layers run patch by patch, square patches of any size of any of its maps.
+    """Return whether a network fits for some number of layers run patch by patch, and some patch size, within the limits.
 
-    Every layer that is too large by itself must be among them. The smaller the patches, the less RAM and the more work.
+    All layers that exceed the RAM limit must be among the patched layers. Smaller patches need less RAM and more recomputation.
     """
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]
@@ -104,17 +117,14 @@ def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
 
 
 def unfused_bytes(arch: Arch) -> int:
-    """Return RAM that is enough for any network whose layers run one by one, its skips kept: no plan need be worse.
-
-    Squeeze and excitation keeps the map that it scales beside its means, their sums of 4 bytes, and its two layers.
-    """
+    """Return the peak RAM of a layer-by-layer run with skip connections, an upper bound on the RAM of the best plan."""
     largest = 0
     for block in blocks(arch):
         skip = block.layers[0].in_bytes if block.residual else 0
         by_layer = (skip + layer.in_bytes + layer.out_bytes for layer in block.layers)
         largest = max(largest, skip + 2 * block.layers[-1].out_bytes, *by_layer)
         if block.squeezed:
-            largest = max(largest, skip + block.layers[-1].in_bytes + EXCITED * block.layers[-1].c_in)
+            largest = max(largest, skip + block.layers[-1].in_bytes + EXCITATION_BYTES * block.layers[-1].c_in)
     last = block.layers[-1]
     return max(largest, last.out_bytes + 5 * last.c_out, last.c_out + arch.classes)  # a mean and its sums, the classifier
 
@@ -129,24 +139,99 @@ def stage_one(
     processes: int = 1,
     progress: Progress = silent,
 ) -> list[Setting]:
-    """Return a Setting for each image and width of a space, from `count` networks of each."""
-    jobs = [(space, size, width, limits, classes, count, seed) for size, width in product(space.sizes, space.widths)]
-    found = list[Setting]()
+    """Sample `count` networks for each image size and width of a space, and return one Setting for each pair."""
+    return stage_one_per_limit(space, [limits], classes, count, seed=seed, processes=processes, progress=progress)[0]
+
+
+def stage_one_per_limit(
+    space: SearchSpace,
+    limits: Sequence[StageLimits],
+    classes: int,
+    count: int = 1000,
+    *,
+    seed: int = 0,
+    processes: int = 1,
+    progress: Progress = silent,
+) -> list[list[Setting]]:
+    """Return the settings of `stage_one` for each of several limits. All limits share the same sampled networks."""
+    pairs = list(product(space.sizes, space.widths))
+    settings_of = partial(_settings, space=space, limits=limits, classes=classes, count=count, seed=seed)
+    by_pair = list[list[Setting]]()
     with ExitStack() as stack:
-        calls = map if processes == 1 else stack.enter_context(ProcessPoolExecutor(processes)).map
-        for setting in calls(_setting, jobs):
-            found.append(setting)
-            progress("drawing networks", len(found), len(jobs))
-    return found
+        calls: Callable[..., Any] = map if processes == 1 else stack.enter_context(process_pool(processes)).map
+        for settings in calls(settings_of, pairs):
+            by_pair.append(settings)
+            progress("sampling networks", len(by_pair), len(pairs))
+    return [list(each) for each in zip(*by_pair, strict=True)]
 
 
-def chosen(settings: Sequence[Setting], by: By = "p80") -> Setting:
-    """Return the setting whose networks that fit have the most multiply-accumulates; of equals the first."""
-    return max(settings, key=lambda setting: setting.p80 if by == "p80" else setting.mean)
+def _settings(
+    pair: tuple[Size, float], space: SearchSpace, limits: Sequence[StageLimits], classes: int, *, count: int, seed: int
+) -> list[Setting]:
+    """Return one Setting per limit, for networks sampled at one image size and width."""
+    fitting: list[list[int]] = [[] for _ in limits]
+    for arch in _sampled(space, *pair, classes=classes, count=count, seed=seed):
+        for each, sizes in zip(limits, fitting, strict=True):
+            if fits(arch, each):
+                sizes.append(macs(arch))
+    return [Setting(*pair, tuple(sorted(sizes)), count) for sizes in fitting]
 
 
-def _setting(job: tuple[SearchSpace, Size, float, StageLimits, int, int, int]) -> Setting:
-    space, size, width, limits, classes, count, seed = job
+def _sampled(space: SearchSpace, size: Size, width: float, *, classes: int, count: int, seed: int) -> list[Arch]:
     rng = random.Random(f"{seed} {size} {width}")
-    archs = (arch_of(space, sampled(space, rng, size, width), classes) for _ in range(count))
-    return Setting(size, width, tuple(sorted(macs(arch) for arch in archs if fits(arch, limits))), count)
+    return [arch_of(space, sample(space, rng, size, width), classes) for _ in range(count)]
+
+
+def check_share(share: float) -> None:
+    """Raise CompileError if a share of networks is out of range."""
+    if not 0 < share <= 1:
+        why = f"a share of {share:g} of the networks is out of range"
+        raise CompileError(why, f"give more than 0 and at most 1: {FEASIBLE:g} is usual")
+
+
+def best_setting(settings: Sequence[Setting], by: By = "p80", share: float = FEASIBLE) -> Setting | None:
+    """Return the feasible setting whose fitting networks have the most multiply-accumulates, or None if no setting is feasible.
+
+    A setting is feasible if at least `share` of its networks fit. `by` is the statistic that is compared: the mean, or the 80th
+    percentile. Ties go to the first setting.
+    """
+    feasible = [setting for setting in settings if setting.share >= share]
+    return max(feasible, key=lambda setting: setting.p80 if by == "p80" else setting.mean, default=None)
+
+
+def most_feasible(settings: Sequence[Setting]) -> Setting:
+    """Return the setting with the largest share of fitting networks. Ties go to the first."""
+    return max(settings, key=lambda setting: setting.share)
+
+
+def limits_for_share(
+    needs: Sequence[Mapping[str, float]], limits: Mapping[str, float], share: float = FEASIBLE
+) -> dict[str, float]:
+    """Return the limits, raised so that at least `share` of the networks fit.
+
+    `needs` holds the resources that each network needs, under the names of the limits. The limits are raised for the networks
+    that exceed them least, by the largest ratio of need to limit.
+    """
+    by_excess = sorted(needs, key=lambda need: max(need[name] / max(1, limit) for name, limit in limits.items()))
+    fitting = by_excess[: math.ceil(share * len(needs) - 1e-9)]  # 0.07 * 100 is a little more than 7
+    return {name: max(limit, *(need[name] for need in fitting)) for name, limit in limits.items()}
+
+
+def limits_for_setting(
+    setting: Setting, space: SearchSpace, limits: StageLimits, classes: int, *, seed: int = 0, share: float = FEASIBLE
+) -> dict[str, float]:
+    """Return the `ram` and `flash` bytes for which a setting becomes feasible. Pass the arguments of its `stage_one` call."""
+    assert setting.size is not None
+    archs = _sampled(space, setting.size, setting.width, classes=classes, count=setting.samples, seed=seed)
+    needs = [{"ram": least_ram(arch, limits), "flash": weights(arch)} for arch in archs]
+    return limits_for_share(needs, {"ram": limits.ram, "flash": limits.flash}, share)
+
+
+def least_ram(arch: Arch, limits: StageLimits) -> int:
+    """Return the smallest RAM limit in bytes for which `fits` accepts a network."""
+    if limits.schedule == "best":
+        return arena(arch, stream_inputs=limits.stream_inputs)
+    largest = layer_bytes(arch)
+    if limits.schedule == "layer":
+        return largest
+    return bisect_left(range(largest), True, key=lambda ram: fits_by_patches(arch, replace(limits, ram=ram)))

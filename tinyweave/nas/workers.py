@@ -1,7 +1,8 @@
-"""Who trains and measures the networks of a search: processes of this machine, or a Ray cluster. In: how many. Out: Workers."""
+"""Workers that train and plan the networks of a search: local processes, or a Ray cluster. In: their number. Out: Workers."""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import socket
@@ -13,21 +14,23 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from ..installing import install
 from ..ir import CompileError
+from ..parent import end_with_parent
 
-LEAST_STORE = 80 << 20  # bytes of Ray's memory for objects: samples and weights lie in files
-SECONDS = 10.0  # that a cluster may take to answer
+LEAST_STORE = 80 << 20  # bytes of Ray's object store: small, because samples and weights are in files
+SECONDS = 10.0  # timeout of the connection to a cluster
 
 
 @dataclass(frozen=True)
 class Workers:
-    """submit: called with a function and its arguments, has a worker call it. count: of calls that run at a time."""
+    """A pool of workers, local processes or those of a Ray cluster, that execute calls in parallel."""
 
-    submit: Callable[..., Future[Any]]
-    count: int
+    submit: Callable[..., Future[Any]]  # schedules a call, given a function and its arguments
+    count: int  # calls that run at a time
 
     def as_they_end(self, calls: Sequence[Callable[[], Any]]) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each call and what it returned, in the order in which they end; after an error none is begun."""
+        """Run calls in the workers, and yield (index, result) of each as it ends. After an error, no further call starts."""
         jobs = {self.submit(call): number for number, call in enumerate(calls)}
         try:
             for job in as_completed(jobs):
@@ -38,80 +41,90 @@ class Workers:
             raise
 
     def each(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what a function returns for each tuple of arguments."""
+        """Call a function in the workers with each tuple of arguments, and return the results in this order."""
         returned = dict(self.as_they_end([partial(function, *arguments) for arguments in calls]))
         return [returned[number] for number in range(len(calls))]
 
 
 @contextmanager
 def pool(processes: int, *, ray: bool = False) -> Iterator[Workers]:
-    """Yield workers of one thread each: two of them train nearly twice as fast as one of two threads.
+    """Yield a pool of single-threaded local processes; an error in the block terminates them.
 
-    ray: they are those of the cluster that RAY_ADDRESS names, else of one that is started here, of so many processes. All of
-    its nodes must see the folder of the run. An error or an interruption in the block ends what the workers do.
+    With `ray`, the workers are those of the Ray cluster at RAY_ADDRESS, whose nodes must see the folder of the run, or of a new
+    local cluster of `processes` processes. Two workers with one thread train nearly twice as fast as one with two.
     """
     if processes < 1:
-        raise CompileError(f"{processes} processes train nothing", "give at least one")
+        raise CompileError(f"--processes {processes} is out of range", "give at least 1")
     with _cluster(processes) if ray else _processes(processes) as workers:
         yield workers
+
+
+def process_pool(count: int, initializer: Callable[[], None] = end_with_parent) -> ProcessPoolExecutor:
+    """Return a pool of new processes that end with this one, because `initializer` calls `end_with_parent` in each."""
+    return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer)
 
 
 @contextmanager
 def _processes(count: int) -> Iterator[Workers]:
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), _one_thread) as executor:
+    with process_pool(count, _one_thread) as executor:
         try:
             yield Workers(executor.submit, count)
         except BaseException:
             for process in set(multiprocessing.active_children()) - others:
-                process.terminate()  # a training goes on from its last epoch
+                process.terminate()  # an interrupted training resumes from its last epoch
             raise
 
 
 @contextmanager
 def _cluster(count: int) -> Iterator[Workers]:
     if find_spec("ray") is None:
-        raise CompileError("Ray is not installed", "pip install 'tinyweave[ray]', or leave out --ray")
+        raise CompileError("Ray is not installed", f"{install('ray')}, or leave out --ray")
     address = os.environ.get("RAY_ADDRESS", "")
     _check_reachable(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told of a search
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics
     import ray
 
     is_ours = not ray.is_initialized()
     if is_ours:
-        local = {"num_cpus": count, "object_store_memory": LEAST_STORE, "include_dashboard": False}
-        ray.init(log_to_driver=False, logging_level="ERROR", **({} if address else local))
+        local: dict[str, Any] = {"num_cpus": count, "object_store_memory": LEAST_STORE, "include_dashboard": False}
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **({} if address else local))
     try:
         task = ray.remote(num_cpus=1)(_call)
-        cores = int(ray.cluster_resources().get("CPU", 0))
-        yield Workers(lambda function, *given, **named: task.remote(function, given, named).future(), max(1, cores))
+        cores = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]  # of ray
+        yield Workers(
+            lambda function, *arguments, **keywords: task.remote(function, arguments, keywords).future(), max(1, cores)
+        )
     finally:
         if is_ours:
             ray.shutdown()
 
 
 def _check_reachable(address: str) -> None:
-    """Raise CompileError where nobody listens at a cluster's HOST:PORT, for which Ray itself would look for minutes."""
+    """Raise CompileError if no cluster listens at HOST:PORT; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try:
             socket.create_connection((host, int(port)), SECONDS).close()
         except (OSError, OverflowError) as error:
-            why = f"there is no Ray cluster at {address}: {error}"
-            raise CompileError(why, "correct RAY_ADDRESS, or unset it: a cluster is then started here") from error
+            why = f"no Ray cluster answers at {address}: {error}"
+            raise CompileError(why, "correct RAY_ADDRESS, or unset it to start a local cluster") from error
 
 
-def _call(function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _call(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a function in a Ray worker with one PyTorch thread."""
     import torch
 
     torch.set_num_threads(1)
-    return function(*given, **named)
+    return function(*arguments, **keywords)
 
 
 def _one_thread() -> None:
+    """Prepare a local worker: it ends with its parent, ignores Ctrl-C, and uses one PyTorch thread."""
     import signal
 
+    end_with_parent()  # before the import of torch, which takes seconds
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends it
     torch.set_num_threads(1)

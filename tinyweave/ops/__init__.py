@@ -1,7 +1,6 @@
-"""What each op kind is: `SPECS`, one row per kind; `check` a graph against them, or `run` it in numpy.
+"""The supported op kinds: `SPECS` has one row per kind, `check` validates a graph, `run` executes it in numpy.
 
-`run` computes bit for bit what LiteRT's reference kernels compute on integers; everything else is measured against that. On
-float32 it comes close.
+On integers `run` equals LiteRT's reference kernels bit for bit; on float32 it differs by a few units in the last place.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from . import (
     data_movement,
     elementwise,
     extrema,
-    float32,
     fully_connected,
     layout,
     log_softmax,
@@ -34,7 +32,8 @@ from . import (
     svdf,
     transpose_conv,
 )
-from .spec import OpSpec, activation_range, check_constraints, hwc
+from .float32 import float_form
+from .spec import OpSpec, activation_range, check_constraints, hwc, infer_same
 from .state import initial_state
 
 __all__ = [
@@ -49,6 +48,7 @@ __all__ = [
     "initial_state",
     "run",
     "spec_for",
+    "spec_of",
 ]
 
 FAMILIES = (
@@ -71,55 +71,60 @@ FAMILIES = (
     svdf,
     transpose_conv,
 )
+UNKNOWN = OpSpec("", infer_same, lambda graph, op, arrays: [], family="unknown")
 SPECS: dict[str, OpSpec] = {spec.kind: spec for family in FAMILIES for spec in family.SPECS}
-FLOAT32 = float32.specs(SPECS)
+FLOAT32 = {kind: form for kind, spec in SPECS.items() if (form := float_form(spec)) is not None}
+
+
+def spec_of(op: Op) -> OpSpec:
+    """Return the row of an op's kind, or a row of the family `unknown` if the kind is not supported."""
+    return SPECS.get(op.kind, UNKNOWN)
 
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
-    """Return the row of an op of a known kind: its float32 form where its input is float32."""
+    """Return the row of an op of a supported kind: its float32 form if the input is float32."""
     spec = SPECS[op.kind]
     x = graph.optional_input(op, spec.data)
     return FLOAT32[op.kind] if op.kind in FLOAT32 and x is not None and x.dtype == "float32" else spec
 
 
 def data(graph: Graph, op: Op) -> Tensor:
-    """Return the input that `op` works on."""
+    """Return the input that `op` processes; the others are its parameters."""
     return graph.input(op, SPECS[op.kind].data)
 
 
 def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
-    """Return multiply-accumulates of each op, 0 of one that is not supported.
-
-    `clipped` leaves out the window positions that fall into the padding.
-    """
+    """Return the multiply-accumulates of each op, 0 if it is not supported; `clipped` excludes taps in the padding."""
     return tuple(SPECS[op.kind].macs(graph, op, clipped) if op.kind in SPECS else 0 for op in graph.ops)
 
 
 def macs(graph: Graph) -> int:
-    """Return what a layer-by-layer run of the graph executes, borders clipped."""
+    """Return the multiply-accumulates of a graph, without taps in the padding."""
     return sum(macs_per_op(graph, clipped=True))
 
 
 def macs_original(graph: Graph) -> int:
-    """Return the count that papers print, padding included; of the imported graph, before any pass."""
+    """Return the multiply-accumulates of a graph with taps in the padding, as papers count; call it before any pass."""
     return sum(macs_per_op(graph, clipped=False))
 
 
 def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Network input -> the one value that it may have: the shape of a transpose_conv, which the graph already knows."""
-    shaped = [op for op in graph.ops if op.kind == "transpose_conv" and op.inputs[0] in graph.inputs]
+    """Return the network inputs with only one valid value, the output shape of a transpose_conv, and that value."""
+    shaped = [op for op in graph.ops if spec_of(op).family == "transposed" and op.inputs[0] in graph.inputs]
     return {graph.input(op).name: np.array(graph.output(op).shape, graph.input(op).dtype) for op in shaped}
 
 
 def check(graph: Graph) -> Graph:
-    """Return `graph` when every op is of a known kind, keeps its constraints and has outputs of the right shape."""
+    """Return `graph` if all ops are supported, meet their constraints and have correct output shapes; else raise an error."""
     for op in (*graph.init, *graph.ops):
         if op.kind not in SPECS:
             raise CompileError(f"{op.kind} is not supported", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
         spec = spec_for(graph, op)
         for index, tensor in enumerate(graph.inputs_of(op)):
             if tensor is not None and tensor.role == "state" and index not in spec.state:
-                raise CompileError("is a variable that the op reads directly", "read it by read_variable", op=op, tensor=tensor)
+                raise CompileError(
+                    "is a variable that the op reads directly", "read it with read_variable", op=op, tensor=tensor
+                )
         check_constraints(spec, graph, op)
         for tensor, shape in zip(graph.outputs_of(op), spec.infer(graph, op), strict=True):
             if tensor.shape != shape:
@@ -131,9 +136,9 @@ def check(graph: Graph) -> Graph:
 def run(
     graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False, state: dict[str, NDArray[Any]] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the outputs by name, or with `keep` every activation. The graph must have passed `check`.
+    """Run a graph that has passed `check`; return its outputs by name, or all activations if `keep` is set.
 
-    `state` is what the inference before left, an `initial_state` (or None) at first, and becomes what this one leaves.
+    `state` holds the state tensors and is updated; None means their initial values.
     """
     values: dict[str, NDArray[Any]] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
     state = initial_state(graph) if state is None else state
@@ -143,7 +148,7 @@ def run(
         value = inputs.get(name)
         if value is None or value.shape != tensor.shape or value.dtype != array_type(tensor.dtype):
             received = "nothing" if value is None else f"{value.dtype}{list(value.shape)}"
-            raise CompileError(f"wants {tensor.dtype}{list(tensor.shape)}, given {received}", tensor=tensor)
+            raise CompileError(f"must be {tensor.dtype}{list(tensor.shape)}, not {received}", tensor=tensor)
         values[name] = value
     for op in graph.ops:
         arrays = [None if name is None else values[name] for name in op.inputs]

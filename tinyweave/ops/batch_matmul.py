@@ -1,7 +1,7 @@
-"""batch_matmul on int8 matrices: the last two axes multiply, the ones before them broadcast.
+"""batch_matmul on int8 matrices in the last two axes; the axes before them broadcast.
 
-sum = sum((a - zero_a) * (b - zero_b)) in int32, rescaled with one multiplier, rounded twice; `adj_x`, `adj_y`: that operand's
-matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
+sum((a - zero_a) * (b - zero_b)) in int32 is rescaled with one multiplier and rounded twice. The attributes `adj_x` and `adj_y`
+say that the first or second operand's matrices are stored transposed. Source: TFLite batch_matmul.cc, reference/batch_matmul.h.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, inputs_are_int8, output_is_int8
-from .elementwise import Rescale
-from .fixed_point import quantize_multiplier, requantize, wrap32
+from .fixed_point import Rescale, quantize_multiplier, requantize, wrap32
+from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, broadcast, centred, finish
 
-MAX_RANK = 5  # LiteRT's
+MAX_RANK = 5  # in LiteRT
 
 
 def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
-    """Return the shapes of the operands as the product sees them: [..., rows, depth] and [..., depth, columns]."""
+    """Return the operands' shapes after transposition: [..., rows, depth] and [..., depth, columns]."""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     if op.attrs["adj_x"]:
         a = (*a[:-2], a[-1], a[-2])
@@ -31,9 +31,9 @@ def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
 
 
 def rescale(graph: Graph, op: Op) -> Rescale:
-    """From the sum of products to the output; the product of the scales is a float32, as in LiteRT."""
+    """Return the factor from a sum of products to the output; the scales are multiplied in float32, as in LiteRT."""
     product = np.float32(graph.input(op).scale) * np.float32(graph.input(op, 1).scale)
-    return Rescale(*quantize_multiplier(float(product) / graph.output(op).scale))
+    return quantize_multiplier(float(product) / graph.output(op).scale)
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
@@ -47,7 +47,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def product(op: Op, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the product of the operands, each of them transposed where it is stored so."""
+    """Return the matrix products of two operands, which are transposed first if `adj_x` or `adj_y` is set."""
     turned = op.attrs["adj_x"], op.attrs["adj_y"]
     a, b = (x.swapaxes(-1, -2) if turn else x for x, turn in zip((a, b), turned, strict=True))
     return np.asarray(a @ b)
@@ -58,7 +58,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def matrices_match(graph: Graph, op: Op) -> bool:
-    """both inputs must have two to five axes, none of them empty, one depth, and batches that broadcast"""
+    """both inputs must have two to five axes, none of them empty, equal depths, and batch axes that broadcast"""
     ranks = [len(graph.input(op, index).shape) for index in (0, 1)]
     if min(ranks) < 2 or max(ranks) > MAX_RANK:
         return False
@@ -68,4 +68,22 @@ def matrices_match(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(2), inputs_are_int8, output_is_int8, matrices_match)
 
-SPECS = (OpSpec("batch_matmul", infer, reference, CONSTRAINTS, macs, rescale=rescale),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return real_outputs(product(op, real_operand(arrays), real_operand(arrays, 1)))
+
+
+SPECS = (
+    OpSpec(
+        "batch_matmul",
+        infer,
+        reference,
+        CONSTRAINTS,
+        macs,
+        family="matmul",
+        rescale=rescale,
+        scale="own",
+        arithmetic="product",
+        real=real,
+    ),
+)

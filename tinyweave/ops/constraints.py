@@ -1,70 +1,81 @@
-"""What several op kinds demand of their tensors and attributes.
+"""Constraints on tensors and attributes that several op kinds share.
 
-Each function is a predicate over (graph, op); its docstring is the error text and the line in the documentation. Order in a
-spec matters: a later constraint may rely on the earlier ones.
+A constraint is a predicate over (graph, op). Its docstring is the error text and a line of the docs. In a row of OpSpec a
+constraint may rely on those before it.
 """
 
 from __future__ import annotations
 
 from ..ir import Graph, Op, Tensor, limits
-from .spec import ACTIVATIONS, Constraint
+from .spec import ACTIVATIONS, Constraint, on_integers
 
-DATA = {"split": 1}  # the input that is copied, where it isn't the first
+DATA = {"split": 1, "transpose_conv": 2}  # index of the input that an op processes, if not 0
+BIAS = {"transpose_conv": 3}  # index of the bias, if not 2
 INDEX_TYPES = ("int32", "int64")
-TAKE_INT4_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
+MANY = 1 << 16  # inputs; stands for any number
 
 
 def per_tensor(tensor: Tensor) -> bool:
-    """Return whether a tensor has one scale, of a size that arithmetic can bear, and one zero point within its type."""
+    """Return whether a tensor has one scale, between 2^-40 and 2^40, and one zero point within the range of its type."""
     if tensor.quant is None or tensor.quant.axis is not None or len(tensor.quant.scale) != 1:
         return False
     low, high = limits(tensor.dtype)
     return bool(low <= tensor.zero_point <= high and 2.0**-40 <= tensor.scale <= 2.0**40)
 
 
+def data(graph: Graph, op: Op) -> Tensor:
+    """Return the input that an op processes; the others are its parameters."""
+    return graph.input(op, DATA.get(op.kind, 0))
+
+
 def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None = 1) -> Constraint:
-    """Return a constraint on the number of inputs and outputs; None is any number of outputs but 0."""
+    """Return a constraint on the number of inputs, and of outputs: None means at least one."""
     upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:
         enough = len(op.outputs) == outputs if outputs is not None else len(op.outputs) > 0
         return lower_bound <= len(op.inputs) <= upper_bound and None not in op.inputs[:lower_bound] and enough
 
-    wanted = f"{lower_bound}" if lower_bound == upper_bound else f"{lower_bound} to {upper_bound}"
-    has_right_arity.__doc__ = (
-        f"must have {wanted} inputs and {'any number of outputs' if outputs is None else f'{outputs} output'}"
-    )
+    count = f"{lower_bound}" if lower_bound == upper_bound else f"{lower_bound} to {upper_bound}"
+    inputs = f"{'at least 1' if upper_bound == MANY else count} input{'' if upper_bound in (1, MANY) else 's'}"
+    has_right_arity.__doc__ = f"must have {inputs} and {'at least 1' if outputs is None else outputs} output"
     return has_right_arity
 
 
+@on_integers
 def input_is_int8(graph: Graph, op: Op) -> bool:
     """the input must be int8, quantised with one scale and zero point"""
     return graph.input(op).dtype == "int8" and per_tensor(graph.input(op))
 
 
+@on_integers
 def inputs_are_int8(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, quantised with one scale and zero point each"""
     return all(t is not None and t.dtype == "int8" and per_tensor(t) for t in graph.inputs_of(op))
 
 
+@on_integers
 def input_is_int8_or_int4(graph: Graph, op: Op) -> bool:
     """the input must be int8 or int4, quantised with one scale and zero point"""
     return graph.input(op).dtype != "int16" and is_narrow(graph.input(op))
 
 
+@on_integers
 def input_is_narrow(graph: Graph, op: Op) -> bool:
     """the input must be int8, int4, or int16 with zero point 0, quantised with one scale and zero point"""
     return is_narrow(graph.input(op))
 
 
+@on_integers
 def inputs_are_narrow(graph: Graph, op: Op) -> bool:
     """all inputs must be int8, all int4, or all int16 with zero point 0, quantised with one scale and zero point each"""
     return len({t and t.dtype for t in graph.inputs_of(op)}) == 1 and all(t and is_narrow(t) for t in graph.inputs_of(op))
 
 
+@on_integers
 def output_has_input_type(graph: Graph, op: Op) -> bool:
-    """the output must have the input's type, for int16 with zero point 0, quantised with one scale and zero point"""
-    return graph.output(op).dtype == graph.input(op).dtype and is_narrow(graph.output(op))
+    """the output must have the input's type, quantised with one scale and zero point (0 if int16)"""
+    return graph.output(op).dtype == data(graph, op).dtype and is_narrow(graph.output(op))
 
 
 def is_narrow(tensor: Tensor) -> bool:
@@ -73,6 +84,7 @@ def is_narrow(tensor: Tensor) -> bool:
     return is_known and (tensor.dtype != "int16" or tensor.zero_point == 0)
 
 
+@on_integers
 def output_is_int8(graph: Graph, op: Op) -> bool:
     """the output must be int8, quantised with one scale and zero point"""
     return graph.output(op).dtype == "int8" and per_tensor(graph.output(op))
@@ -93,8 +105,9 @@ def weights_are_constant(graph: Graph, op: Op) -> bool:
     return graph.input(op, 1).data is not None
 
 
+@on_integers
 def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
-    """the weights must be int8 with zero point 0, or int4 (on int4 maps int4), one scale or one a channel (uint8: any zero)"""
+    """the weights must be int8, or int4 (on int4 inputs int4), with one scale or one per channel, zero point 0 unless uint8"""
     weights = graph.input(op, 1)
     channel_axis = 3 if op.kind == "depthwise_conv_2d" else 0
     if op.attrs.get("unsigned"):
@@ -104,14 +117,16 @@ def weights_are_symmetric_int8(graph: Graph, op: Op) -> bool:
     return weights.dtype in types and quant is not None and not any(quant.zero_point) and quant.axis in (None, channel_axis)
 
 
+@on_integers
 def bias_is_constant_int32(graph: Graph, op: Op) -> bool:
-    """the bias, where there is one, must be a constant int32 vector with one element per output channel"""
+    """the bias must be absent or a constant int32 vector with one element per output channel"""
     bias = graph.optional_input(op, 2)
     return bias is None or (bias.data is not None and bias.dtype == "int32" and bias.shape == graph.output(op).shape[-1:])
 
 
+@on_integers
 def bias_is_constant(graph: Graph, op: Op) -> bool:
-    """the bias must be a constant vector with one element per output channel, int32, or for int16 data int64 and there"""
+    """the bias must be a constant vector with one element per output channel: int64 for int16 data, else int32 or absent"""
     bias, wanted = graph.optional_input(op, 2), "int64" if graph.input(op).dtype == "int16" else "int32"
     fits = bias is not None and bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:]
     return fits or (bias is None and wanted == "int32")
@@ -122,29 +137,26 @@ def activation_is_known(graph: Graph, op: Op) -> bool:
     return op.attrs["activation"] in ACTIVATIONS
 
 
+@on_integers
 def bounds_fit(graph: Graph, op: Op) -> bool:
-    """the bounds of an activation must be fewer than 2^30 steps of the output: the output's scale must not be tiny"""
+    """the output scale must be more than 2^-30 times the upper bound of relu6 or relu_n1_to_1"""
     return {"relu6": 6.0, "relu_n1_to_1": 1.0}.get(op.attrs.get("activation", op.kind), 0.0) < graph.output(op).scale * 2.0**30
 
 
 def same_type(graph: Graph, op: Op) -> bool:
     """all outputs must have the input's type"""
-    return {out.dtype for out in graph.outputs_of(op)} == {_data(graph, op).dtype}
+    return {out.dtype for out in graph.outputs_of(op)} == {data(graph, op).dtype}
 
 
 def same_quantisation(graph: Graph, op: Op) -> bool:
     """all outputs must have the input's scale and zero point"""
-    x = _data(graph, op)
+    x = data(graph, op)
     return x.dtype not in ("int4", "int8", "uint8", "int16") or all(out.quant == x.quant for out in graph.outputs_of(op))
 
 
 def operands_are_constant(graph: Graph, op: Op) -> bool:
-    """the operands besides the input (shapes, axes, indices, paddings, ...) must be constant integers"""
+    """all operands but the data (shapes, axes, indices, paddings, ...) must be constant int32 or int64"""
     return all(
         tensor is None or index == DATA.get(op.kind, 0) or (tensor.data is not None and tensor.dtype in INDEX_TYPES)
         for index, tensor in enumerate(graph.inputs_of(op))
     )
-
-
-def _data(graph: Graph, op: Op) -> Tensor:
-    return graph.input(op, DATA.get(op.kind, 0))

@@ -1,13 +1,14 @@
 """conv_2d and depthwise_conv_2d on int8 maps with int8 weights per tensor or per output channel.
 
-sum = bias + sum((x - zero_point) * weight) in int32, then `requant`'s multiplier per channel, rounded twice, and the clamp.
-With the attribute `unsigned` (the op was uint8) weights may have a zero point, and input and weight scale are multiplied in
-float32. Source: TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h, depthwiseconv_uint8.h.
+bias + sum((x - zero_point) * weight) in int32 is rescaled with `requant`'s multiplier per channel, rounded twice and clamped.
+If the attribute `unsigned` is set (the op was uint8), weights may have a zero point, and input and weight scale are multiplied
+in float32. Source: TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h, depthwiseconv_uint8.h.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, array_type
 from .constraints import (
+    BIAS,
     activation_is_known,
     arity,
     bias_is_constant,
     bias_is_constant_int32,
     bounds_fit,
+    data,
     input_is_int8_or_int4,
     input_is_narrow,
     output_has_input_type,
@@ -28,7 +31,8 @@ from .constraints import (
     weights_are_symmetric_int8,
 )
 from .fixed_point import quantize_multipliers, requantize, requantize_wide, wrap32
-from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, activation_range, biased, operand
+from .float32 import real_layer
+from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, Weights, activation_range, biased, on_integers, operand
 from .window import (
     Size,
     Window,
@@ -43,12 +47,9 @@ from .window import (
 )
 
 
-def requant(graph: Graph, op: Op, data: int = 0) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """(multiplier, shift) per output channel: output = sum * multiplier * 2^(shift - 31), a positive shift goes left.
-
-    data: which input is the map.
-    """
-    x, weights, out = graph.input(op, data), graph.input(op, 1), graph.output(op)
+def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+    """Return (multiplier, shift) for each output channel: output = sum * multiplier * 2^(shift - 31)."""
+    x, weights, out = data(graph, op), graph.input(op, 1), graph.output(op)
     assert weights.quant is not None
     channels = out.shape[-1]
     if op.attrs.get("unsigned"):
@@ -58,23 +59,23 @@ def requant(graph: Graph, op: Op, data: int = 0) -> tuple[NDArray[np.int32], NDA
 
 
 def weights_zero(graph: Graph, op: Op) -> int:
-    """Return the weights' zero point, 0 unless the op was uint8."""
+    """Return the weights' zero point; it is 0 unless the op was uint8."""
     quant = graph.input(op, 1).quant
     return 0 if quant is None else quant.zero_point[0]
 
 
 def kernel_size(graph: Graph, op: Op) -> Size:
-    """Return the (h, w) of the window, of a convolution those of its filter."""
+    """Return the (h, w) of a pooling window or a convolution's filter."""
     return cast(Size, op.attrs["kernel"] if "kernel" in op.attrs else graph.input(op, 1).shape[1:3])
 
 
 def groups(graph: Graph, op: Op) -> int:
-    """Into how many groups a conv_2d splits the input channels; 1 when dense."""
+    """Return the number of groups into which a conv_2d splits its input channels."""
     return graph.input(op).shape[3] // graph.input(op, 1).shape[3]
 
 
 def map_size(graph: Graph, op: Op) -> Size:
-    """Return the (h, w) of a convolution's or a pool's output."""
+    """Return the (h, w) of the output of a convolution or pooling op."""
     x, kernel, stride, padding = graph.input(op).shape, kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
     dilation = op.attrs.get("dilation", (1, 1))
     h, w = (output_size(x[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
@@ -87,7 +88,7 @@ def infer(graph: Graph, op: Op) -> list[Shape]:
 
 
 def reference_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    # float64 products sum exactly below 2^53, and BLAS is fast
+    # float64 sums are exact below 2^53, and BLAS is fast
     total = dense_sums(graph, op, *_centred(graph, op, arrays, np.float64))
     return [finish(graph, op, biased(total.astype(np.int64), arrays))]
 
@@ -98,13 +99,13 @@ def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) ->
 
 
 def _centred(graph: Graph, op: Op, arrays: OptionalArrays, kind: type[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return input and weights, each less its zero point, as numbers of one kind."""
+    """Return input and weights, each minus its zero point, in one dtype."""
     x, weights = operand(arrays).astype(kind), operand(arrays, 1).astype(kind)
     return x - graph.input(op).zero_point, weights - weights_zero(graph, op)
 
 
 def dense_sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of products of a conv_2d."""
+    """Return the sums of a conv_2d before the bias."""
     count, out_c, group_in, shape = groups(graph, op), weights.shape[0], weights.shape[3], infer(graph, op)[0]
     filters = weights.reshape(count, out_c // count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)  # [groups, in, out] per tap
     total = np.zeros((count, shape[0] * shape[1] * shape[2], out_c // count))
@@ -114,7 +115,7 @@ def dense_sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np
 
 
 def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    """Return the sums of products of a depthwise_conv_2d."""
+    """Return the sums of a depthwise_conv_2d before the bias."""
     shape = infer(graph, op)[0]
     filters = weights[0].reshape(*weights.shape[1:3], x.shape[3], -1)
     total = np.zeros((*shape[:3], *filters.shape[2:]), x.dtype)
@@ -124,20 +125,20 @@ def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any])
 
 
 def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Return the `taps` of a convolution or a pool."""
+    """Return the `taps` of a convolution or pooling op; `fill` is the value of the padding."""
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
     return taps(x, kernel=kernel_size(graph, op), fill=fill, **where)
 
 
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
-    """Return the outputs of sums, bias included, whose last axis are the output channels."""
+    """Rescale sums with bias, output channels last, to the outputs."""
     return rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))
 
 
 def rescaled(
     out: Tensor, activation: str, total: NDArray[Any], multiplier: NDArray[np.int32], shift: NDArray[np.int8]
 ) -> NDArray[np.int8]:
-    """Sums, whose last axis is the channels that the multipliers are for, as elements of `out`."""
+    """Rescale sums, channels last, by a multiplier and shift per channel, add the zero point of `out`, and clamp."""
     if out.dtype == "int16":
         scaled = requantize_wide(total, multiplier, shift)
     else:
@@ -157,7 +158,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return those of a convolution or a pool; None of several images."""
+    """Return the sliding windows of a convolution or pooling op, or None if the batch size is not 1."""
     extents, before = map(extent, kernel_size(graph, op), op.attrs.get("dilation", (1, 1))), (b for b, _ in op.attrs["padding"])
     return of_image(graph.input(op).shape[0], map(Window, extents, op.attrs["stride"], before))
 
@@ -169,13 +170,13 @@ def filter_has_rank_4(graph: Graph, op: Op) -> bool:
 
 
 def conv_channels_match(graph: Graph, op: Op) -> bool:
-    """the input channels must be a multiple of the filter's, and the output channels of the number of groups"""
+    """the input channels must be a multiple of the filter's, and their ratio (the groups) must divide the output channels"""
     channels, (out_c, _, _, group_in) = graph.input(op).shape[3], graph.input(op, 1).shape
     return channels > 0 and channels % group_in == 0 and out_c % (channels // group_in) == 0
 
 
 def depthwise_channels_match(graph: Graph, op: Op) -> bool:
-    """the filter must have the shape [1, h, w, output channels], a multiple of the input channels"""
+    """the filter must have the shape [1, h, w, output channels], with output channels a multiple of the input channels"""
     channels, filters = graph.input(op).shape[3], graph.input(op, 1).shape
     return filters[0] == 1 and channels > 0 and filters[3] % channels == 0
 
@@ -186,39 +187,54 @@ def window_fits(graph: Graph, op: Op) -> bool:
 
 
 def window_is_bounded(graph: Graph, op: Op) -> bool:
-    """the padded input must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
+    """the padded input must have at most 2^25 elements, and output size times filter size at most 2^24 along each axis"""
     return window_is_moderate(graph.input(op).shape, kernel_size(graph, op), map_size(graph, op), op.attrs["padding"])
 
 
 def wide_sums_fit(shift: NDArray[np.int8], bias: Tensor | None) -> bool:
-    """Return whether LiteRT's rescaling of 64-bit sums is defined: a shift right by 15 less `shift`, and no sum near 2^47."""
+    """Return whether LiteRT's rescaling of int16 sums is defined: shifts are below 15, and sums stay below 2^47."""
     small = bias is None or bias.data is None or bool((np.abs(bias.data.astype(np.float64)) < 1 << 46).all())
     return int(shift.max()) < 15 and small
 
 
+@on_integers
 def sums_fit_int16(graph: Graph, op: Op) -> bool:
-    """for int16 data input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
-    return graph.output(op).dtype != "int16" or wide_sums_fit(requant(graph, op)[1], graph.optional_input(op, 2))
+    """for int16 data, input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
+    return graph.output(op).dtype != "int16" or wide_sums_fit(
+        requant(graph, op)[1], graph.optional_input(op, BIAS.get(op.kind, 2))
+    )
 
 
 FIRST = (arity(2, 3), input_is_int8_or_int4, output_has_input_type, rank_is_4, weights_are_constant, filter_has_rank_4)
-LAST = (
-    weights_are_symmetric_int8,
-    bias_is_constant_int32,
-    window_fits,
-    window_is_bounded,
-    activation_is_known,
-    bounds_fit,
-)
+LAST = (weights_are_symmetric_int8, bias_is_constant_int32, window_fits, window_is_bounded, activation_is_known, bounds_fit)
 
-ALSO_INT16: dict[Constraint, Constraint] = {
-    input_is_int8_or_int4: input_is_narrow,
-    bias_is_constant_int32: bias_is_constant,
-}
+ALSO_INT16: dict[Constraint, Constraint] = {input_is_int8_or_int4: input_is_narrow, bias_is_constant_int32: bias_is_constant}
 CONV_2D = tuple(ALSO_INT16.get(constraint, constraint) for constraint in (*FIRST, conv_channels_match, *LAST, sums_fit_int16))
 DEPTHWISE = (*FIRST, depthwise_channels_match, *LAST)
 
+convolution = partial(
+    OpSpec,
+    infer=infer,
+    macs=macs,
+    windows=windows,
+    family="convolution",
+    rescale=requant,
+    int4=True,
+    int16=True,
+    batched=True,
+    fuses_activation=True,
+    uint8="unsigned",
+    scale="own",
+    rounds_twice=True,
+)
 SPECS = (
-    OpSpec("conv_2d", infer, reference_conv_2d, CONV_2D, macs, windows, int4=True, rescale=requant),
-    OpSpec("depthwise_conv_2d", infer, reference_depthwise_conv_2d, DEPTHWISE, macs, windows, int4=True, rescale=requant),
+    convolution("conv_2d", reference=reference_conv_2d, constraints=CONV_2D, weights=Weights(0), real=real_layer(dense_sums)),
+    convolution(
+        "depthwise_conv_2d",
+        reference=reference_depthwise_conv_2d,
+        constraints=DEPTHWISE,
+        weights=Weights(3),
+        real=real_layer(depthwise_sums),
+        channelwise=True,
+    ),
 )

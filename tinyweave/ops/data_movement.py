@@ -1,7 +1,7 @@
-"""Ops whose output elements are copies of elements of one input: split, transpose, tile, gather, depth_to_space and the like.
+"""Ops that copy elements of one input: split, transpose, tile, gather, depth_to_space and the like.
 
-`pieces` says where each output element comes from: a list of Positions, whose elements fill the outputs one after the other.
-The reference, the passes and the kernels (`kernels/copies.py`) all follow it. Any type; input and outputs share their
+`pieces` returns for each output element the index of its input element, as a list of Positions that fill the outputs one after
+the other. The reference, the passes and the kernels (`kernels/copies.py`) use it. Any type; input and outputs share their
 quantisation. Source: TFLite split.cc, strided_slice.cc, gather.h, mirror_pad.cc, resize_nearest_neighbor.h and the like.
 """
 
@@ -17,26 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from .constraints import DATA, arity, operands_are_constant, same_quantisation, same_type
+from .constraints import DATA, arity, data, operands_are_constant, same_quantisation, same_type
 from .resize import infer_resize, nearest_neighbours, resize_is_spatial, resize_windows
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 
-# One array per axis of a piece: what an index adds to the element's place in the flat input. Any -1: it is padding.
+# One array per axis of a piece. The index of an input element is the sum of one entry per axis; an entry of -1 means padding.
 Positions = Sequence[NDArray[np.int64]]
 
 
 def _x(graph: Graph, op: Op) -> Shape:
-    """Return the shape of the input that is copied."""
-    return graph.input(op, DATA.get(op.kind, 0)).shape
+    return data(graph, op).shape
 
 
 def _steps(shape: Shape) -> list[int]:
-    """Return how many elements lie between neighbours, per axis."""
+    """Return the stride of each axis, in elements."""
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _along(shape: Shape, chosen: dict[int, NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return positions that keep all axes but those for which indices are given."""
+    """Return positions that keep all axes but those in `chosen`, which take the given indices."""
     return [
         chosen.get(axis, np.arange(extent, dtype=np.int64)) * step
         for axis, (extent, step) in enumerate(zip(shape, _steps(shape), strict=True))
@@ -48,12 +47,12 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 
 
 def pieces(graph: Graph, op: Op) -> list[Positions]:
-    """Return where the elements of the outputs lie in the input; the pieces follow each other in the outputs."""
+    """Return the positions of all output elements in the input, in pieces that follow each other in the outputs."""
     return PIECES[op.kind][1](graph, op)
 
 
 def pad_value(graph: Graph, op: Op) -> int | float:
-    """Return what padding holds: the real number 0, or what a padv2 says."""
+    """Return the value of padding: the real number 0, or the value operand of padv2."""
     out = graph.output(op)
     if op.kind == "padv2":
         value: int | float = constant(graph, op, 2).ravel()[0].item()
@@ -66,7 +65,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
-    """Return the outputs of several samples of what is copied, stacked along a first axis as they are."""
+    """Return the outputs for samples stacked along a new first axis of `x`, stacked in the same way."""
     flat, parts = x.reshape(len(x), -1), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -80,22 +79,19 @@ def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
     return [output.reshape(len(x), *shape) for output, shape in zip(outputs, shapes, strict=True)]
 
 
-# split, split_v, unpack, slice
-
-
 def axis_of(graph: Graph, op: Op) -> int:
-    """Return the axis along which an op works, not negative."""
+    """Return the axis of split, unpack or gather, counted from the first."""
     return _axes(graph, op)[0] % len(_x(graph, op))
 
 
 def _axes(graph: Graph, op: Op) -> list[int]:
-    """Return what is given as the axis, which may not be one number."""
+    """Return the values of the axis attribute or operand; a damaged file may have none or several."""
     index = {"split": 0, "split_v": 2}.get(op.kind)
     return [int(op.attrs["axis"])] if index is None else _integers(graph, op, index)
 
 
 def parts(graph: Graph, op: Op) -> list[int]:
-    """Return the extents into which a split cuts its axis."""
+    """Return the extents of the parts of a split axis."""
     extent = _x(graph, op)[axis_of(graph, op)]
     if op.kind == "split":
         return [extent // len(op.outputs)] * len(op.outputs)
@@ -123,9 +119,6 @@ def infer_slice(graph: Graph, op: Op) -> list[Shape]:
 def slice_(graph: Graph, op: Op) -> list[Positions]:
     (size,), begin = infer_slice(graph, op), _integers(graph, op, 1)
     return [_along(_x(graph, op), {i: np.arange(b, b + s) for i, (b, s) in enumerate(zip(begin, size, strict=True))})]
-
-
-# tile, broadcast_to, mirror_pad, resize_nearest_neighbor: every axis by itself
 
 
 def infer_tile(graph: Graph, op: Op) -> list[Shape]:
@@ -161,11 +154,8 @@ def resize(graph: Graph, op: Op) -> list[Positions]:
     return [_along(_x(graph, op), {1: rows, 2: cols})]
 
 
-# transpose, strided_slice
-
-
 def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Return per output axis the input's axis, not negative."""
+    """Return for each output axis the input axis, counted from the first."""
     return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
 
 
@@ -179,7 +169,7 @@ def transpose(graph: Graph, op: Op) -> list[Positions]:
 
 
 def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
-    """Return a strided_slice as a numpy index: one entry per position of begin, end and strides; the ellipsis written out."""
+    """Return a strided_slice as a numpy index with the ellipsis expanded."""
     begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
 
     def set_in(name: str, position: int) -> bool:
@@ -202,7 +192,7 @@ def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
 
 
 def infer_strided_slice(graph: Graph, op: Op) -> list[Shape]:
-    # a broadcast scalar stands for the input, whose size must cost nothing
+    # a broadcast scalar has the input's shape but takes no memory
     return [np.broadcast_to(np.int8(0), graph.input(op).shape)[slice_index(graph, op)].shape]
 
 
@@ -213,9 +203,6 @@ def strided_slice(graph: Graph, op: Op) -> list[Positions]:
         for part in slice_index(graph, op)
     ]
     return [[*chosen, *axes]]
-
-
-# gather
 
 
 def infer_gather(graph: Graph, op: Op) -> list[Shape]:
@@ -229,18 +216,15 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
     chosen = indices * _steps(shape)[axis]
     if batch == 0:
         return [[*axes[:axis], chosen.ravel(), *axes[axis + 1 :]]]
-    # [batch, between, indices] as one axis: each batch has its own indices
+    # each batch has its own indices, so [batch, between, indices] are one axis
     count, between = prod(shape[:batch]), _sum(axes[batch:axis])
     chosen = chosen.reshape(count, 1, -1) + _sum(axes[:batch]).reshape(count, 1, 1) + between.reshape(1, -1, 1)
     return [[chosen.ravel(), *axes[axis + 1 :]]]
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Several axes as one."""
+    """Return the positions of several axes, merged into one."""
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
-
-
-# blocks of pixels
 
 
 def infer_depth_to_space(graph: Graph, op: Op) -> list[Shape]:
@@ -303,29 +287,26 @@ def batch_to_space(graph: Graph, op: Op) -> list[Positions]:
     return [axes]
 
 
-# constraints
-
-
 def axes_are_bounded(graph: Graph, op: Op) -> bool:
     """each axis of the input and the outputs must have at most 2^20 elements"""
     return max(0, *_x(graph, op), *(extent for out in graph.outputs_of(op) for extent in out.shape)) <= 1 << 20
 
 
 def axis_is_in_range(graph: Graph, op: Op) -> bool:
-    """the axis must lie within the input's rank"""
+    """the axis must be one number within the input's rank"""
     rank, axes = len(_x(graph, op)), _axes(graph, op)
     return len(axes) == 1 and -rank <= axes[0] < rank
 
 
 def parts_fill_the_axis(graph: Graph, op: Op) -> bool:
-    """the parts must be as many as the outputs and together be as long as the axis"""
+    """there must be one part per output, and the parts must add up to the extent of the axis"""
     extents, rests = parts(graph, op), _integers(graph, op, 1).count(-1) if op.kind == "split_v" else 0
     fits = len(extents) == len(op.outputs) and min(extents, default=0) >= 0 and rests <= 1
     return fits and sum(extents) == _x(graph, op)[axis_of(graph, op)]
 
 
 def slice_is_inside(graph: Graph, op: Op) -> bool:
-    """begin and size must have one value per axis and stay within the input"""
+    """begin and size must have one value per axis and select a range within the input"""
     shape, begin, size = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
     if {begin.size, size.size} != {len(shape)}:
         return False
@@ -340,21 +321,21 @@ def multiples_match(graph: Graph, op: Op) -> bool:
 
 
 def broadcast_is_possible(graph: Graph, op: Op) -> bool:
-    """the shape must have at least the input's rank, and extents that the input's, or 1, broadcast to"""
+    """the input must be broadcastable to the shape: each of its extents must be 1 or equal"""
     shape, out = _x(graph, op), _integers(graph, op, 1)
     pairs = zip(reversed(shape), reversed(out), strict=False)
     return len(out) >= len(shape) and min(out, default=1) >= 0 and all(e in (1, o) for e, o in pairs)
 
 
 def mirror_fits(graph: Graph, op: Op) -> bool:
-    """the paddings must be a pair per axis, not negative and no longer than what they mirror"""
+    """the paddings must be a pair per axis, not negative and at most the extent of the axis (minus 1 in mode reflect)"""
     shape, paddings, border = _x(graph, op), constant(graph, op, 1), 1 if op.attrs["mode"] == "reflect" else 0
     fits = paddings.shape == (len(shape), 2) and bool((paddings >= 0).all())
     return fits and all(int(p.max()) <= extent - border or not p.any() for p, extent in zip(paddings, shape, strict=True))
 
 
 def indices_are_inside(graph: Graph, op: Op) -> bool:
-    """the indices must lie within the axis, and the batch dimensions must be those that both inputs share"""
+    """the indices must be within the axis, and the batch dimensions of both inputs must be equal"""
     shape, indices, batch = _x(graph, op), constant(graph, op, 1), int(op.attrs["batch_dims"])
     axis = axis_of(graph, op)
     is_shared = 0 <= batch <= min(axis, indices.ndim) and indices.shape[:batch] == shape[:batch]
@@ -371,7 +352,7 @@ def blocks_fit(graph: Graph, op: Op) -> bool:
 
 
 def block_shape_fits(graph: Graph, op: Op) -> bool:
-    """the blocks must be positive, one per spatial axis, with a pair of paddings or crops each, and divide what they cut"""
+    """block sizes must be positive, one per spatial axis with a pair of paddings or crops, dividing the padded axis or batch"""
     shape, block, pairs = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
     fits = len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)
     if not fits or min(block) < 1 or pairs.min() < 0:
@@ -382,13 +363,13 @@ def block_shape_fits(graph: Graph, op: Op) -> bool:
 
 
 def permutation_is_valid(graph: Graph, op: Op) -> bool:
-    """the permutation must name every axis of the input once"""
+    """the permutation must contain every axis of the input once"""
     rank, perm = len(graph.input(op).shape), _integers(graph, op, 1)
     return all(-rank <= axis < rank for axis in perm) and sorted(axis % rank for axis in perm) == list(range(rank))
 
 
 def slice_is_valid(graph: Graph, op: Op) -> bool:
-    """begin, end and strides must be vectors of one length, strides not 0, above 0 where an index is taken, within the input"""
+    """begin, end and strides must be equally long vectors; strides not 0, and positive at an index; indices must exist"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
     shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
@@ -402,7 +383,7 @@ def slice_is_valid(graph: Graph, op: Op) -> bool:
     return True
 
 
-# kind -> the shapes of its outputs, and where their elements come from
+# kind -> functions that return the shapes of its outputs and their positions in the input
 PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op], list[Positions]]]] = {
     "split": (infer_split, split),
     "split_v": (infer_split, split),
@@ -422,26 +403,42 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 }
 
 
-def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1) -> OpSpec:
-    rules = arity(inputs, outputs=outputs), same_type, same_quantisation, operands_are_constant, *constraints
-    windows = resize_windows if kind == "resize_nearest_neighbor" else OpSpec.windows
-    return OpSpec(kind, PIECES[kind][0], reference, rules, windows=windows, data=DATA.get(kind, 0))
+def _misread(graph: Graph, op: Op) -> str | None:
+    """Return the error for an int64 operand, whose bytes LiteRT's kernel reads as int32; None if there is none."""
+    wide = [t.name for t in graph.inputs_of(op)[1:] if t is not None and t.dtype == "int64"]
+    return f"the int64 operand '{wide[0]}' as int32" if wide else None
+
+
+def _spec(kind: str, inputs: int, *constraints: Constraint, outputs: int | None = 1, **facts: Any) -> OpSpec:
+    constraints = (arity(inputs, outputs=outputs), same_type, same_quantisation, operands_are_constant, *constraints)
+    index = DATA.get(kind, 0)
+    return OpSpec(kind, PIECES[kind][0], reference, constraints, family="copy", data=index, scale="shared", **facts)
 
 
 SPECS = (
-    _spec("split", 2, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None),
-    _spec("split_v", 3, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None),
-    _spec("unpack", 1, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None),
-    _spec("slice", 3, axes_are_bounded, slice_is_inside),
-    _spec("tile", 2, axes_are_bounded, multiples_match),
+    _spec("split", 2, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None, cuts=True, int16=True),
+    _spec("split_v", 3, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None, cuts=True, int16=True),
+    _spec("unpack", 1, axes_are_bounded, axis_is_in_range, parts_fill_the_axis, outputs=None, cuts=True, int16=True),
+    _spec("slice", 3, axes_are_bounded, slice_is_inside, cuts=True, int16=True),
+    _spec("tile", 2, axes_are_bounded, multiples_match, channelwise=True),
     _spec("broadcast_to", 2, axes_are_bounded, broadcast_is_possible),
-    _spec("mirror_pad", 2, axes_are_bounded, mirror_fits),
-    _spec("resize_nearest_neighbor", 2, axes_are_bounded, resize_is_spatial),
+    _spec("mirror_pad", 2, axes_are_bounded, mirror_fits, channelwise=True),
+    _spec(
+        "resize_nearest_neighbor",
+        2,
+        axes_are_bounded,
+        resize_is_spatial,
+        windows=resize_windows,
+        resamples=True,
+        batched=True,
+        channelwise=True,
+        int16=True,
+    ),
     _spec("gather", 2, axes_are_bounded, axis_is_in_range, indices_are_inside),
-    _spec("depth_to_space", 1, axes_are_bounded, blocks_fit),
-    _spec("space_to_depth", 1, axes_are_bounded, blocks_fit),
-    _spec("space_to_batch_nd", 3, axes_are_bounded, block_shape_fits),
-    _spec("batch_to_space_nd", 3, axes_are_bounded, block_shape_fits),
-    _spec("transpose", 2, permutation_is_valid),
-    _spec("strided_slice", 4, slice_is_valid),
+    _spec("depth_to_space", 1, axes_are_bounded, blocks_fit, int16=True),
+    _spec("space_to_depth", 1, axes_are_bounded, blocks_fit, int16=True),
+    _spec("space_to_batch_nd", 3, axes_are_bounded, block_shape_fits, channelwise=True, misread=_misread),
+    _spec("batch_to_space_nd", 3, axes_are_bounded, block_shape_fits, channelwise=True, misread=_misread),
+    _spec("transpose", 2, permutation_is_valid, int16=True, misread=_misread),
+    _spec("strided_slice", 4, slice_is_valid, cuts=True, int16=True),
 )

@@ -1,20 +1,22 @@
-"""Element by element on int8: add, sub, mul, squared_difference (with broadcasting), relu, relu6, relu_n1_to_1, logistic,
-tanh, elu, gelu, rsqrt.
+"""Elementwise kinds on int8.
 
-Source: TFLite reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc, where logistic to gelu are tables of
-256 results of float32 arithmetic; reference/gelu.h; elementwise.cc (rsqrt).
+With two operands that broadcast: add, sub, mul, squared_difference. With one: relu, relu6, relu_n1_to_1, rsqrt, and logistic,
+tanh, elu, gelu and exp, which are tables of 256 results of float32 arithmetic. Source: TFLite reference_integer_ops add.h,
+mul.h; squared_difference.cc; activations.cc; reference/gelu.h; elementwise.cc (rsqrt); exp.cc.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Quant
 from .constraints import (
     activation_is_known,
     arity,
@@ -25,64 +27,63 @@ from .constraints import (
     output_has_input_type,
     output_is_int8,
 )
-from .fixed_point import INT32_MAX, inverse_square_root, quantize_multiplier, requantize, round_half_away
+from .fixed_point import INT32_MAX, Rescale, inverse_square_root, quantize_multiplier, requantize, round_half_away
+from .float32 import Float, logistic, real_binary, real_operand, real_outputs, real_unary
 from .spec import (
+    ACTIVATIONS,
+    PROBABILITY,
     Arrays,
     Constraint,
     OpSpec,
     OptionalArrays,
+    Reference,
     broadcast,
     centred,
     finish,
     infer_broadcast,
-    infer_same,
     is_pixel,
+    on_integers,
     operand,
-    windows_one_to_one,
+    unary,
 )
 from .window import ONE_TO_ONE, Windows
 
 Real = NDArray[np.float32]
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
-SQUARE_LEFT_SHIFT = 7  # of a squared_difference: the square of the largest difference is below 2^30
+SQUARE_LEFT_SHIFT = 7  # the square of the largest difference stays below 2^30
 RSQRT_BITS = 20
 
 
-class Rescale(NamedTuple):
-    """x * multiplier * 2^(shift - 31), see `fixed_point.requantize`."""
-
-    multiplier: int
-    shift: int
-
-
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
-    """Return the rescales of both inputs and of the output of an add, a sub or a squared_difference.
+    """Return the factors for both inputs and the output of add, sub or squared_difference.
 
-    Each input, less its zero point and times 2^`add_left_shift`, is rescaled to twice the larger input scale; the sum, the
-    difference, or its square, is rescaled to the output.
+    Each input minus its zero point, times 2^`add_left_shift`, is rescaled to twice the larger input scale. The sum, the
+    difference or its square is rescaled to the output.
     """
     a, b = graph.input(op), graph.input(op, 1)
     common = 2 * max(a.scale, b.scale)
-    first, second = Rescale(*quantize_multiplier(a.scale / common)), Rescale(*quantize_multiplier(b.scale / common))
-    return first, second, Rescale(*quantize_multiplier(computed_ratio(graph, op)))
+    first, second = (quantize_multiplier(x.scale / common) for x in (a, b))
+    return first, second, quantize_multiplier(output_ratio(graph, op))
 
 
-def computed_ratio(graph: Graph, op: Op) -> float:
-    """Return the scale in which a sum, or the square of a difference, is computed, over the output's."""
+def output_ratio(graph: Graph, op: Op) -> float:
+    """Return the scale of a computed sum, difference or squared difference, divided by the output scale."""
     common, power = 2 * max(graph.input(op).scale, graph.input(op, 1).scale), 2 if op.kind == "squared_difference" else 1
     return common**power / ((1 << power * add_left_shift(graph, op)) * graph.output(op).scale)
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Return which operand of an add or sub is rescaled by exactly 1/2: that of the larger scale, unless a sub subtracts it."""
+    """Return which operand of add or sub has the factor 1/2, or None; the subtracted operand does not count."""
     operands = add_rescales(graph, op)[: 1 if op.kind == "sub" else 2]
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
 
 
 def negates_exactly(graph: Graph, op: Op) -> bool:
-    """Return whether a sub may rescale its second int8 operand by the negative multiplier and add: halves are rounded up, so
-    that this is not what is subtracted where some value falls in the middle between two."""
+    """Return whether adding with a negative multiplier equals subtracting, for all int8 values of a sub's second operand.
+
+    Halves are rounded up, so the two differ if a value falls halfway between two integers.
+    """
     (multiplier, shift), x = add_rescales(graph, op)[1], (np.arange(-128, 128) - graph.input(op, 1).zero_point)
     shifted = x << add_left_shift(graph, op)
     return op.kind != "sub" or bool((requantize(shifted, -multiplier, shift) == -requantize(shifted, multiplier, shift)).all())
@@ -93,53 +94,61 @@ def add_left_shift(graph: Graph, op: Op) -> int:
 
 
 def mul_rescale(graph: Graph, op: Op) -> Rescale:
-    """From the product of both inputs, less their zero points, to the output; the scales are multiplied in float32."""
+    """Return the factor that rescales the product of the integer inputs to the output; float32 arithmetic."""
     a, b, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
-    return Rescale(*quantize_multiplier(float(a * b / out)))
+    return quantize_multiplier(float(a * b / out))
 
 
 def relu_rescale(graph: Graph, op: Op) -> Rescale:
-    """From the input, less its zero point, to the output; the scales are divided in float32."""
-    return Rescale(*quantize_multiplier(float(np.float32(graph.input(op).scale) / np.float32(graph.output(op).scale))))
+    """Return the factor that rescales the integer input to the output; float32 arithmetic."""
+    return quantize_multiplier(float(np.float32(graph.input(op).scale) / np.float32(graph.output(op).scale)))
 
 
 def rsqrt_rescale(graph: Graph, op: Op) -> Rescale:
-    """From the inverse root of the input, less its zero point, to the output; root and product are float32."""
+    """Return the factor from the inverse square root of the integer input to the output; float32 arithmetic."""
     root = np.sqrt(np.float32(graph.input(op).scale)) * np.float32(graph.output(op).scale)
-    return Rescale(*quantize_multiplier(1 / float(root)))
+    return quantize_multiplier(1 / float(root))
 
 
-@np.errstate(over="ignore")
-def table(graph: Graph, op: Op) -> NDArray[np.int8]:
-    """Return what a logistic, tanh, elu or gelu gives for the inputs -128 .. 127, in this order."""
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def table(graph: Graph, op: Op, function: Callable[[Op, Real], Real]) -> NDArray[np.int8]:
+    """Return the int8 outputs of a float32 function for the inputs -128, -127, ..., 127."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
-    scaled = round_half_away(TABLES[op.kind](op, real) * (np.float32(1) / np.float32(out.scale))) + np.float32(out.zero_point)
-    return np.asarray(np.clip(scaled, -128, 127), np.int8)
+    steps = function(op, real) * (np.float32(1) / np.float32(out.scale))
+    rounded = round_half_away(np.nan_to_num(np.clip(steps, -1e9, 1e9), nan=-1e9))  # infinity saturates, NaN is the minimum
+    return np.asarray(np.clip(rounded + np.float32(out.zero_point), -128, 127), np.int8)
 
 
-# the C library's float32 results are the float64 ones, rounded
+def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
+    """Return the int8 reference of a kind that is a table lookup of a float32 function."""
+
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return [table(graph, op, function)[operand(arrays).astype(np.int64) + 128]]
+
+    return reference
 
 
-def _tanh(op: Op, x: Real) -> Real:
+# float32 functions of the C library are float64 results, rounded; functions that need no other float32 step are in FUNCTIONS
+
+
+def _tanh(x: Real) -> Real:
     return np.tanh(x.astype(np.float64)).astype(np.float32)
 
 
+def _logistic(op: Op, x: Real) -> Real:
+    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)))
+
+
 def _gelu(op: Op, x: Real) -> Real:
-    """Return x times the part of a normal distribution below x, by erfc or, if `approximate`, by tanh."""
+    """Return x * Phi(x) with the normal distribution function Phi, by erfc or, if `approximate`, by tanh."""
     if op.attrs["approximate"]:
         inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
-        return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(op, inner)))
+        return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(inner)))
     return np.asarray(np.float32(0.5) * x * erfc((x * np.float32(-np.sqrt(0.5))).astype(np.float64)).astype(np.float32))
 
 
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
-TABLES: dict[str, Callable[[Op, Real], Real]] = {
-    "elu": lambda op, x: np.where(x < 0, np.expm1(x.astype(np.float64)).astype(np.float32), x),
-    "gelu": _gelu,
-    "logistic": lambda op, x: np.float32(1) / (np.float32(1) + np.exp(-x.astype(np.float64)).astype(np.float32)),
-    "tanh": _tanh,
-}
 
 
 def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -148,8 +157,8 @@ def reference_add(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         requantize(centred(arrays, i, graph, op) << add_left_shift(graph, op), *rescale)
         for i, rescale in enumerate((first, second))
     )
-    joined = {"add": a + b, "sub": a - b}.get(op.kind, (a - b) ** 2)
-    return finish(graph, op, requantize(joined, *output))
+    combined = {"add": a + b, "sub": a - b}.get(op.kind, (a - b) ** 2)
+    return finish(graph, op, requantize(combined, *output))
 
 
 def reference_mul(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -161,12 +170,8 @@ def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return finish(graph, op, requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)))
 
 
-def reference_table(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [table(graph, op)[operand(arrays).astype(np.int64) + 128]]
-
-
 def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """1 / sqrt(x) with 20 bits after the point, rescaled; what is 0 gives the greatest number."""
+    """Compute 1 / sqrt(x) with 20 fractional bits, then rescale; x = 0 gives the largest int32."""
     x = centred(arrays, 0, graph, op)
     multiplier, shift = inverse_square_root(np.maximum(x, 1))
     fine = requantize(1, multiplier, shift + RSQRT_BITS)
@@ -175,40 +180,45 @@ def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
-    """Of the operands that have the output's shape; the other one may be constant, or a pixel that repeats."""
+    """Return 1x1 windows if each operand has the output's shape, is constant or is one repeated pixel; else None."""
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
     return ONE_TO_ONE if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
 
 
 def shapes_broadcast(graph: Graph, op: Op) -> bool:
-    """the shapes of both inputs must be equal or broadcast, and have at most six axes"""
+    """both shapes must be equal or broadcast, with at most six axes, at most four after merging axes that broadcast alike"""
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     return max(len(a), len(b)) <= 6 and broadcast(a, b)
 
 
+@on_integers
 def output_scale_is_large(graph: Graph, op: Op) -> bool:
-    """twice the larger input scale must be below 2^20 times the output scale, 2^15 times for int16"""
-    return computed_ratio(graph, op) < 1
+    """the output scale must be more than 2^-19 times the larger input scale (2^-14 times for int16)"""
+    return output_ratio(graph, op) < 1
 
 
+@on_integers
 def square_scale_is_large(graph: Graph, op: Op) -> bool:
-    """the larger input scale, squared, must be below 2^12 times the output scale"""
-    return computed_ratio(graph, op) < 1 - 2.0**-32  # what is rounded to 1 is 1
+    """the output scale must be more than 2^-12 times the square of the larger input scale"""
+    return output_ratio(graph, op) < 1 - 2.0**-32  # larger ratios are rounded to 1
 
 
+@on_integers
 def logistic_output_is_256th(graph: Graph, op: Op) -> bool:
-    """the output's scale must be 1/256 (the whole range of a logistic)"""
+    """the output scale must be 1/256, so that int8 covers the range [0, 1) of a logistic"""
     return graph.output(op).scale == 1 / 256
 
 
+@on_integers
 def input_is_not_negative(graph: Graph, op: Op) -> bool:
-    """the input's zero point must be -128: what is negative has no square root"""
+    """the input's zero point must be -128, so that no input is negative: negative numbers have no square root"""
     return graph.input(op).zero_point == -128
 
 
+@on_integers
 def inverse_root_is_large(graph: Graph, op: Op) -> bool:
-    """the root of the input scale times the output scale must be at most 2^12"""
+    """the square root of the input scale, times the output scale, must be at most 2^12"""
     return rsqrt_rescale(graph, op).shift - RSQRT_BITS >= -31
 
 
@@ -225,32 +235,92 @@ SUMS = (
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
-def _unary(
-    kind: str,
-    reference: Callable[[Graph, Op, OptionalArrays], Arrays],
-    *more: Constraint,
-    rescale: Callable[[Graph, Op], object] = OpSpec.rescale,
-) -> OpSpec:
-    return OpSpec(kind, infer_same, reference, (*UNARY, *more), windows=windows_one_to_one, rescale=rescale)
+def real_gelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """Return GELU on float32 tensors, by erfc or, if `approximate`, by tanh."""
+    x = real_operand(arrays)
+    if op.attrs["approximate"]:
+        return real_outputs(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+    return real_outputs(0.5 * x * erfc(-x * np.sqrt(0.5)))
 
 
-SPECS = (
-    OpSpec("add", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
-    OpSpec("sub", infer_broadcast, reference_add, SUMS, windows=windows_binary, int4=True),
-    OpSpec("mul", infer_broadcast, reference_mul, BINARY, windows=windows_binary, rescale=mul_rescale),
-    OpSpec(
-        "squared_difference",
-        infer_broadcast,
-        reference_add,
-        (arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, square_scale_is_large),
-        windows=windows_binary,
+def _unary(kind: str, reference: Reference, *constraints: Constraint, **facts: Any) -> OpSpec:
+    return unary(kind, reference=reference, constraints=(*UNARY, *constraints), **facts)
+
+
+def _function(kind: str, function: Callable[[Float], Float], **facts: Any) -> OpSpec:
+    """Return the row of a function without attributes; LiteRT's table has its float64 results, rounded to float32."""
+    on_float32 = reference_table(lambda op, x: np.asarray(function(x.astype(np.float64)), np.float32))
+    return _unary(kind, on_float32, real=real_unary(function), **facts)
+
+
+def _clamp(kind: str, *constraints: Constraint, **facts: Any) -> OpSpec:
+    low, high = ACTIVATIONS[kind]
+    real = real_unary(lambda x: np.clip(x, low, high))
+    return _unary(kind, reference_relu, *constraints, rescale=relu_rescale, uint8="same", real=real, image=(low, high), **facts)
+
+
+_binary = partial(OpSpec, infer=infer_broadcast, windows=windows_binary, family="binary", channelwise=True, scale="own")
+_sum = partial(
+    _binary,
+    reference=reference_add,
+    constraints=SUMS,
+    int4=True,
+    int16=True,
+    fuses_activation=True,
+    uint8="same",
+    arithmetic="sum",
+)
+
+
+# functions without attributes, named alike in PyTorch and (capitalised) ONNX; each needs only a row here and in `tflite_schema`
+FUNCTIONS = (
+    _function("exp", np.exp, image=(0.0, inf)),
+    _function(
+        "tanh", np.tanh, uint8="same", scale=Quant((1 / 128,), (0,)), image=(-1.0, 1.0), useful=lambda low, high: (-3.5, 3.5)
     ),
-    _unary("relu", reference_relu, rescale=relu_rescale),
-    _unary("relu6", reference_relu, bounds_fit, rescale=relu_rescale),
-    _unary("relu_n1_to_1", reference_relu, bounds_fit, rescale=relu_rescale),
-    _unary("logistic", reference_table, logistic_output_is_256th),
-    _unary("tanh", reference_table),
-    _unary("elu", reference_table),
-    _unary("gelu", reference_table),
-    _unary("rsqrt", reference_rsqrt, input_is_not_negative, inverse_root_is_large),
+)
+SPECS = (
+    *FUNCTIONS,
+    _sum("add", real=real_binary(np.add)),
+    _sum("sub", real=real_binary(np.subtract)),
+    _binary(
+        "mul",
+        reference=reference_mul,
+        constraints=BINARY,
+        rescale=mul_rescale,
+        fuses_activation=True,
+        uint8="same",
+        arithmetic="product",
+        real=real_binary(np.multiply),
+        rounds_twice=True,
+    ),
+    _binary(
+        "squared_difference",
+        reference=reference_add,
+        constraints=(arity(2), inputs_are_int8, output_is_int8, shapes_broadcast, square_scale_is_large),
+        real=real_binary(lambda a, b: (a - b) ** 2),
+    ),
+    _clamp("relu", useful=lambda low, high: (0.0, high)),
+    _clamp("relu6", bounds_fit, least_scale=2.0**-26, useful=lambda low, high: (0.0, min(high, 6.0))),
+    _clamp("relu_n1_to_1", bounds_fit, least_scale=2.0**-29, useful=lambda low, high: (max(low, -1.0), min(high, 1.0))),
+    _unary(
+        "logistic",
+        reference_table(_logistic),
+        logistic_output_is_256th,
+        uint8="same",
+        scale=PROBABILITY,
+        real=real_unary(logistic),
+        image=(0.0, 1.0),
+        useful=lambda low, high: (-6.25, 6.25),
+    ),
+    _function("elu", lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), image=(-1.0, inf)),
+    _unary("gelu", reference_table(_gelu), real=real_gelu, image=(-0.1701, inf)),
+    _unary(
+        "rsqrt",
+        reference_rsqrt,
+        input_is_not_negative,
+        inverse_root_is_large,
+        real=real_unary(lambda x: 1 / np.sqrt(x)),
+        image=(0.0, inf),
+    ),
 )

@@ -1,10 +1,14 @@
-"""Ops that compare values and compute none: minimum, maximum (with broadcasting), reduce_max, reduce_min, arg_max.
+"""Ops that compare values: minimum and maximum (with broadcasting), reduce_max, reduce_min, arg_max.
 
 Values are compared as they are stored, whatever their scales. Source: TFLite reference/maximum_minimum.h, reduce.h,
 arg_min_max.h.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,18 +19,11 @@ from .reduce import axes_exist, over_axes
 from .reduce import infer as infer_reduce
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, infer_broadcast, operand
 
-
-def reference_pair(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    a, b = operand(arrays), operand(arrays, 1)
-    return [np.minimum(a, b) if op.kind == "minimum" else np.maximum(a, b)]
-
-
-def reference_reduce(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    return [over_axes(np.max if op.kind == "reduce_max" else np.min, graph, op, operand(arrays))]
+Function = Callable[..., Any]
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
-    """Return the axis that an arg_max searches, not negative."""
+    """Return the axis of an arg_max, counted from the first."""
     return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
 
 
@@ -52,11 +49,35 @@ def axis_exists(graph: Graph, op: Op) -> bool:
 
 PAIR = (arity(2), inputs_have_one_type, shapes_broadcast)
 REDUCE = (arity(2), same_type, same_quantisation, operands_are_constant, axes_exist)
+_extremum = partial(OpSpec, channelwise=True, uint8="same", scale="shared")
+
+
+def _pair(kind: str, function: Function) -> OpSpec:
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return [function(operand(arrays), operand(arrays, 1))]
+
+    return _extremum(kind, infer_broadcast, reference, PAIR, windows=windows_binary, family="binary")
+
+
+def _reduced(kind: str, function: Function) -> OpSpec:
+    def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+        return [over_axes(function, graph, op, operand(arrays))]
+
+    return _extremum(kind, infer_reduce, reference, REDUCE, family="reduction")
+
 
 SPECS = (
-    OpSpec("minimum", infer_broadcast, reference_pair, PAIR, windows=windows_binary),
-    OpSpec("maximum", infer_broadcast, reference_pair, PAIR, windows=windows_binary),
-    OpSpec("reduce_max", infer_reduce, reference_reduce, REDUCE),
-    OpSpec("reduce_min", infer_reduce, reference_reduce, REDUCE),
-    OpSpec("arg_max", infer_arg_max, reference_arg_max, (arity(2), operands_are_constant, axis_exists, output_is_an_index)),
+    _pair("minimum", np.minimum),
+    _pair("maximum", np.maximum),
+    _reduced("reduce_max", np.max),
+    _reduced("reduce_min", np.min),
+    OpSpec(
+        "arg_max",
+        infer_arg_max,
+        reference_arg_max,
+        (arity(2), operands_are_constant, axis_exists, output_is_an_index),
+        family="index",
+        uint8="same",
+        scale="own",
+    ),
 )

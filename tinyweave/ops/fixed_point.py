@@ -1,14 +1,14 @@
-"""Fixed-point arithmetic as TFLite's reference kernels do it, vectorised.
+"""Fixed-point arithmetic of TFLite's reference kernels on numpy arrays.
 
-In and out: int64 arrays that hold int32 values (a Q31 number x stands for x / 2^31), and float64 for the scales they stand
-for. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. The C counterparts are in tw.h.
+Arrays are int64 and hold int32 values; in the format Q31 an integer x is the number x / 2^31. Scales are float64. Source:
+TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. tw.h has the same functions in C.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,82 +20,82 @@ Int64 = NDArray[np.int64]
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
-def quantize_multiplier(scale: float) -> tuple[int, int]:
-    """(multiplier, shift) with scale ~ multiplier * 2^(shift - 31) and multiplier in [2^30, 2^31), or (0, 0) below 2^-32."""
-    if scale == 0.0:
-        return 0, 0
-    mantissa, shift = math.frexp(scale)
-    multiplier = math.floor(mantissa * (1 << 31) + 0.5)
-    if multiplier == 1 << 31:
-        multiplier, shift = multiplier // 2, shift + 1
-    if shift > 30:
-        raise CompileError(f"a scale of {scale:g} is too large for fixed point", "give the op's output a larger scale")
-    return (0, 0) if shift < -31 else (multiplier, shift)
+class Rescale(NamedTuple):
+    """The factor multiplier * 2^(shift - 31) of `requantize`, with multiplier in [2^30, 2^31) or 0."""
+
+    multiplier: int
+    shift: int
+
+
+def quantize_multiplier(scale: float) -> Rescale:
+    """Return the factor of `requantize` nearest to a scale, 0 below 2^-32 (TFLite QuantizeMultiplier)."""
+    multiplier, shift = quantize_multipliers(scale)
+    return Rescale(int(multiplier), int(shift))
 
 
 def quantize_multipliers(scales: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """`quantize_multiplier` of each scale, as the tables that the C kernels read."""
+    """Apply `quantize_multiplier` to each scale; return the multipliers and the shifts as the C kernels read them."""
     scales = np.asarray(scales, np.float64)
+    if (too_large := scales[~(scales < 2.0**30 * (1 - 2.0**-32))]).size:  # rounded to 2^30 or more, or not finite
+        raise CompileError(f"a scale of {too_large[0]:g} is too large for fixed point", "give the op's output a larger scale")
     mantissa, shift = np.frexp(scales)
     multiplier, shift = np.floor(mantissa * (1 << 31) + 0.5).astype(np.int64), shift.astype(np.int64)
     is_whole = multiplier == 1 << 31
     multiplier, shift = np.where(is_whole, multiplier // 2, multiplier), shift + is_whole
-    if (shift > 30).any():
-        quantize_multiplier(float(scales[shift > 30][0]))  # says what is wrong with it
     is_none = (scales == 0.0) | (shift < -31)
     return np.where(is_none, 0, multiplier).astype(np.int32), np.where(is_none, 0, shift).astype(np.int8)
 
 
 def wrap32(x: ArrayLike) -> Int64:
-    """x modulo 2^32 in the range of int32: what an int32 of C holds after an overflow."""
+    """Return x modulo 2^32 in the range of int32, as a two's complement overflow does."""
     return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
 
 
 def high_mul(a: ArrayLike, b: ArrayLike) -> Int64:
-    """a * b / 2^31, rounded half up, saturated (gemmlowp SaturatingRoundingDoublingHighMul)."""
+    """Return a * b / 2^31, rounded half up, saturated (gemmlowp SaturatingRoundingDoublingHighMul)."""
     return np.asarray(np.minimum((np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 30)) >> 31, INT32_MAX))
 
 
 def rounding_shift(x: ArrayLike, exponent: ArrayLike) -> Int64:
-    """x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT)."""
+    """Return x / 2^exponent, rounded half away from zero (gemmlowp RoundingDivideByPOT)."""
     x, exponent = np.asarray(x, np.int64), np.asarray(exponent, np.int64)
     mask = (np.int64(1) << exponent) - 1
     return np.asarray((x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0)))
 
 
 def saturating_shift_left(x: ArrayLike, exponent: int) -> Int64:
-    """x * 2^exponent clamped to int32 (gemmlowp SaturatingRoundingMultiplyByPOT with a positive exponent)."""
+    """Return x * 2^exponent clamped to int32 (gemmlowp SaturatingRoundingMultiplyByPOT with a positive exponent)."""
     return np.asarray(np.clip(np.asarray(x, np.int64) << exponent, INT32_MIN, INT32_MAX))
 
 
 def requantize(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier)."""
+    """Return x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier)."""
     x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     return rounding_shift(high_mul(wrap32(x << np.maximum(shift, 0)), multiplier), np.maximum(-shift, 0))
 
 
 def reduced_multiplier(multiplier: ArrayLike) -> Int64:
-    """Return a Q31 multiplier as the Q15 one that TFLite scales 64-bit sums with."""
+    """Return a Q31 multiplier rounded to Q15, as TFLite uses it to rescale 64-bit sums."""
     return np.asarray(np.minimum((np.asarray(multiplier, np.int64) + (1 << 15)) >> 16, 0x7FFF))
 
 
 def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """x * multiplier * 2^(shift - 31) of 64-bit sums, with a multiplier of 16 bits, rounded once, half up (TFLite likewise)."""
+    """Return x * multiplier * 2^(shift - 31) of 64-bit sums with the multiplier in Q15, rounded once, half up (as TFLite)."""
     right = 15 - np.asarray(shift, np.int64)
     return wrap32((np.asarray(x, np.int64) * reduced_multiplier(multiplier) + (np.int64(1) << (right - 1))) >> right)
 
 
 def round_half_away(x: ArrayLike) -> NDArray[Any]:
-    """Return the nearest integer of each number, halves away from zero (C's round), in the type of x."""
+    """Round to the nearest integer, halves away from zero (C's round); the dtype is kept."""
     x = np.asarray(x)
     whole = np.trunc(x)
     return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros((), x.dtype)))
 
 
 def requantize_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """x * multiplier * 2^(shift - 63), rounded once, half away from zero; a Q63 multiplier in [2^62, 2^63), shift <= 30.
+    """Return x * multiplier * 2^(shift - 63), rounded once, half away from zero; multiplier in [2^62, 2^63), shift <= 30.
 
-    Only 32 x 32 -> 64 bit products, as in C: the low half of the multiplier contributes its product's high word.
+    As in C, only products of 32 x 32 bits are used; of the product with the multiplier's low half, the high word is added.
     """
     x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     multiplier = np.asarray(multiplier, np.int64).astype(np.uint64)
@@ -108,13 +108,13 @@ def requantize_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> In
 
 
 def exact_multiplier(scale: float) -> tuple[int, int]:
-    """(multiplier, shift) for `requantize_once`, without error: scale = multiplier * 2^(shift - 63); (0, 0) below 2^-33."""
+    """Return (multiplier, shift) for `requantize_once` with scale = multiplier * 2^(shift - 63) exactly; (0, 0) below 2^-33."""
     mantissa, shift = math.frexp(scale)
     return (0, 0) if shift < -32 else (int(mantissa * (1 << 53)) << 10, shift)
 
 
 def exp_on_negative_values(x: ArrayLike) -> Int64:
-    """exp(x) in Q31 of Q5.26 numbers x <= 0 (gemmlowp exp_on_negative_values)."""
+    """Return exp(x) in Q31 for x <= 0 in Q5.26 (gemmlowp exp_on_negative_values)."""
     x = np.asarray(x, np.int64)
     one_quarter = 1 << 24
     fraction = (x & (one_quarter - 1)) - one_quarter  # in [-1/4, 0)
@@ -129,7 +129,10 @@ def exp_on_negative_values(x: ArrayLike) -> Int64:
 def exp_around_minus_eighth(
     a: Int64, one_eighth: int, exp_minus_one_eighth: int, one_third: int, multiply: Callable[[ArrayLike, ArrayLike], Int64]
 ) -> Int64:
-    """exp(a) of numbers from -1/4 to 0 by a Taylor series around -1/8, with the constants and products of their format."""
+    """Return exp(a) for -1/4 <= a < 0 by a Taylor series around -1/8.
+
+    The three constants and the product function `multiply` are those of a's fixed-point format.
+    """
     x = a + one_eighth
     x2 = multiply(x, x)
     x4_over_4 = rounding_shift(multiply(x2, x2), 2)
@@ -138,19 +141,19 @@ def exp_around_minus_eighth(
 
 
 def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
-    """(r, bits) with 1 / x ~ r / 2^(31 + bits) for x > 0 with that many integer bits (TFLite GetReciprocal)."""
+    """Return (r, bits) with 1 / x ~ r / 2^(31 + bits) for x > 0 that has `integer_bits` integer bits (TFLite GetReciprocal)."""
     x = np.asarray(x, np.int64)
     headroom = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
     return one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
 
 
 def inverse_square_root(x: ArrayLike) -> tuple[Int64, Int64]:
-    """(r, shift) with 1 / sqrt(x) ~ r * 2^(shift - 31) for 1 <= x < 2^29 (TFLite GetInvSqrtQuantizedMultiplierExp)."""
+    """Return (r, shift) with 1 / sqrt(x) ~ r * 2^(shift - 31) for 1 <= x < 2^29 (TFLite GetInvSqrtQuantizedMultiplierExp)."""
     x = np.asarray(x, np.int64)
     pairs = (31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)) // 2 - 1
     scaled = x << (2 * pairs)  # in [2^27, 2^29)
     half = rounding_shift(scaled >> 1, 1)
-    root = np.full_like(scaled, 1 << 28)  # Q3.28, as all that follows
+    root = np.full_like(scaled, 1 << 28)  # Q3.28, as all values below
     for _ in range(5):
         cube = saturating_shift_left(high_mul(high_mul(root, root), root), 6)
         root = saturating_shift_left(high_mul((1 << 28) + (1 << 27), root) - high_mul(half, cube), 3)
@@ -159,8 +162,8 @@ def inverse_square_root(x: ArrayLike) -> tuple[Int64, Int64]:
 
 
 def one_over_one_plus(a: Int64) -> Int64:
-    """1 / (1 + a) for 0 <= a < 1, Q31 in and out, by three Newton steps on Q2.29."""
-    half_denominator = (a + INT32_MAX + 1) >> 1  # a >= 0: the mean with 1, rounded half up
+    """Return 1 / (1 + a) for 0 <= a < 1, both in Q31, by three Newton steps in Q2.29."""
+    half_denominator = (a + INT32_MAX + 1) >> 1  # (a + 1) / 2, rounded half up
     x = 1515870810 + high_mul(half_denominator, -1010580540)  # 48/17 - 32/17 d
     for _ in range(3):
         x = x + saturating_shift_left(high_mul(x, (1 << 29) - high_mul(half_denominator, x)), 2)

@@ -1,7 +1,7 @@
 """fully_connected on int8 rows with int8 weights [out, in], per tensor or per output channel.
 
-The reference scales its int32 sum in float64 and rounds once, half away from zero (LiteRT 2.3.0; older ones and TFLite Micro
-round twice in fixed point). `requant` gives the integers with which `fixed_point.requantize_once` computes the same bytes.
+LiteRT 2.3.0 scales the int32 sum in float64 and rounds once, half away from zero; older versions and TFLite Micro round twice
+in fixed point. `requant` returns integers with which `fixed_point.requantize_once` computes the same bytes.
 Source: LiteRT reference_integer_ops fully_connected.h.
 """
 
@@ -23,22 +23,23 @@ from .constraints import (
 )
 from .conv import weights_zero
 from .fixed_point import exact_multiplier, requantize_once, round_half_away, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, biased, centred, operand
+from .float32 import Float, real_layer
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Weights, activation_range, biased, centred, on_integers, operand
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
-    """Return the real factor from a sum to the output, one for all output channels or one each."""
+    """Return the real factors from sums to outputs, one for all output channels or one per channel."""
     weights = graph.input(op, 1)
     assert weights.quant is not None
     return graph.input(op).scale * np.array(weights.quant.scale) / graph.output(op).scale
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """(multiplier, shift) of `fixed_point.requantize_once`, one for all output channels or one each.
+    """Return (multiplier, shift) for `fixed_point.requantize_once`, one for all output channels or one per channel.
 
-    They are proved to give the reference's bytes for every sum: both sides are odd and never fall, so they agree
-    everywhere when they agree on both sides of each step between two output values. Where the float64 product of a sum
-    rounds up to a half that the exact product just misses, the multiplier is half a unit of float64 larger.
+    They give the reference's bytes for every sum: both functions are odd and nondecreasing, so they are equal if they agree at
+    both sides of each step between two outputs. If a float64 product rounds up to a half that the exact product just misses,
+    the multiplier is increased by half a unit in the last place of float64.
     """
     factors = scales(graph, op)
     pairs = [exact_multiplier(float(factor)) for factor in factors]
@@ -53,7 +54,7 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
 
     multiplier = np.where(agrees(exact), exact, exact + (1 << 9))
     if not agrees(multiplier).all():
-        raise CompileError("no integer multiplier rounds as the reference does", "change the output's scale slightly", op=op)
+        raise CompileError("no integer multiplier rounds as LiteRT does", "change the output scale slightly", op=op)
     return multiplier, shift
 
 
@@ -69,7 +70,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Return the outputs of sums, bias included, whose last axis are the output channels."""
+    """Rescale sums with bias, output channels last, to the outputs."""
     out = graph.output(op)
     scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
     return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), np.int8)
@@ -80,7 +81,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
-    """the weights must be [out, in], and the input's elements (its last axis with keep_num_dims) a multiple of in"""
+    """the weights must be [out, in]; `in` must divide the input's elements, or equal its last axis if keep_num_dims is set"""
     x, weights = graph.input(op), graph.input(op, 1)
     if len(weights.shape) != 2 or min(weights.shape) < 1 or not x.shape:
         return False
@@ -89,11 +90,12 @@ def shapes_match(graph: Graph, op: Op) -> bool:
 
 
 def rows_are_whole_bytes(graph: Graph, op: Op) -> bool:
-    """the pixels of an int4 input must be the rows, or have an even number of channels, as must the rows"""
+    """the channels of an int4 input must equal the columns of the weights, or both numbers must be even"""
     x, depth = graph.input(op), graph.input(op, 1).shape[1]
     return x.dtype != "int4" or x.shape[-1] == depth or x.shape[-1] % 2 == depth % 2 == 0
 
 
+@on_integers
 def scale_is_small(graph: Graph, op: Op) -> bool:
     """input scale * weight scale / output scale must be below 2^8"""
     return bool(np.all(scales(graph, op) < 256))
@@ -113,4 +115,27 @@ CONSTRAINTS = (
     scale_is_small,
 )
 
-SPECS = (OpSpec("fully_connected", infer, reference, CONSTRAINTS, macs, int4=True),)
+
+def real_sums(graph: Graph, op: Op, x: Float, weights: Float) -> Float:
+    """Return the sums of a float32 layer before the bias, in the output's shape."""
+    (shape,) = infer(graph, op)
+    return np.asarray((x.reshape(-1, weights.shape[1]) @ weights.T).reshape(shape))
+
+
+SPECS = (
+    OpSpec(
+        "fully_connected",
+        infer,
+        reference,
+        CONSTRAINTS,
+        macs,
+        family="dense",
+        weights=Weights(0),
+        int4=True,
+        int16=True,
+        fuses_activation=True,
+        uint8="unsigned",
+        scale="own",
+        real=real_layer(real_sums),
+    ),
+)

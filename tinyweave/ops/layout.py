@@ -1,26 +1,31 @@
-"""Ops that move whole tensors: views (reshape, squeeze, expand_dims), and inputs that become part of a larger output (pad,
-concatenation, pack); shape; and gather_nd, where each vector of indices names a slice of the data. Any type; where int8 values
-move, input and output share their quantisation. Indices may be computed by the network: one outside of the data counts as the
-nearest inside, where LiteRT stops.
+"""Views (reshape, squeeze, expand_dims); pad, concatenation and pack; shape; gather_nd.
+
+Any type; quantised inputs and outputs share their quantisation. In gather_nd each vector of indices selects a slice of the
+data; an index computed by the network that is out of range is clamped, while LiteRT stops with an error.
 
 Source: TFLite reshape.cc, pad.cc, concatenation.cc, gather_nd.cc and the like.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..ir import Graph, Op
-from .constraints import INDEX_TYPES, arity, operands_are_constant, output_is_an_index, same_quantisation, same_type
+from .constraints import INDEX_TYPES, MANY, arity, operands_are_constant, output_is_an_index, same_quantisation, same_type
 from .data_movement import pad_value
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 from .window import ONE_TO_ONE, Window, Windows
 
-MAX_DEPTH = 4  # axes that the indices of gather_nd name
+MAX_DEPTH = 4  # numbers per index of gather_nd
 
 
 def infer_reshape(graph: Graph, op: Op) -> list[Shape]:
-    """From the shape operand when it is constant, else from the file's attribute, else the output tensor's own shape."""
+    """Return the shape in the constant shape operand or, without an operand, in `new_shape`, with -1 resolved.
+
+    If neither gives it, return the output tensor's shape.
+    """
     x, extents = graph.input(op), graph.optional_input(op, 1)
     if extents is not None and extents.data is not None:
         wanted = tuple(int(extent) for extent in extents.data.ravel())
@@ -49,7 +54,7 @@ def reference_view(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def paddings(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """Return per axis how many elements a pad puts before and after."""
+    """Return the padding (before, after) of each axis."""
     return tuple((int(before), int(after)) for before, after in constant(graph, op, 1))
 
 
@@ -69,7 +74,7 @@ def windows_pad(graph: Graph, op: Op) -> Windows | None:
 
 
 def concatenation_axis(graph: Graph, op: Op) -> int:
-    """Return the axis that grows, not negative."""
+    """Return the concatenated axis, counted from the first."""
     return int(op.attrs["axis"]) % len(graph.input(op).shape)
 
 
@@ -84,7 +89,7 @@ def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arr
 
 
 def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
-    """Joining channels keeps rows and columns; joining rows or columns moves them."""
+    """Return 1x1 windows if channels are concatenated, else None."""
     return ONE_TO_ONE if concatenation_axis(graph, op) == len(graph.input(op).shape) - 1 else None
 
 
@@ -112,44 +117,44 @@ def elements_are_kept(graph: Graph, op: Op) -> bool:
 
 
 def pixels_keep_their_bytes(graph: Graph, op: Op) -> bool:
-    """int4 maps must keep their last axis, or it must be even before and after"""
+    """the last axis of an int4 tensor must stay the same, or be even before and after"""
     before, after = ((1, *tensor.shape)[-1] for tensor in (graph.input(op), graph.output(op)))
     return graph.output(op).dtype != "int4" or before == after or before % 2 == after % 2 == 0
 
 
 def shape_holds_integers(graph: Graph, op: Op) -> bool:
-    """the shape, where it is an operand, must be int32 or int64"""
+    """a shape operand must be int32 or int64"""
     extents = graph.optional_input(op, 1)
     return extents is None or extents.dtype in INDEX_TYPES
 
 
 def squeezed_axes_are_one(graph: Graph, op: Op) -> bool:
-    """squeezed axes must exist and have the extent 1"""
+    """squeezed axes must exist and have extent 1"""
     shape = graph.input(op).shape
     return all(-len(shape) <= axis < len(shape) and shape[axis] == 1 for axis in op.attrs["axes"])
 
 
 def new_axis_is_in_range(graph: Graph, op: Op) -> bool:
-    """the new axis must lie within the output's rank"""
+    """the new axis must be one number within the output's rank"""
     axis, rank = constant(graph, op, 1), len(graph.input(op).shape)
     return axis.size == 1 and -rank - 1 <= int(axis.ravel()[0]) <= rank
 
 
 def paddings_match(graph: Graph, op: Op) -> bool:
-    """the paddings must be a pair of numbers, not negative, per axis"""
+    """the paddings must be one pair per axis, not negative"""
     padding = constant(graph, op, 1)
     return padding.shape == (len(graph.input(op).shape), 2) and bool((padding >= 0).all())
 
 
 def fill_is_constant(graph: Graph, op: Op) -> bool:
-    """the value must be one constant of the output's type, scale and zero point, and the paddings constant integers"""
+    """the padding value must be one constant with the output's type and quantisation, and the paddings constant integers"""
     out, value, amounts = graph.output(op), graph.input(op, 2), graph.input(op, 1)
     same = value.dtype == out.dtype and (out.dtype not in ("int8", "uint8", "int16") or value.quant == out.quant)
     return same and value.elements == 1 and value.data is not None and amounts.data is not None and amounts.dtype in INDEX_TYPES
 
 
 def inputs_match(graph: Graph, op: Op) -> bool:
-    """all inputs must have the output's type and rank, and its extents on the other axes"""
+    """all inputs must have the output's type, rank, and extents on all axes but the concatenated one"""
     out, rank = graph.output(op), len(graph.output(op).shape)
     if not -rank <= op.attrs["axis"] < rank or any(t is None or len(t.shape) != rank for t in graph.inputs_of(op)):
         return False
@@ -168,7 +173,7 @@ def activation_is_none(graph: Graph, op: Op) -> bool:
 
 
 def packed_inputs_match(graph: Graph, op: Op) -> bool:
-    """all inputs must have the same type and shape, and the axis must lie within the output's rank"""
+    """all inputs must have the same type and shape, and the axis must be within the output's rank"""
     first, rank = graph.input(op), len(graph.input(op).shape) + 1
     same = all(t is not None and (t.dtype, t.shape) == (first.dtype, first.shape) for t in graph.inputs_of(op))
     return same and graph.output(op).dtype == first.dtype and -rank <= int(op.attrs["axis"]) < rank
@@ -186,55 +191,51 @@ def reference_gather_nd(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def indices_fit(graph: Graph, op: Op) -> bool:
-    """the indices must be int32 vectors of one to four numbers, no more than the data has axes, none of which is empty"""
+    """the indices must be int32 vectors of one to four numbers, at most the data's rank, and the data must not be empty"""
     data, indices = graph.input(op), graph.input(op, 1)
     depth = indices.shape[-1] if indices.shape else 0
     return indices.dtype == "int32" and 1 <= depth <= min(len(data.shape), MAX_DEPTH) and data.elements > 0
 
 
 def constant_indices_are_inside(graph: Graph, op: Op) -> bool:
-    """constant indices must lie within the data"""
+    """constant indices must be within the data"""
     values, shape = graph.input(op, 1).data, graph.input(op).shape
     return values is None or bool(((values >= 0) & (values < np.array(shape[: values.shape[-1]]))).all())
 
 
-MANY = 1 << 16
 MOVES: tuple[Constraint, ...] = (same_type, same_quantisation)
 RESHAPE = (arity(1, 2), *MOVES, elements_are_kept, shape_holds_integers, pixels_keep_their_bytes)
 
+view = partial(OpSpec, reference=reference_view, family="view", view=True, int4=True, int16=True, scale="shared")
+pad = partial(
+    OpSpec, infer=infer_pad, reference=reference_pad, windows=windows_pad, family="pad", channelwise=True, scale="shared"
+)
+join = partial(OpSpec, family="join", int16=True, scale="shared")
 SPECS = (
-    OpSpec("reshape", infer_reshape, reference_view, RESHAPE, view=True, int4=True),
-    OpSpec(
-        "squeeze",
-        infer_squeeze,
-        reference_view,
-        (arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes),
-        view=True,
-        int4=True,
-    ),
-    OpSpec(
+    view("reshape", infer=infer_reshape, constraints=RESHAPE),
+    view("squeeze", infer=infer_squeeze, constraints=(arity(1), *MOVES, squeezed_axes_are_one, pixels_keep_their_bytes)),
+    view(
         "expand_dims",
-        infer_expand_dims,
-        reference_view,
-        (arity(2), *MOVES, operands_are_constant, new_axis_is_in_range, pixels_keep_their_bytes),
-        view=True,
-        int4=True,
+        infer=infer_expand_dims,
+        constraints=(arity(2), *MOVES, operands_are_constant, new_axis_is_in_range, pixels_keep_their_bytes),
     ),
-    OpSpec("pad", infer_pad, reference_pad, (arity(2), *MOVES, operands_are_constant, paddings_match), windows=windows_pad),
-    OpSpec("padv2", infer_pad, reference_pad, (arity(3), *MOVES, fill_is_constant, paddings_match), windows=windows_pad),
-    OpSpec(
+    pad("pad", constraints=(arity(2), *MOVES, operands_are_constant, paddings_match)),
+    pad("padv2", constraints=(arity(3), *MOVES, fill_is_constant, paddings_match)),
+    join(
         "concatenation",
-        infer_concatenation,
-        reference_concatenation,
-        (arity(1, MANY), inputs_match, quantisation_is_shared, activation_is_none),
+        infer=infer_concatenation,
+        reference=reference_concatenation,
+        constraints=(arity(1, MANY), inputs_match, quantisation_is_shared, activation_is_none),
         windows=windows_concatenation,
     ),
-    OpSpec("pack", infer_pack, reference_pack, (arity(1, MANY), *MOVES, packed_inputs_match)),
-    OpSpec("shape", infer_shape, reference_shape, (arity(1), output_is_an_index)),
+    join("pack", infer=infer_pack, reference=reference_pack, constraints=(arity(1, MANY), *MOVES, packed_inputs_match)),
+    OpSpec("shape", infer_shape, reference_shape, (arity(1), output_is_an_index), family="index", uint8="same", scale="own"),
     OpSpec(
         "gather_nd",
         infer_gather_nd,
         reference_gather_nd,
         (arity(2), *MOVES, indices_fit, constant_indices_are_inside),
+        family="copy",
+        scale="shared",
     ),
 )

@@ -1,4 +1,4 @@
-"""log_softmax over the last axis of an int8 tensor, in fixed point: the exponentials' sum in Q12.19, its logarithm in Q5.26.
+"""log_softmax over the last axis of an int8 tensor: exponentials are summed in Q12.19; the logarithm of the sum is in Q5.26.
 
 Source: TFLite reference_integer_ops/log_softmax.h, internal/common.h (log_x_for_x_greater_than_or_equal_to_1).
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ir import Graph, Op
+from ..ir import Graph, Op, Quant
 from .constraints import arity, input_is_int8, output_is_int8
 from .fixed_point import (
     INT32_MIN,
@@ -22,20 +22,21 @@ from .fixed_point import (
     rounding_shift,
     saturating_shift_left,
 )
-from .softmax import SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
+from .float32 import real_operand, real_outputs
+from .softmax import LEAST_SCALE, SCALED_DIFFERENCE_BITS, SUM_BITS, has_elements, of_differences
+from .spec import Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
 
-OUTPUT_BITS = 4  # integer bits of the output's 16ths
+OUTPUT_BITS = 4  # integer bits of the output, whose scale is 1/16
 
 
 class Parameters(NamedTuple):
-    """multiplier, left_shift: from x - max to Q5.26. reverse_*: from Q5.26 back. difference_min: below it nothing counts."""
+    """Fixed-point factors of a log_softmax."""
 
-    multiplier: int
+    multiplier: int  # with left_shift: from x - max(x) to Q5.26
     left_shift: int
-    reverse_multiplier: int
+    reverse_multiplier: int  # with reverse_shift: from Q5.26 to x - max(x)
     reverse_shift: int
-    difference_min: int
+    difference_min: int  # exponentials of smaller differences are 0
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
@@ -44,7 +45,10 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def logarithm(x: Int64) -> Int64:
-    """ln(x) in Q5.26 for x >= 1 in Q12.19: x = 2^k * r with r around 2^(-1/4), whose logarithm is a rational function."""
+    """Return ln(x) in Q5.26 for x >= 1 in Q12.19.
+
+    x = 2^k * r with r near 2^(-1/4); ln(r) is a rational function.
+    """
     log_2, sqrt_sqrt_half, sqrt_half = 1488522236, 1805811301, 1518500250
     alpha_n, alpha_d, alpha_i, alpha_f = 117049297, 127690142, 1057819769, 638450708
     quarter = 1 << 23  # in Q6.25
@@ -78,16 +82,37 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return [np.where(difference > lower_bound, np.clip(result, -128, 127), -128).astype(np.int8)]
 
 
+@on_integers
 def scale_is_in_range(graph: Graph, op: Op) -> bool:
-    """the input scale must lie between 2^-26 and 2^4"""
+    """the input scale must be between 2^-26 and 2^4"""
     return bool(2.0**-26 < graph.input(op).scale < 16 - 1e-6)
 
 
+@on_integers
 def output_is_in_16ths(graph: Graph, op: Op) -> bool:
-    """the output's scale must be 1/16 and its zero point 127"""
+    """the output must have the scale 1/16 and the zero point 127"""
     return graph.output(op).scale == 1 / 16 and graph.output(op).zero_point == 127
 
 
 CONSTRAINTS = (arity(1), input_is_int8, output_is_int8, has_elements, scale_is_in_range, output_is_in_16ths)
 
-SPECS = (OpSpec("log_softmax", infer_same, reference, CONSTRAINTS, windows=windows_one_to_one),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = real_operand(arrays)
+    below = x - x.max(axis=-1, keepdims=True)
+    return real_outputs(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
+
+
+SPECS = (
+    OpSpec(
+        "log_softmax",
+        infer_same,
+        reference,
+        CONSTRAINTS,
+        windows=windows_one_to_one,
+        family="softmax",
+        scale=Quant((16 / 256,), (127,)),
+        least_scale=LEAST_SCALE,
+        real=real,
+    ),
+)

@@ -1,6 +1,6 @@
 """unidirectional_sequence_lstm on int8 sequences with an int16 cell state (TFLite's integer LSTM 8x8_16).
 
-Per step and cell: gates = logistic or tanh of Q3.12 sums; cell = forget * cell + input * candidate;
+At each time step gates = logistic or tanh of Q3.12 sums, cell = forget * cell + input * candidate, and
 hidden = output * tanh(cell). Hidden and cell state are variable tensors. Source: TFLite lstm_eval.cc, portable_tensor_utils.cc.
 """
 
@@ -14,33 +14,35 @@ import numpy as np
 from ..ir import Graph, Op
 from . import q15
 from .constraints import input_is_int8, output_is_int8, per_tensor
-from .fixed_point import quantize_multiplier, requantize, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, operand
+from .fixed_point import Rescale, quantize_multiplier, requantize, rounding_shift, wrap32
+from .float32 import logistic, real_operand
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, on_integers, operand
 
-# inputs of the op
+# indices of the op's inputs
 WEIGHTS, RECURRENT, BIAS = 1, 5, 12  # of the first gate; the gates are input, forget, cell, output
 PEEPHOLE, PROJECTION, NORMS = (9, 10, 11), (16, 17), (20, 21, 22, 23)
 HIDDEN, CELL = 18, 19
 GATES = 4
-CANDIDATE = 2  # the gate that is a tanh
-GATE_BITS = 12  # fraction bits of the gates' sums
+CANDIDATE = 2  # index of the cell gate, the only one with tanh
+GATE_BITS = 12  # fractional bits of the gates' sums
 
 
 class Parameters(NamedTuple):
-    """Of the whole layer: multiplier and shift per gate and of the result, the cell's integer bits and its clip (0: none)."""
+    """Fixed-point factors of an LSTM."""
 
-    input_scales: tuple[tuple[int, int], ...]
-    recurrent_scales: tuple[tuple[int, int], ...]
-    hidden_scale: tuple[int, int]
-    cell_bits: int
-    cell_clip: int
+    input_scales: tuple[Rescale, ...]  # per gate
+    recurrent_scales: tuple[Rescale, ...]  # per gate
+    hidden_scale: Rescale
+    cell_bits: int  # integer bits of the cell state
+    cell_clip: int  # limit of the cell state; 0: none
 
 
+@np.errstate(over="ignore")  # the cell clip may overflow; it is limited below
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the multipliers and shifts; scales are multiplied in float32."""
+    """Return the fixed-point factors; scales are multiplied in float32."""
     x, hidden, cell = graph.input(op), graph.input(op, HIDDEN), graph.input(op, CELL)
 
-    def scales(first: int, source: float) -> tuple[tuple[int, int], ...]:
+    def scales(first: int, source: float) -> tuple[Rescale, ...]:
         weights = (graph.input(op, first + gate).scale for gate in range(GATES))
         products = [np.float32(scale) * np.float32(source) * np.float32(2.0**GATE_BITS) for scale in weights]
         return tuple(quantize_multiplier(float(product)) for product in products)
@@ -56,7 +58,7 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def time_and_batch(graph: Graph, op: Op) -> tuple[int, int]:
-    """Return which axis of input and output is the time, and which the batch."""
+    """Return the indices of the time axis and the batch axis of input and output."""
     return (0, 1) if op.attrs["time_major"] else (1, 0)
 
 
@@ -95,11 +97,11 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def has_no_extras(graph: Graph, op: Op) -> bool:
-    """must be a plain LSTM: no peephole, no projection, no layer normalisation, no coupled gates; all four gates with a bias"""
-    wanted = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), HIDDEN, CELL}
-    given = {index for index, name in enumerate(op.inputs) if name is not None}
+    """must be a plain LSTM with four biases: no peephole, projection, layer normalisation or coupled gates"""
+    needed = {*range(PEEPHOLE[0]), *range(BIAS, BIAS + GATES), HIDDEN, CELL}
+    present = {index for index, name in enumerate(op.inputs) if name is not None}
     fits = len(op.inputs) in (20, 24) and len(op.outputs) == 3
-    return fits and wanted <= given and given.isdisjoint(PEEPHOLE + PROJECTION + NORMS)
+    return fits and needed <= present and present.isdisjoint(PEEPHOLE + PROJECTION + NORMS)
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
@@ -108,13 +110,14 @@ def shapes_match(graph: Graph, op: Op) -> bool:
     if len(x.shape) != 3 or len(weights.shape) != 2 or x.elements == 0 or weights.elements == 0:
         return False
     cells, depth = weights.shape
-    wanted: dict[int, Shape] = dict.fromkeys(range(WEIGHTS, WEIGHTS + GATES), (cells, depth))
-    wanted |= dict.fromkeys(range(RECURRENT, RECURRENT + GATES), (cells, cells))
-    wanted |= dict.fromkeys(range(BIAS, BIAS + GATES), (cells,))
-    wanted |= dict.fromkeys((HIDDEN, CELL), (x.shape[time_and_batch(graph, op)[1]], cells))
-    return x.shape[2] == depth and all(graph.input(op, index).shape == shape for index, shape in wanted.items())
+    expected: dict[int, Shape] = dict.fromkeys(range(WEIGHTS, WEIGHTS + GATES), (cells, depth))
+    expected |= dict.fromkeys(range(RECURRENT, RECURRENT + GATES), (cells, cells))
+    expected |= dict.fromkeys(range(BIAS, BIAS + GATES), (cells,))
+    expected |= dict.fromkeys((HIDDEN, CELL), (x.shape[time_and_batch(graph, op)[1]], cells))
+    return x.shape[2] == depth and all(graph.input(op, index).shape == shape for index, shape in expected.items())
 
 
+@on_integers
 def weights_are_int8(graph: Graph, op: Op) -> bool:
     """the weights must be constant int8 with one scale and zero point 0, the biases constant int32"""
     weights = [graph.input(op, first + gate) for first in (WEIGHTS, RECURRENT) for gate in range(GATES)]
@@ -123,8 +126,9 @@ def weights_are_int8(graph: Graph, op: Op) -> bool:
     return right and all(t.data is not None and t.dtype == "int32" for t in biases)
 
 
+@on_integers
 def states_are_quantised(graph: Graph, op: Op) -> bool:
-    """the states must be variables: int8 with the output's scale and zero point, and int16 with a scale of 2^-15 to 2^-9"""
+    """the states must be variables: hidden int8, quantised like the output; cell int16, zero point 0, scale 2^-15 to 2^-9"""
     hidden, cell = graph.input(op, HIDDEN), graph.input(op, CELL)
     right = (hidden.role, hidden.dtype, cell.role, cell.dtype) == ("state", "int8", "state", "int16")
     right &= op.outputs[1:] == (hidden.name, cell.name) and hidden.quant == graph.output(op).quant
@@ -146,4 +150,34 @@ CONSTRAINTS = (
     attributes_are_plain,
 )
 
-SPECS = (OpSpec("unidirectional_sequence_lstm", infer, reference, CONSTRAINTS, macs, state=(HIDDEN, CELL), rescale=parameters),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """Return a float32 LSTM's outputs, and its hidden and cell state after the last step."""
+    x, hidden, cell = (real_operand(arrays, index) for index in (0, HIDDEN, CELL))
+    weights, recurrent, biases = (
+        [real_operand(arrays, first + gate).T for gate in range(GATES)] for first in (WEIGHTS, RECURRENT, BIAS)
+    )
+    time_axis, clip, outputs = time_and_batch(graph, op)[0], op.attrs["cell_clip"] or np.inf, []
+    for row in np.moveaxis(x, time_axis, 0):
+        sums = [row @ w + hidden @ r + bias for w, r, bias in zip(weights, recurrent, biases, strict=True)]
+        enter, forget, leave = (logistic(sums[gate]) for gate in range(GATES) if gate != CANDIDATE)
+        cell = np.clip(forget * cell + enter * np.tanh(sums[CANDIDATE]), -clip, clip)
+        hidden = leave * np.tanh(cell)
+        outputs.append(hidden)
+    return [array.astype(np.float32) for array in (np.stack(outputs, time_axis), hidden, cell)]
+
+
+SPECS = (
+    OpSpec(
+        "unidirectional_sequence_lstm",
+        infer,
+        reference,
+        CONSTRAINTS,
+        macs,
+        family="recurrent",
+        rescale=parameters,
+        state=(HIDDEN, CELL),
+        scale="own",
+        real=real,
+    ),
+)

@@ -1,11 +1,12 @@
 """average_pool_2d and max_pool_2d on int8 maps.
 
-The average divides by the number of positions inside the map, halves rounded away from 0, or with the attribute `unsigned`
-(the op was uint8) away from -128. Input and output share their quantisation. Source: TFLite reference_integer_ops pooling.h.
+The average counts positions inside the map only and rounds halves away from 0, or away from -128 if the attribute `unsigned` is
+set (the op was uint8). Input and output share their quantisation. Source: TFLite reference_integer_ops pooling.h.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .constraints import (
     same_quantisation,
 )
 from .conv import map_size, window_is_bounded, window_taps, windows
+from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, activation_range, operand
 from .window import positions, window_is_valid
 
@@ -36,15 +38,15 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]:
-    """Return the highest value in each window, no less than `least`."""
-    found = np.full(infer(graph, op)[0], least, x.dtype)
-    for _, _, seen in window_taps(graph, op, x, least):
-        np.maximum(found, seen, out=found)
-    return found
+    """Return the maximum of each window, at least `least`."""
+    maxima = np.full(infer(graph, op)[0], least, x.dtype)
+    for _, _, values in window_taps(graph, op, x, least):
+        np.maximum(maxima, values, out=maxima)
+    return maxima
 
 
 def away_from(op: Op) -> int:
-    """Return the value away from which an average rounds its halves."""
+    """Return the value away from which an average rounds halves."""
     return -128 if op.attrs.get("unsigned") else 0
 
 
@@ -55,11 +57,11 @@ def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def sums(graph: Graph, op: Op, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sum of each window, and of how many positions inside the map it is."""
+    """Return the sum of each window, and the number of its positions inside the map."""
     (shape,), kernel, stride, padding = infer(graph, op), op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
     total = np.zeros(shape, x.dtype)
-    for _, _, seen in window_taps(graph, op, x):
-        total += seen
+    for _, _, values in window_taps(graph, op, x):
+        total += values
     rows, columns = (
         positions(x.shape[1 + a], shape[1 + a], kernel=kernel[a], stride=stride[a], before=padding[a][0]).sum(axis=1)
         for a in (0, 1)
@@ -72,7 +74,7 @@ def _clamp(graph: Graph, op: Op, values: NDArray[Any]) -> NDArray[np.int8]:
 
 
 def window_fits(graph: Graph, op: Op) -> bool:
-    """kernel and strides must be at least 1, and every window must hold a part of the input"""
+    """kernel and strides must be at least 1, and each padding smaller than the kernel, so that no window lies in the padding"""
     x, kernel, padding = graph.input(op), op.attrs["kernel"], op.attrs["padding"]
     return window_is_valid(x.shape, kernel, op.attrs) and all(max(padding[a]) < kernel[a] for a in (0, 1))
 
@@ -89,7 +91,30 @@ CONSTRAINTS = (
     bounds_fit,
 )
 
+
+def real_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    total, count = sums(graph, op, real_operand(arrays))
+    return real_outputs(total / count, op.attrs["activation"])
+
+
+def real_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    least = float(np.finfo(np.float32).min)
+    return real_outputs(highest(graph, op, real_operand(arrays), least), op.attrs["activation"])
+
+
+pool = partial(
+    OpSpec,
+    infer=infer,
+    constraints=CONSTRAINTS,
+    windows=windows,
+    family="pool",
+    int4=True,
+    batched=True,
+    channelwise=True,
+    fuses_activation=True,
+    scale="shared",
+)
 SPECS = (
-    OpSpec("average_pool_2d", infer, reference_average, CONSTRAINTS, windows=windows, int4=True),
-    OpSpec("max_pool_2d", infer, reference_max, CONSTRAINTS, windows=windows, int4=True),
+    pool("average_pool_2d", reference=reference_average, uint8="unsigned", real=real_average, averages=True),
+    pool("max_pool_2d", reference=reference_max, uint8="same", real=real_max),
 )

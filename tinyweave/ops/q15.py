@@ -1,6 +1,6 @@
-"""logistic and tanh of int16 numbers in fixed point, vectorised: gemmlowp's fixedpoint.h for a raw type of 16 bits.
+"""logistic and tanh in 16-bit fixed point on numpy arrays, as in gemmlowp's fixedpoint.h.
 
-In: int64 arrays of int16 values with `integer_bits` integer bits. Out: Q0.15. The C counterpart is tw_q15.h.
+Inputs are int64 arrays of int16 values with `integer_bits` integer bits; results are in Q0.15. tw_q15.h has the same in C.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 from .fixed_point import Int64, exp_around_minus_eighth
 
 MAX = (1 << 15) - 1
-# exp(-2^k) for k = -2 .. 4
-POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)
+POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)  # exp(-2^k) for k = -2 .. 4
 
 
 def multiply(a: ArrayLike, b: ArrayLike) -> Int64:
-    """a * b / 2^15, rounded half up."""
+    """Return a * b / 2^15, rounded half up."""
     return np.asarray((np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 14)) >> 15)
 
 
@@ -25,7 +24,7 @@ def saturate(x: ArrayLike) -> Int64:
 
 
 def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
-    """exp(x) in Q0.15 for x <= 0."""
+    """Return exp(x) in Q0.15 for x <= 0."""
     x = np.asarray(x, np.int64)
     fraction_bits = 15 - integer_bits
     quarter = 1 << (fraction_bits - 2)
@@ -41,7 +40,7 @@ def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
 
 
 def _reciprocal(a: Int64) -> Int64:
-    """2 / (1 + a) for 0 <= a < 1, Q0.15 in, Q2.13 out, by three Newton steps."""
+    """Return 2 / (1 + a) in Q2.13 for 0 <= a < 1 in Q0.15, by three Newton steps."""
     half_denominator = (a + MAX + 1) >> 1
     x = 23130 + multiply(half_denominator, -15420)  # 48/17 - 32/17 d
     for _ in range(3):
@@ -50,15 +49,15 @@ def _reciprocal(a: Int64) -> Int64:
 
 
 def logistic(x: ArrayLike, integer_bits: int = 3) -> Int64:
-    """1 / (1 + exp(-x)) in Q0.15."""
+    """Return 1 / (1 + exp(-x)) in Q0.15."""
     x = np.asarray(x, np.int64)
     positive = saturate(_reciprocal(exp_on_negative_values(-np.abs(x), integer_bits)) << 1)
     return np.where(x == 0, 1 << 14, np.where(x > 0, positive, MAX - positive))
 
 
 def tanh(x: ArrayLike, integer_bits: int) -> Int64:
-    """tanh(x) in Q0.15."""
+    """Return tanh(x) in Q0.15."""
     x = np.asarray(x, np.int64)
-    # exp(-2 |x|): the same bits with one more integer bit
+    # with one more integer bit the same bits stand for 2 |x|
     positive = saturate((_reciprocal(exp_on_negative_values(-np.abs(x), integer_bits + 1)) - (1 << 13)) << 2)
     return np.where(x == 0, 0, np.where(x > 0, positive, -positive))

@@ -1,18 +1,19 @@
 """Conversions: quantize (float32 to integers, or integers of one scale to those of another), dequantize (to float32), cast.
 
-Floats beyond 2^31 steps saturate and NaN gives the lowest value; the reference's C leaves both undefined. cast makes numbers of
-one type into numbers of another, whatever their scales: integers keep their low bits; floats lose their fraction and saturate,
-and what is not a number becomes the highest integer.
+quantize saturates floats beyond 2^31 steps and maps NaN to the lowest value; TFLite's C leaves both undefined. cast ignores
+scales: integers keep their low bits, floats are truncated and saturate, and NaN becomes the highest integer.
 Source: TFLite quantize.cc, reference/requantize.h, dequantize.h, cast.cc.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ..ir import Graph, Op, array_type, limits
 from .constraints import arity, per_tensor
-from .fixed_point import quantize_multiplier, requantize, round_half_away
+from .fixed_point import Rescale, quantize_multiplier, requantize, round_half_away
 from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
 
 INTEGERS = ("int8", "uint8", "int16")
@@ -21,8 +22,8 @@ QUANTIZE_PAIRS |= {("int16", "int8"), ("int16", "int16"), ("int16", "int32"), ("
 QUANTIZE_PAIRS |= {("int8", "int4"), ("int4", "int8"), ("int8", "int16")}
 
 
-def requant(graph: Graph, op: Op) -> tuple[int, int]:
-    """(multiplier, shift) from an integer input, less its zero point, to the output."""
+def requant(graph: Graph, op: Op) -> Rescale:
+    """Return the factor from an integer input minus its zero point to the output."""
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
 
 
@@ -52,17 +53,17 @@ def reference_cast(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def quantize_types_are_supported(graph: Graph, op: Op) -> bool:
-    """must go from float32 to int8, uint8 or int16, between int8 and uint8, int4 or int16, or from int16 or int32 to another"""
+    """must convert float32 to int8, uint8, int16; int8 to or from uint8, int4, int16; int16 to or from int32; int32 to int8"""
     return (graph.input(op).dtype, graph.output(op).dtype) in QUANTIZE_PAIRS
 
 
 def dequantize_types_are_supported(graph: Graph, op: Op) -> bool:
-    """must go from int8, uint8 or int16 to float32"""
+    """must convert int8, uint8 or int16 to float32"""
     return graph.input(op).dtype in INTEGERS and graph.output(op).dtype == "float32"
 
 
 def integers_are_per_tensor(graph: Graph, op: Op) -> bool:
-    """the integers must be quantised with one scale and zero point"""
+    """integer tensors must be quantised with one scale and zero point"""
     return all(per_tensor(t) for t in (graph.input(op), graph.output(op)) if t.dtype != "float32")
 
 
@@ -71,22 +72,23 @@ def shape_is_kept(graph: Graph, op: Op) -> bool:
     return graph.input(op).shape == graph.output(op).shape
 
 
+conversion = partial(OpSpec, infer=infer_same, windows=windows_one_to_one)
 SPECS = (
-    OpSpec(
+    conversion(
         "quantize",
-        infer_same,
-        reference_quantize,
-        (arity(1), quantize_types_are_supported, integers_are_per_tensor),
-        windows=windows_one_to_one,
+        family="conversion",
+        reference=reference_quantize,
+        constraints=(arity(1), quantize_types_are_supported, integers_are_per_tensor),
         int4=True,
+        channelwise=True,
         rescale=lambda graph, op: graph.input(op).dtype == "float32" or requant(graph, op),
     ),
-    OpSpec(
+    conversion(
         "dequantize",
-        infer_same,
-        reference_dequantize,
-        (arity(1), dequantize_types_are_supported, integers_are_per_tensor),
-        windows=windows_one_to_one,
+        family="conversion",
+        reference=reference_dequantize,
+        constraints=(arity(1), dequantize_types_are_supported, integers_are_per_tensor),
+        channelwise=True,
     ),
-    OpSpec("cast", infer_same, reference_cast, (arity(1), shape_is_kept), windows=windows_one_to_one),
+    conversion("cast", family="cast", reference=reference_cast, constraints=(arity(1), shape_is_kept)),
 )

@@ -1,4 +1,4 @@
-"""mean over axes of an int8 tensor: the int32 sum, less its share of the zero point, rescaled once with 1/count folded in.
+"""mean over axes of an int8 tensor: the int32 sum of x - zero_point, rescaled once with 1/count in the multiplier.
 
 Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
 """
@@ -13,27 +13,28 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8
-from .fixed_point import quantize_multiplier, requantize, wrap32
+from .fixed_point import Rescale, quantize_multiplier, requantize, wrap32
+from .float32 import real_operand, real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, centred, constant, finish
 from .window import Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Return the reduced axes, each once, ascending, not negative."""
+    """Return the reduced axes in ascending order, each once, counted from the first."""
     return tuple(sorted({int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel()}))
 
 
 def count(graph: Graph, op: Op) -> int:
-    """Return how many elements one output element is the mean of."""
+    """Return the number of input elements per output element."""
     return int(np.prod([graph.input(op).shape[axis] for axis in axes(graph, op)], dtype=np.int64))
 
 
-def requant(graph: Graph, op: Op) -> tuple[int, int]:
-    """(multiplier, shift) from a sum, less count * zero point, to the output, with 1/count folded in."""
+def requant(graph: Graph, op: Op) -> Rescale:
+    """Return the factor from a sum minus count * zero_point to the output, 1/count included."""
     multiplier, shift = quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
     elements = count(graph, op)
     bits = min(elements.bit_length() - 1, 32, 31 + shift)
-    return (multiplier << bits) // elements, shift - bits
+    return Rescale((multiplier << bits) // elements, shift - bits)
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
@@ -49,12 +50,12 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
-    """Return what a function of numpy makes of the reduced axes, in the shape of the output."""
+    """Apply a numpy reduction such as np.sum to the reduced axes; return it in the output's shape."""
     return np.asarray(summarise(x, axis=axes(graph, op)), x.dtype).reshape(infer(graph, op)[0])
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Of a mean over the columns of each row of a map."""
+    """Return row windows if the mean is over the columns of one map, else None."""
     x = graph.input(op)
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[2] == 1 or axes(graph, op) != (2,):
         return None
@@ -62,7 +63,7 @@ def windows(graph: Graph, op: Op) -> Windows | None:
 
 
 def axes_exist(graph: Graph, op: Op) -> bool:
-    """the axes must lie within the input's rank, and the input must not be empty"""
+    """the axes must be within the input's rank, and the input must not be empty"""
     shape = graph.input(op).shape
     within = all(-len(shape) <= int(axis) < len(shape) for axis in constant(graph, op, 1).ravel())
     return within and graph.input(op).elements > 0 and len(shape) > 0
@@ -70,4 +71,24 @@ def axes_exist(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(2), input_is_int8, output_is_int8, operands_are_constant, axes_exist)
 
-SPECS = (OpSpec("mean", infer, reference, CONSTRAINTS, windows=windows, rescale=requant),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return real_outputs(over_axes(np.mean, graph, op, real_operand(arrays)))
+
+
+SPECS = (
+    OpSpec(
+        "mean",
+        infer,
+        reference,
+        CONSTRAINTS,
+        windows=windows,
+        family="reduction",
+        rescale=requant,
+        channelwise=True,
+        uint8="same",
+        scale="own",
+        real=real,
+        rounds_twice=True,
+    ),
+)

@@ -1,7 +1,7 @@
-"""Resized maps: sizes and neighbours of both kinds, and resize_bilinear, whose pixels mix the four input pixels around them.
+"""resize_bilinear, and the pixel positions that it shares with resize_nearest_neighbor.
 
-Places are counted in 1024ths of a pixel; with the attribute `unsigned`, on values that were uint8, LiteRT works in float32.
-Input and output share their quantisation. Source: TFLite reference resize_bilinear.h.
+Bilinear positions are in units of 1/1024 pixel; if the attribute `unsigned` is set (the op was uint8), they are float32, as in
+LiteRT. Input and output share their quantisation. Source: TFLite reference resize_bilinear.h.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from numpy.typing import NDArray
 
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, operands_are_constant, output_is_int8, same_quantisation
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, operand
+from .float32 import real_outputs
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, on_integers, operand
 from .window import Window, Windows, of_image, window_around
 
-ONE = 1 << 10
+ONE = 1 << 10  # one pixel
 
 
 class Line(NamedTuple):
-    """Where the outputs along one axis lie: output i at (i * scale + offset) / 1024 of the input."""
+    """Positions along one axis: output i is at input position (i * scale + offset) / 1024."""
 
     scale: int
     offset: int
 
 
 class FloatLine(NamedTuple):
-    """The same in float32: output i at (i + first) * scale - first."""
+    """Positions along one axis in float32: output i is at input position (i + first) * scale - first."""
 
     scale: np.float32
     first: np.float32
 
 
 Numbers = NDArray[np.int64]
-Mixture = tuple[Numbers, Numbers, NDArray[np.float32]]  # low and high neighbour, how much of the high one
+Mixture = tuple[Numbers, Numbers, NDArray[np.float32]]  # lower neighbour, upper neighbour, weight of the upper one
 
 
 def _size(graph: Graph, op: Op) -> list[int]:
-    """Return the new size, as many numbers as the operand has."""
+    """Return the values of the size operand."""
     return [int(value) for value in constant(graph, op, 1).ravel()]
 
 
@@ -55,12 +56,15 @@ def resize_is_spatial(graph: Graph, op: Op) -> bool:
 
 
 def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
-    """Return how many of `size` rows go with how many of `out` rows."""
+    """Return (input, output) extents; their quotient is the step in input rows (or columns) per output row (or column).
+
+    With align_corners, the step from a single input row is 0 instead.
+    """
     return (size - 1, out - 1) if align_corners and min(size, out) > 1 else (size, out)
 
 
 def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
-    """Return which of `size` rows each of `out` rows shows; float32 arithmetic, as LiteRT's."""
+    """Return for each of `out` rows the nearest of `size` input rows; float32 arithmetic, as in LiteRT."""
     where = float_line(size, out, attrs["align_corners"], attrs["half_pixel_centers"])
     at = (np.arange(out, dtype=np.float32) + where.first) * where.scale
     chosen = np.floor(at.astype(np.float64) + (0.5 if attrs["align_corners"] else 0))
@@ -68,13 +72,13 @@ def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
 
 
 def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which row of the input each row of the output shows, and which column each column."""
+    """Return for each output row the input row that it copies, and for each output column the input column."""
     (_, h, w, _), (rows, cols), attrs = graph.input(op).shape, _size(graph, op), dict(op.attrs)
     return nearest(h, rows, attrs), nearest(w, cols, attrs)
 
 
 def resize_windows(graph: Graph, op: Op) -> Windows | None:
-    """Return windows of the nearest pixel; None of several images, and where rows fall together again after many only."""
+    """Return the windows of resize_nearest_neighbor; None for a batch or a ratio beyond MOST_STEPS."""
     images, *sizes, _ = graph.input(op).shape
     axes = (
         window_around(at, at, *resize_ratio(size, len(at), align_corners=bool(op.attrs["align_corners"])))
@@ -83,11 +87,8 @@ def resize_windows(graph: Graph, op: Op) -> Windows | None:
     return of_image(images, axes)
 
 
-# resize_bilinear
-
-
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:
-    """Return the places of `out` outputs among `size` inputs."""
+    """Return the positions of `out` outputs among `size` inputs."""
     if align_corners and out > 1:
         size, out = size - 1, out - 1
     scale = (ONE * size + out // 2) // out
@@ -101,30 +102,30 @@ def float_line(size: int, out: int, align_corners: bool, half_pixel_centers: boo
 
 
 def _extents(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(input, output) extents of rows and of columns."""
+    """Return (input, output) extents for rows and for columns."""
     shape, (out,) = graph.input(op).shape, infer_resize(graph, op)
     return (shape[1], out[1]), (shape[2], out[2])
 
 
 def lines(graph: Graph, op: Op) -> tuple[Line, Line]:
-    """For rows and for columns."""
+    """Return the output positions along rows and along columns."""
     rows, columns = (line(*extents, *_how(op)[:2]) for extents in _extents(graph, op))
     return rows, columns
 
 
 def float_lines(graph: Graph, op: Op) -> tuple[FloatLine, FloatLine]:
-    """For rows and for columns."""
+    """Return the output positions along rows and along columns, in float32."""
     rows, columns = (float_line(*extents, *_how(op)[:2]) for extents in _extents(graph, op))
     return rows, columns
 
 
 def is_unsigned(op: Op) -> bool:
-    """Return whether the op was on uint8."""
+    """Return whether the op had uint8 tensors before the model was converted to int8."""
     return bool(op.attrs.get("unsigned"))
 
 
 def neighbours(graph: Graph, op: Op) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]]:
-    """Return the lower and the upper row that each output row is mixed from, and the two columns of each output column."""
+    """Return the lower and upper neighbour of each output row, and of each output column."""
     rows, columns = (_of_axis(*extents, *_how(op)) for extents in _extents(graph, op))
     return rows, columns
 
@@ -135,7 +136,7 @@ def _how(op: Op) -> tuple[bool, bool, bool]:
 
 
 def _of_axis(size: int, out: int, align_corners: bool, half_pixel_centers: bool, unsigned: bool) -> tuple[Numbers, Numbers]:
-    """Return the low and the high neighbour of each output along an axis."""
+    """Return the lower and upper neighbour of each output along an axis."""
     if unsigned:
         return _mixture((size, out), float_line(size, out, align_corners, half_pixel_centers))[:2]
     return _neighbours((size, out), line(size, out, align_corners, half_pixel_centers))[:2]
@@ -156,7 +157,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers, Numbers]:
-    """Per place its low and its high neighbour, and how many 1024ths of the high one are in it."""
+    """Return the lower and upper neighbour of each output, and the weight of the upper one in units of 1/1024."""
     size, out = extents
     at = np.arange(out, dtype=np.int64) * where.scale + where.offset
     low, high = np.maximum(at // ONE, 0), np.minimum((at + ONE - 1) // ONE, size - 1)
@@ -164,7 +165,7 @@ def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers
 
 
 def mixed_floats(graph: Graph, op: Op, x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the mixtures of real numbers, in float32."""
+    """Interpolate a map of real numbers in float32."""
     (top, bottom, dy), (left, right, dx) = map(_mixture, _extents(graph, op), float_lines(graph, op))
     dy, dx, one = dy[:, None, None], dx[:, None], np.float32(1)
     mixed = x[:, top][:, :, left] * (one - dy) * (one - dx)
@@ -182,7 +183,7 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the neighbours of each place; None of several images, and where rows fall together again after many only."""
+    """Return the windows of resize_bilinear; None for a batch or a ratio beyond MOST_STEPS."""
     return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 
@@ -192,8 +193,9 @@ def _window(size: int, out: int, align_corners: bool, half_pixel_centers: bool, 
     return window_around(low, high, *resize_ratio(size, out, align_corners=align_corners))
 
 
+@on_integers
 def places_are_inside(graph: Graph, op: Op) -> bool:
-    """the output must not be so much larger than the input that rounded places leave it"""
+    """the output must not be so much larger than the input that rounded positions lie outside the input"""
     if is_unsigned(op):
         return all(out < 1 << 20 for _, out in _extents(graph, op))
     axes = zip(_extents(graph, op), lines(graph, op), strict=True)
@@ -210,4 +212,25 @@ CONSTRAINTS = (
     places_are_inside,
 )
 
-SPECS = (OpSpec("resize_bilinear", infer_resize, reference, CONSTRAINTS, windows=windows),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return real_outputs(mixed_floats(graph, op, operand(arrays)))
+
+
+SPECS = (
+    OpSpec(
+        "resize_bilinear",
+        infer_resize,
+        reference,
+        CONSTRAINTS,
+        windows=windows,
+        family="resize",
+        resamples=True,
+        batched=True,
+        channelwise=True,
+        uint8="unsigned",
+        scale="shared",
+        real=real,
+        averages=True,
+    ),
+)

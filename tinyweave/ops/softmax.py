@@ -1,4 +1,4 @@
-"""softmax over the last axis of an int8 tensor, to int8 or int16: exponentials in Q31 summed in Q12.19, times the reciprocal.
+"""softmax over the last axis of an int8 tensor, to int8 or int16; exponentials in Q31, their sum in Q12.19.
 
 Source: TFLite reference/softmax.h.
 """
@@ -12,27 +12,29 @@ import numpy as np
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, per_tensor
 from .fixed_point import exp_on_negative_values, high_mul, quantize_multiplier, reciprocal, rounding_shift, wrap32
-from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_one_to_one
+from .float32 import real_operand, real_outputs
+from .spec import PROBABILITY, Arrays, OpSpec, OptionalArrays, infer_same, on_integers, operand, windows_one_to_one
 
 SCALED_DIFFERENCE_BITS = 5  # integer bits of a scaled difference: Q5.26
 SUM_BITS = 12  # integer bits of a sum of exponentials: Q12.19
+LEAST_SCALE = 2.0**-24  # of the input
 
 
 class Parameters(NamedTuple):
-    """multiplier, left_shift: from x - max to Q5.26, beta included. difference_min: below this difference the result is 0."""
+    """Fixed-point factors of a softmax."""
 
-    multiplier: int
+    multiplier: int  # with left_shift: from x - max(x) to Q5.26, times beta
     left_shift: int
-    difference_min: int
+    difference_min: int  # the result of a smaller difference is 0
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the numbers that turn a difference into a Q5.26 exponent, from beta and the input's scale."""
+    """Return the fixed-point factors for the op's beta and input scale."""
     return of_differences(float(np.float32(op.attrs["beta"])) * graph.input(op).scale)
 
 
 def of_differences(scale: float) -> Parameters:
-    """Return the numbers for differences of this scale."""
+    """Return the fixed-point factors for differences x - max(x) in units of `scale`."""
     multiplier, left_shift = quantize_multiplier(scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)
@@ -56,13 +58,15 @@ def has_elements(graph: Graph, op: Op) -> bool:
     return 1 <= len(shape) <= 4 and min(shape) > 0 and shape[-1] < 1 << SUM_BITS
 
 
+@on_integers
 def scale_is_in_range(graph: Graph, op: Op) -> bool:
-    """beta * input scale must lie between 2^-26 and 2^4"""
+    """beta * input scale must be between 2^-26 and 2^4"""
     return bool(2.0**-26 < float(np.float32(op.attrs["beta"])) * graph.input(op).scale < 16 - 1e-6)
 
 
+@on_integers
 def output_is_a_probability(graph: Graph, op: Op) -> bool:
-    """the output must be int8 with scale 1/256 and zero point -128, or int16 with 1/65536 and -32768"""
+    """the output must be int8 with scale 1/256 and zero point -128, or int16 with scale 1/65536 and zero point -32768"""
     out = graph.output(op)
     right = {"int8": (2.0**8, -128), "int16": (2.0**16, -(1 << 15))}.get(out.dtype)
     return right is not None and per_tensor(out) and abs(out.scale * right[0] - 1) <= 1e-3 and out.zero_point == right[1]
@@ -70,4 +74,25 @@ def output_is_a_probability(graph: Graph, op: Op) -> bool:
 
 CONSTRAINTS = (arity(1), input_is_int8, has_elements, scale_is_in_range, output_is_a_probability)
 
-SPECS = (OpSpec("softmax", infer_same, reference, CONSTRAINTS, windows=windows_one_to_one),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    x = real_operand(arrays)
+    exponential = np.exp((x - x.max(axis=-1, keepdims=True)) * np.float32(op.attrs["beta"]))
+    return real_outputs(exponential / exponential.sum(axis=-1, keepdims=True))
+
+
+SPECS = (
+    OpSpec(
+        "softmax",
+        infer_same,
+        reference,
+        CONSTRAINTS,
+        windows=windows_one_to_one,
+        family="softmax",
+        batched=True,
+        uint8="same",
+        scale=PROBABILITY,
+        least_scale=LEAST_SCALE,
+        real=real,
+    ),
+)

@@ -1,57 +1,152 @@
-"""What an op kind is: one row of functions per kind, and the helpers that all families share.
+"""`OpSpec`, the row that describes one op kind, and functions that several families of ops share.
 
-Every function of a row takes `(graph, op)`. `reference` also takes the input arrays and returns the output arrays,
-bit for bit what LiteRT's reference kernels compute; the C kernels, the planner and the docs all follow these rows.
+Every function of a row takes `(graph, op)`. `reference` also takes the input arrays and returns the output arrays, bit for bit
+as LiteRT's reference kernels compute them. Passes, quantisation, planner, emitters and docs read these rows, so a fact about an
+op kind is stated once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from math import inf, prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Graph, Op, Tensor, array_type, limits
+from ..ir import CompileError, Graph, Op, Quant, Tensor, array_type, limits
 from .window import ONE_TO_ONE, Windows
 
 Arrays = list[np.ndarray]
 OptionalArrays = list[np.ndarray | None]
 Shape = tuple[int, ...]
+Interval = tuple[float, float]
 Constraint = Callable[[Graph, Op], bool]
-# fused activation -> its real bounds
+Reference = Callable[[Graph, Op, OptionalArrays], Arrays]
+ON_INTEGERS = set[Constraint]()  # constraints that do not apply to float32 tensors
+
+
+def on_integers(constraint: Constraint) -> Constraint:
+    """Mark a constraint that does not apply to float32 tensors."""
+    ON_INTEGERS.add(constraint)
+    return constraint
+
+
+# fused activation -> the interval to which it clamps
 ACTIVATIONS = {"none": (-inf, inf), "relu": (0.0, inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
+
+
+Family = Literal[
+    "unary",  # elementwise, one operand
+    "binary",  # elementwise, two operands that broadcast as in numpy
+    "convolution",  # windows slide over rows and columns: attributes stride, dilation and padding
+    "pool",
+    "transposed",  # a transposed convolution
+    "dense",  # fully connected
+    "matmul",  # both operands are computed
+    "reduction",  # over the axes that input 1 names
+    "index",  # the outputs are positions or extents, not values
+    "softmax",  # along the last axis
+    "resize",
+    "view",  # the same bytes in another shape
+    "pad",  # pad, join and copy: each output element is an input element or padding
+    "join",
+    "copy",
+    "conversion",  # between integers and real numbers, or to another scale
+    "cast",  # to another type, without regard to scales
+    "state",  # reads or writes a variable
+    "recurrent",  # loops over time and keeps state
+    "unknown",  # not supported
+]
+MOVING: tuple[Family, ...] = ("view", "pad", "join", "copy")
+# scales of the quantised operands: each its own, one for all, or a fixed one for the outputs; None: no quantised form
+ScaleRule = Literal["own", "shared"] | Quant | None
+PROBABILITY = Quant((1 / 256,), (-128,))  # int8 values of the interval [0, 1)
+LEAST_SCALE = 2.0**-39  # a tensor with a smaller scale is supported by no op kind
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The constant weights of a layer, which are its input 1."""
+
+    axis: int  # of the output channels
+    bias: int = 2  # index of the bias input
+    int4: bool = True  # whether kernels for int4 weights exist
 
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One op kind.
-
-    infer: shapes of the outputs. reference: the outputs' values. macs: (graph, op, clipped) -> multiply-accumulates,
-    window positions in the padding counted unless clipped. windows: the rows and the columns that an output element reads, or
-    None when every output may read all of the input, or there are several images. constraints: predicates; the docstring of one
-    is its error text and its line in the documentation. view: the outputs hold the first input's bytes unchanged. data: the
-    input that it works on; the others are its parameters. state: which inputs are state. int4: whether it takes int4 maps.
-    rescale: its multipliers, of which a scale may be too large.
-    """
+    """One op kind: its functions, and the facts that passes, quantisation, planner and emitters rely on."""
 
     kind: str
-    infer: Callable[[Graph, Op], list[Shape]]
-    reference: Callable[[Graph, Op, OptionalArrays], Arrays]
-    constraints: tuple[Constraint, ...] = ()
+    infer: Callable[[Graph, Op], list[Shape]]  # shapes of the outputs
+    reference: Reference  # values of the outputs, in numpy
+    constraints: tuple[Constraint, ...] = ()  # predicates; each docstring is the error text and a line of the docs
+    # multiply-accumulates; taps in the padding count unless the third argument, `clipped`, is set
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
+    # input rows and columns that an output element reads; None if possibly all, or if the batch size is not 1
     windows: Callable[[Graph, Op], Windows | None] = lambda graph, op: None
-    view: bool = False
-    data: int = 0
-    state: tuple[int, ...] = ()
-    int4: bool = False
-    rescale: Callable[[Graph, Op], object] = lambda graph, op: None
+    _: KW_ONLY
+    family: Family
+    rescale: Callable[[Graph, Op], object] = lambda graph, op: None  # raises CompileError if fixed point cannot hold a scale
+    data: int = 0  # index of the input that is processed; the others are parameters
+    state: tuple[int, ...] = ()  # indices of the inputs that are state
+    weights: Weights | None = None
+    view: bool = False  # the outputs hold the bytes of the first input unchanged
+    cuts: bool = False  # each output is a box of the input
+    resamples: bool = False  # the output may have several rows per input row
+    int4: bool = False  # takes int4 tensors
+    int16: bool = False  # has a form on int16 activations that `quantize` uses
+    batched: bool = False  # the first axis of input and output is a batch, along which samples can be stacked
+    channelwise: bool = False  # output channel i depends on channel i of the operands only, unless an axis argument is channels
+    fuses_activation: bool = False  # the attribute `activation` clamps the output
+    # on uint8 tensors LiteRT computes the int8 result plus 128 ("same") or rounds in another way ("unsigned"); None: it has no
+    # uint8 kernel, or the family is in MOVING
+    uint8: Literal["same", "unsigned"] | None = None
+    # which operands LiteRT's reference kernel silently reads as another type; None if none
+    misread: Callable[[Graph, Op], str | None] = lambda graph, op: None
+    # facts of TFLite's 8-bit quantization specification
+    scale: ScaleRule = None
+    least_scale: float = LEAST_SCALE  # the smallest scale that a tensor of this op may have
+    # the outputs on float32 tensors; None if `reference` computes them too, or if the kind has no float form
+    real: Reference | None = None
+    arithmetic: Literal["sum", "product"] | None = None  # the output is the sum (or difference) or the product of the operands
+    averages: bool = False  # an output lies between the input elements that it reads
+    rounds_twice: bool = False  # the kernel rounds to a few fractional bits, then to the output scale
+    image: Interval | None = None  # all outputs of a unary kind lie in this interval of real numbers
+    # interval of the outputs -> interval of the inputs outside of which the output changes by at most half a step
+    useful: Callable[[float, float], Interval] | None = None
+
+    @property
+    def sums_windows(self) -> bool:
+        """Whether each output is the sum of an input window times constant weights."""
+        return self.weights is not None and self.family != "transposed"
+
+    @property
+    def takes_int4_weights(self) -> bool:
+        """Whether the kind has weights that may be int4."""
+        return self.weights is not None and self.weights.int4
+
+    @property
+    def moves(self) -> bool:
+        """Whether each output element is an input element or padding; such a kind takes any type."""
+        return self.family in MOVING
+
+    @property
+    def shares_scale(self) -> bool:
+        """Whether all quantised activations must have one scale and zero point."""
+        return self.scale == "shared"
+
+    @property
+    def output_quant(self) -> Quant | None:
+        """The scale and zero point that quantised outputs must have; None if any are allowed."""
+        return self.scale if isinstance(self.scale, Quant) else None
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
-    """Raise CompileError for the first constraint of its kind that `op` breaks."""
+    """Raise CompileError for the first constraint in `spec` that `op` breaks."""
     try:
         for constraint in spec.constraints:
             if not constraint(graph, op):
@@ -61,7 +156,7 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
         raise CompileError(error.why, error.what_to_do, op=op, tensor=error.tensor) from error
     for tensor in (*graph.inputs_of(op), *graph.outputs_of(op)):
         if tensor is not None and tensor.dtype == "int4" and not spec.int4:
-            raise CompileError("is int4, which this op does not take", "quantize it to int8 before", op=op, tensor=tensor)
+            raise CompileError("is int4, which this op does not support", "quantise it to int8 first", op=op, tensor=tensor)
 
 
 def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
@@ -73,30 +168,30 @@ def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
 
 
 def operand(arrays: OptionalArrays, index: int = 0) -> np.ndarray:
-    """Return the value of an input that is not left out."""
+    """Return the array of an input that is present."""
     array = arrays[index]
     assert array is not None
     return array
 
 
 def biased(total: NDArray[Any], arrays: OptionalArrays, index: int = 2) -> NDArray[Any]:
-    """Return sums, of a type that holds them, with the bias, which the op may lack."""
+    """Return sums plus the bias at input `index`, or the sums if the op has no bias."""
     bias = arrays[index] if len(arrays) > index else None
     return total if bias is None else total + bias
 
 
 def centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
-    """Return the value of an input less its zero point."""
+    """Return the array of an input minus its zero point."""
     return operand(arrays, index).astype(np.int64) - graph.input(op, index).zero_point
 
 
 def infer_same(graph: Graph, op: Op) -> list[Shape]:
-    """Return the shape of the input as the output's."""
+    """Return the input's shape as the shape of the output."""
     return [graph.input(op).shape]
 
 
 def broadcast(a: Shape, b: Shape) -> bool:
-    """Return whether two shapes broadcast to one."""
+    """Return whether two shapes can be broadcast together."""
     return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
 
 
@@ -106,23 +201,29 @@ def infer_broadcast(graph: Graph, op: Op) -> list[Shape]:
 
 
 def windows_one_to_one(graph: Graph, op: Op) -> Windows:
-    """Return windows of one element: each output is made of the input in its place."""
+    """Return windows of one element: an output reads the input at its own position."""
     return ONE_TO_ONE
 
 
+# the row of an elementwise kind with one operand
+unary = partial(
+    OpSpec, infer=infer_same, windows=windows_one_to_one, family="unary", batched=True, channelwise=True, scale="own"
+)
+
+
 def is_pixel(tensor: Tensor) -> bool:
-    """Return whether a tensor has channels only."""
+    """Return whether all axes but the last, the channels, have extent 1."""
     return tensor.shape[-1:] == (tensor.elements,)
 
 
 def hwc(shape: Shape) -> tuple[int, int, int]:
-    """Any shape as (h, w, c): missing leading axes are 1, axes before the last three fold into h."""
+    """Return any shape as (h, w, c): missing axes are 1, axes before the last three are multiplied into h."""
     padded = (1, 1, 1, *shape)
     return prod(padded[:-2]), padded[-2], padded[-1]
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """Return the clamp (minimum, maximum) of a fused activation in output values (TFLite CalculateActivationRangeQuantized)."""
+    """Return the minimum and maximum quantised output of a fused activation (TFLite CalculateActivationRangeQuantized)."""
     if activation not in ACTIVATIONS:
         raise CompileError(f"unknown fused activation {activation}", tensor=output)
     (low, high), (least, most) = limits(output.dtype), ACTIVATIONS[activation]
@@ -136,6 +237,6 @@ def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
 
 
 def finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> Arrays:
-    """Return the output of an op of numbers on the output's scale: its zero point is added, then they are clamped."""
+    """Return the op's only output: `scaled`, which is on the output's scale, plus the zero point, clamped by the activation."""
     out, activation = graph.output(op), op.attrs.get("activation", op.kind if op.kind in ACTIVATIONS else "none")
     return [np.clip(scaled + out.zero_point, *activation_range(activation, out)).astype(array_type(out.dtype))]

@@ -1,11 +1,12 @@
-"""State that lives from one inference to the next: read_variable copies it out, assign_variable replaces it.
+"""State between inferences: read_variable copies a state tensor to an activation, assign_variable copies the other way.
 
-State is a tensor with the role `state` (TFLite: a resource variable, or a variable tensor). It is an input of an op only where
-the op's row says so, and an output of every op that changes it.
+A state tensor has the role `state`; in TFLite it is a resource variable or a variable tensor. Only inputs listed in
+`OpSpec.state` may be state. Every op that changes a state tensor has it among its outputs.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -16,12 +17,12 @@ from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_o
 
 
 def initial_state(graph: Graph) -> dict[str, NDArray[Any]]:
-    """State tensor -> the value that `graph.init` gives it, in that order."""
+    """Return the initial value of each state tensor, in the order of `graph.init`."""
     values = {}
     for op in graph.init:
         value = graph.input(op).data if op.inputs else None
         if op.kind != "assign_variable" or value is None:
-            raise CompileError("sets up state", "only assign_variable with a constant can do that", op=op)
+            raise CompileError("initialises state", "only assign_variable with a constant may do so", op=op)
         values[op.outputs[0]] = value
     return values
 
@@ -42,7 +43,8 @@ def writes_state(graph: Graph, op: Op) -> bool:
 
 MOVES = (arity(1), same_type, same_quantisation)
 
+variable = partial(OpSpec, infer=infer_same, reference=reference, windows=windows_one_to_one, family="state", view=True)
 SPECS = (
-    OpSpec("read_variable", infer_same, reference, (*MOVES, reads_state), windows=windows_one_to_one, view=True, state=(0,)),
-    OpSpec("assign_variable", infer_same, reference, (*MOVES, writes_state), windows=windows_one_to_one, view=True),
+    variable("read_variable", constraints=(*MOVES, reads_state), state=(0,)),
+    variable("assign_variable", constraints=(*MOVES, writes_state)),
 )

@@ -1,6 +1,6 @@
 """transpose_conv on int8 or int16 maps: each input pixel adds a window of products to the output.
 
-Inputs: the output's shape, weights OHWI, the map, a bias or none. Sums and rescaling are those of conv_2d.
+Its inputs are the output's shape, the weights in OHWI, the map, and an optional bias. Sums are rescaled as in conv_2d.
 Source: TFLite transpose_conv.cc, reference_integer_ops transpose_conv.h.
 """
 
@@ -18,34 +18,31 @@ from .constraints import (
     arity,
     bounds_fit,
     is_narrow,
+    output_has_input_type,
     weights_are_constant,
     weights_are_symmetric_int8,
 )
-from .spec import Arrays, OpSpec, OptionalArrays, Shape, biased, centred, operand
+from .float32 import real_operand, real_outputs
+from .spec import Arrays, OpSpec, OptionalArrays, Shape, Weights, biased, centred, on_integers, operand
 from .window import MOST_PADDED, MOST_POSITIONS, Window, Windows, of_image, window_around
 
 DATA, BIAS = 2, 3
 
 
-def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """(multiplier, shift) per output channel, as for conv_2d."""
-    return conv.requant(graph, op, DATA)
-
-
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    """Return the shape that the first input gives, or where only the running network knows it, the output tensor's own."""
+    """Return the value of the first input, or the output tensor's shape if that input is not constant."""
     wanted = graph.input(op)
     return [graph.output(op).shape if wanted.data is None else tuple(int(extent) for extent in wanted.data.ravel())]
 
 
 def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     x, weights = centred(arrays, DATA, graph, op).astype(np.float64), operand(arrays, 1).astype(np.float64)
-    total = biased(sums(graph, op, x, weights).astype(np.int64), arrays, BIAS)  # sums in float64 are exact below 2^53
-    return [conv.rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))]
+    total = biased(sums(graph, op, x, weights).astype(np.int64), arrays, BIAS)  # float64 is exact below 2^53
+    return [conv.rescaled(graph.output(op), op.attrs["activation"], total, *conv.requant(graph, op))]
 
 
 def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of products that fall on each output."""
+    """Return the sums of a transpose_conv before the bias."""
     (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
     (_, h, w, _), (_, kernel_h, kernel_w, _) = x.shape, weights.shape
@@ -59,7 +56,7 @@ def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float
 
 
 def _reach(graph: Graph, op: Op) -> Shape:
-    """Return everything that windows reach, [n, h, w, channels], at least as large as what is kept of it."""
+    """Return the shape [n, h, w, c] of all positions to which windows add; it contains the output with its padding."""
     x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
     stride, padding = op.attrs["stride"], op.attrs["padding"]
     extents = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
@@ -75,7 +72,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
-    """Return per row (axis 0) or column (axis 1) of the output how many taps of inputs fall on it."""
+    """Return for each output row (axis 0) or column (axis 1) the number of taps added to it."""
     steps, kernel, count = (t.shape[1 + axis] for t in (graph.input(op, DATA), graph.input(op, 1), graph.output(op)))
     begin = np.arange(steps) * op.attrs["stride"][axis] - op.attrs["padding"][axis][0]
     fall = (begin[:, None] + np.arange(kernel)).ravel()
@@ -83,7 +80,7 @@ def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the inputs of which some tap falls on an output; None of several images, and of very long strides."""
+    """Return the input windows that add to an output; None for a batch or a long stride (MOST_STEPS)."""
     before = (before for before, _ in op.attrs["padding"])
     return of_image(graph.input(op, DATA).shape[0], map(_window, op.attrs["stride"], graph.input(op, 1).shape[1:3], before))
 
@@ -93,44 +90,36 @@ def _window(stride: int, kernel: int, pad: int) -> Window | None:
     return window_around((at - kernel) // stride + 1, at // stride, 1, stride)
 
 
+@on_integers
 def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
     """the input must be int8, or int16 with zero point 0, quantised with one scale and zero point"""
     return is_narrow(graph.input(op, DATA))
 
 
-def output_has_input_type(graph: Graph, op: Op) -> bool:
-    """the output must have the input's type (int8, or int16 with zero point 0), quantised with one scale and zero point"""
-    return graph.output(op).dtype == graph.input(op, DATA).dtype and is_narrow(graph.output(op))
-
-
 def shapes_match(graph: Graph, op: Op) -> bool:
-    """input, filter and output must have four axes, none of them empty, one batch, and the channels of the filter"""
+    """input, filter and output must have four axes, none of them empty, equal batches, and the channels of the filter"""
     x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
     are_maps = len(x) == len(weights) == len(out) == 4 and min(*x, *weights, *out) >= 1
     return are_maps and x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]
 
 
 def stride_is_positive(graph: Graph, op: Op) -> bool:
-    """strides must be at least 1, and paddings at least 0 and less than the filter"""
+    """strides must be at least 1, and paddings at least 0 and smaller than the filter"""
     kernel, padding = graph.input(op, 1).shape[1:3], op.attrs["padding"]
     return min(op.attrs["stride"]) > 0 and all(0 <= p[0] < k for p, k in zip(padding, kernel, strict=True))
 
 
 def window_is_bounded(graph: Graph, op: Op) -> bool:
-    """what the windows reach must have at most 2^25 elements, and along each axis windows times taps must be at most 2^24"""
+    """the padded output must have at most 2^25 elements, and input size times filter size at most 2^24 along each axis"""
     x, weights = graph.input(op, DATA).shape, graph.input(op, 1).shape
     return prod(_reach(graph, op)) <= MOST_PADDED and all(x[a] * weights[a] <= MOST_POSITIONS for a in (1, 2))
 
 
+@on_integers
 def bias_is_constant(graph: Graph, op: Op) -> bool:
-    """the bias, where there is one, must be a constant vector with one element per channel, int32, or int64 for int16 data"""
+    """the bias must be absent or a constant vector with one element per channel, int32, or int64 for int16 data"""
     bias, wanted = graph.optional_input(op, BIAS), "int64" if graph.output(op).dtype == "int16" else "int32"
     return bias is None or (bias.data is not None and bias.dtype == wanted and bias.shape == graph.output(op).shape[-1:])
-
-
-def sums_fit_int16(graph: Graph, op: Op) -> bool:
-    """for int16 data input scale * weight scale / output scale must be below 2^14, and biases between -2^46 and 2^46"""
-    return graph.output(op).dtype != "int16" or conv.wide_sums_fit(requant(graph, op)[1], graph.optional_input(op, BIAS))
 
 
 CONSTRAINTS = (
@@ -145,7 +134,31 @@ CONSTRAINTS = (
     bias_is_constant,
     activation_is_known,
     bounds_fit,
-    sums_fit_int16,
+    conv.sums_fit_int16,
 )
 
-SPECS = (OpSpec("transpose_conv", infer, reference, CONSTRAINTS, macs, windows, data=DATA, rescale=requant),)
+
+def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    total = sums(graph, op, real_operand(arrays, DATA), real_operand(arrays, 1))
+    return real_outputs(biased(total, arrays, BIAS), op.attrs["activation"])
+
+
+SPECS = (
+    OpSpec(
+        "transpose_conv",
+        infer,
+        reference,
+        CONSTRAINTS,
+        macs,
+        windows,
+        family="transposed",
+        rescale=conv.requant,
+        data=DATA,
+        weights=Weights(0, bias=BIAS, int4=False),
+        int16=True,
+        resamples=True,
+        fuses_activation=True,
+        scale="own",
+        real=real,
+    ),
+)

@@ -1,6 +1,6 @@
 """Geometry of sliding windows over NHWC maps: extents, TFLite's SAME padding, and the taps of a window as arrays.
 
-Sizes are (h, w), paddings ((top, bottom), (left, right)).
+Sizes are (h, w), paddings ((top, bottom), (left, right)). A tap is one position of a window.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-# Bounds on what one op can make the references and the counts of positions allocate.
-MOST_PADDED = 1 << 25  # elements of a map with its padding
+# limits on the memory that the references of one op allocate
+MOST_PADDED = 1 << 25  # elements of a padded map
 MOST_POSITIONS = 1 << 24  # windows times taps along one axis
-MOST_STEPS = 64  # ticks until rows of an output and of its input begin together again
+MOST_STEPS = 64  # for the ratio stride / up of a Window: stride * up
 
 IntOrInts = TypeVar("IntOrInts", int, NDArray[np.int64])
 Size = tuple[int, int]
 Padding = tuple[Size, Size]
-Spans = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Where spans of rows or columns begin and end, one after the other."""
+Spans = tuple[NDArray[np.int64], NDArray[np.int64]]  # begin and end of each span of rows or columns
 
 
 class Window(NamedTuple):
-    """What position i of an output reads along one axis of an input: `extent` positions from first(i) on.
+    """The input positions that output position i reads along one axis: `extent` positions from first(i) on.
 
-    first(i) = (i * stride + phase) // up - pad: `up` positions of an output that is larger than the input go with `stride` of
-    the input, which have no common divisor. With a stride of 0 all positions read the same. What lies outside the axis is not
-    read.
+    first(i) = (i * stride + phase) // up - pad. `up` is above 1 if the output has more rows than the input; `stride` and `up`
+    are coprime. With stride 0 all outputs read the same positions. Positions outside the input are not read.
     """
 
     extent: int = 1
@@ -41,45 +39,45 @@ class Window(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """Return the last position that position 0 reads, or would if the axis were as long; `phase` apart."""
+        """Return the last input position that output 0 reads, if `phase` is 0."""
         return self.extent - 1 - self.pad
 
     def first(self, position: IntOrInts) -> IntOrInts:
-        """Return the first position that an output's position reads, or would if the axis began earlier."""
+        """Return the first input position that an output position reads; it may be negative."""
         return (position * self.stride + self.phase) // self.up - self.pad
 
     def wait(self, ticks: int) -> int:
-        """Return how long after position 0 of the input position 0 of the output may follow, where those of the input follow
-        each other in so many ticks and those of the output as evenly; with `up` they can be divided by it."""
+        """Return the ticks from input row 0 to output row 0 if input rows are `ticks` ticks apart, a multiple of `up`."""
         return ticks * self.reach + ticks // self.up * self.phase
 
     def kept(self, ticks: int, waited: int) -> int:
-        """Return how many positions of the input lie from the oldest that is read to the newest that is there, where those of
-        the output wait so long."""
+        """Return the rows of a line buffer if input rows are `ticks` ticks apart and outputs start `waited` ticks later."""
         return -((self.phase - waited // (ticks // self.up)) // self.up) + self.pad + 1
 
     def compose(self, inner: Window) -> Window:
-        """Return what an output reads through a map whose own window on the input is `inner`; both step by whole positions."""
+        """Return the window of this op on the input of the op before it, whose window is `inner`; `up` must be 1 in both."""
         return Window(
             (self.extent - 1) * inner.stride + inner.extent, self.stride * inner.stride, self.pad * inner.stride + inner.pad
         )
 
     def joined(self, other: Window) -> Window:
-        """Return the least window that reads what two of the same stride read."""
+        """Return the smallest window that contains two windows of equal stride."""
         pad = max(self.pad, other.pad)
         return Window(pad + max(self.extent - self.pad, other.extent - other.pad), self.stride, pad)
 
     def read(self, spans: Spans, size: int) -> Spans:
-        """Return what spans of positions read of an axis of `size` positions."""
+        """Return for each span of output positions the span that it reads of an axis of `size` positions."""
         begin, end = spans
-        first = np.minimum(np.maximum(self.first(begin), 0), size)  # np.clip takes ten times as long
+        first = np.minimum(np.maximum(self.first(begin), 0), size)  # np.clip is ten times slower
         after = np.maximum(np.minimum(self.first(end - 1) + self.extent, size), first)
         return first, np.where(begin < end, after, first)
 
 
 def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int, up: int) -> Window | None:
-    """Return the least window in which output i of several reads positions first[i] to last[i] of the input, where `up` of the
-    output go with `stride` of the input; None where that takes many steps (MOST_STEPS)."""
+    """Return the smallest window with ratio stride / up in which output i reads input positions first[i] to last[i].
+
+    None if stride * up, in lowest terms, exceeds MOST_STEPS.
+    """
     divisor = gcd(stride, up)
     stride, up = stride // divisor, up // divisor
     if stride * up > MOST_STEPS:
@@ -92,42 +90,41 @@ def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int
     return min(found, key=lambda window: (window.extent, window.wait(up)))
 
 
-Windows = tuple[Window, Window]
-"""Of the rows and of the columns."""
+Windows = tuple[Window, Window]  # along rows, along columns
 ONE_TO_ONE: Windows = (Window(), Window())
 
 
 def of_image(images: int, axes: Iterable[Window | None]) -> Windows | None:
-    """Return the windows of rows and columns; None of several images, and where one of the two is not known."""
+    """Return the windows along rows and columns; None if one is None or the batch size is not 1."""
     rows, cols = axes
     return None if images != 1 or rows is None or cols is None else (rows, cols)
 
 
 def extent(kernel: int, dilation: int) -> int:
-    """Return rows (or columns) from a window's first tap to its last, both included."""
+    """Return the rows or columns from a dilated window's first tap to its last, both included."""
     return (kernel - 1) * dilation + 1
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Size) -> int:
-    """Return how many windows fit along one axis."""
+    """Return the number of windows along one axis."""
     return (size + sum(padding) - extent(kernel, dilation)) // stride + 1
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Size:
-    """Return the padding (before, after) of one axis that TFLite's SAME means: the odd one goes after."""
+    """Return TFLite's SAME padding (before, after) of one axis; if it is odd, `after` is larger."""
     needed = max((-(-size // stride) - 1) * stride + extent(kernel, dilation) - size, 0)
     return needed // 2, needed - needed // 2
 
 
 def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> NDArray[np.bool_]:
-    """[out, kernel]: whether that tap of that window lies inside the axis."""
+    """Return a boolean array [out, kernel]: whether a tap of a window lies inside the axis."""
     at = np.arange(out)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
     return (at >= 0) & (at < size)
 
 
 @lru_cache(maxsize=1 << 14)
 def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
-    """Return how many taps of all windows lie inside the axis."""
+    """Return the number of taps of all windows that lie inside the axis."""
     first_window = range(-before, kernel * dilation - before, dilation)
     return sum(max(0, min(out, (size - 1 - tap) // stride + 1) - max(0, -(tap // stride))) for tap in first_window)
 
@@ -135,7 +132,7 @@ def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: 
 def taps(
     x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: float
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """(ky, kx, values): per tap of the window what all windows see there, [n, out_h, out_w, c]; `fill` outside the map."""
+    """Yield (ky, kx, values) for each tap: the value under it in all windows, [n, out_h, out_w, c]; `fill` in the padding."""
     out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
     padded = np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
     for ky in range(kernel[0]):
@@ -146,13 +143,57 @@ def taps(
 
 
 def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
-    """Return whether at least one window fits into a padded [n, h, w, c] map, and every number is in its range."""
+    """Return whether a padded map of shape [n, h, w, c] holds a window, with kernel, stride and dilation at least 1."""
     stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
     is_in_range = min(*kernel, *stride, *dilation, *shape) >= 1 and min(*padding[0], *padding[1]) >= 0
     return is_in_range and all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
 
 
 def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:
-    """Return whether an [n, h, w, c] map, padded, and its windows, as many as `out` has, stay within the bounds above."""
+    """Return whether a padded [n, h, w, c] map and its `out` windows stay within MOST_PADDED and MOST_POSITIONS."""
     padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
     return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[axis] <= MOST_POSITIONS for axis in (0, 1))
+
+
+class ChainLayer(NamedTuple):
+    """Shape of an int8 convolution; `nas` and `papers` describe a network as a chain of such layers."""
+
+    h: int  # of the input
+    w: int
+    c_in: int
+    c_out: int
+    kernel: Size = (1, 1)
+    stride: Size = (1, 1)
+    padding: Padding = ((0, 0), (0, 0))
+    depthwise: bool = False  # each output channel reads one input channel
+
+    @property
+    def h_out(self) -> int:
+        return output_size(self.h, self.kernel[0], self.stride[0], 1, self.padding[0])
+
+    @property
+    def w_out(self) -> int:
+        return output_size(self.w, self.kernel[1], self.stride[1], 1, self.padding[1])
+
+    @property
+    def in_bytes(self) -> int:
+        return self.h * self.w * self.c_in
+
+    @property
+    def out_bytes(self) -> int:
+        return self.h_out * self.w_out * self.c_out
+
+    @property
+    def is_square(self) -> bool:
+        """Return whether map, kernel, stride and padding are the same for rows and columns."""
+        return self.h == self.w and all(pair[0] == pair[1] for pair in (self.kernel, self.stride, self.padding))
+
+    @property
+    def macs_per_pixel(self) -> int:
+        """Return the multiply-accumulates of all channels at one output position, padding included."""
+        return self.kernel[0] * self.kernel[1] * (1 if self.depthwise else self.c_in) * self.c_out
+
+    @property
+    def macs(self) -> int:
+        """Return the multiply-accumulates of the layer, padding included."""
+        return self.h_out * self.w_out * self.macs_per_pixel

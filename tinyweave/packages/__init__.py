@@ -1,4 +1,4 @@
-"""Planned models as projects and libraries of other build systems. In: a Package. Out: files, which nothing here writes."""
+"""Export planned models as projects of other build systems."""
 
 from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files

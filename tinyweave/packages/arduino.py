@@ -31,6 +31,6 @@ def arduino(package: Package) -> Files:
         "keywords.txt": "\n".join([*words, ""]),
         **below("src", {**package.files, **profile_files(package)}),
         f"examples/{name}/{name}.ino": filled("arduino/example.ino", name=name, header=package.headers[0]),
-        **below(f"examples/{name}", example_files(package, in_sections=False)),
-        "README.md": readme(package, f"{name}: an Arduino library", build, switch, in_sections=False),
+        **below(f"examples/{name}", example_files(package)),
+        "README.md": readme(package, f"{name}: an Arduino library", build, switch),
     }

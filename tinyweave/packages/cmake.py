@@ -1,12 +1,14 @@
-"""CMake: a library with an alias, a package for find_package, a toolchain file, and firmware for boards that QEMU plays."""
+"""CMake: a library with an alias, a package for find_package, a toolchain file, and firmware for boards that QEMU emulates."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..ir import CompileError
 from .example import example_files, profile_files
-from .memories import firmware_script, fragment_files, is_qemu_board
+from .memories import GUARDED, firmware_script, is_qemu_board, place_files
 from .package import Files, Package, below, filled, lines
-from .readme import readme
+from .readme import code, readme
 
 # names that CMake takes for targets of its own
 RESERVED = {"all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"}
@@ -22,10 +24,13 @@ def cmake(package: Package) -> Files:
     library = {**package.files, **profile_files(package)}
     qemu = package.device if package.device and is_qemu_board(package.device) else None
     board = {"board": qemu.name} if qemu else {}
-    own = package.program or {"main.c": filled("firmware/main.c", name=name), **example_files(package)}
+    own: Mapping[str, str | bytes] = package.program or {
+        "main.c": filled("firmware/main.c", name=name),
+        **example_files(package),
+    }
     sources = " ".join(sorted(file for file in own if file.endswith(".c")))
     values = {"name": name, "version": package.version, "core": package.core, "sources_of_example": sources, **board}
-    toolchain, firmware = _toolchain(package), Files()
+    toolchain, firmware, scripts = _toolchain(package), Files(), place_files(package)
     if qemu:
         firmware = {
             "firmware/startup.c": filled("firmware/startup.c"),
@@ -37,21 +42,28 @@ def cmake(package: Package) -> Files:
             **values,
             models=", ".join(model.name for model in package.models),
             sources=lines([f"src/{file}" for file in sorted(library) if file.endswith(".c")]),
+            place=filled("cmake/place.txt", name=name, memories=" ".join(package.placed)) if scripts else "",
             headers=lines([f"src/{file}" for file in [*package.headers, f"{name}_profile.h"]]),
         ),
         f"cmake/{name}Config.cmake.in": filled("cmake/Config.cmake.in", **values),
         "example/CMakeLists.txt": filled(f"cmake/example_{'qemu' if qemu else 'host'}.txt", **values),
         **below("example", own),
         **below("src", library),
-        **fragment_files(package),
+        **scripts,
         **toolchain,
         **firmware,
-        "README.md": readme(package, f"{name}: a CMake library", _build(package, sorted(toolchain)), PROFILE),
+        "README.md": readme(
+            package,
+            f"{name}: a CMake library",
+            _build(package, sorted(toolchain)),
+            PROFILE,
+            place=_placing(package, scripts),
+        ),
     }
 
 
 def firmware_files(package: Package) -> dict[str, str]:
-    """Return all files of a firmware for a board that QEMU plays, in one folder."""
+    """Return all files of a firmware for a board that QEMU emulates, for one folder."""
     example = {} if package.program else {**profile_files(package), **example_files(package)}
     main = package.program or {"main.c": filled("firmware/main.c", name=package.name)}
     return {
@@ -64,7 +76,6 @@ def firmware_files(package: Package) -> dict[str, str]:
 
 
 def _toolchain(package: Package) -> Files:
-    """Return the toolchain file, with the flags of the core."""
     if not package.flags:
         return {}
     prefix, processor = TOOLCHAINS["arm" if "-mthumb" in package.flags else "riscv"]
@@ -86,3 +97,10 @@ def _build(package: Package, toolchains: list[str]) -> list[str]:
     semihosting = "-semihosting-config enable=on,target=native,arg=firmware,arg=FILE" if package.program else "-semihosting"
     run = f"`qemu-system-arm -M {package.device.name} -nographic {semihosting} -kernel build_board/example/{name}_example.elf`"
     return [use, here, f"For the board: {cross}, then {run}."]
+
+
+def _placing(package: Package, scripts: Files) -> str:
+    if not scripts:
+        return "The firmware's own linker script places them in their memories instead."
+    options, files = " or ".join(f"`-DTW_PLACE={memory}`" for memory in package.placed), " or ".join(map(code, scripts))
+    return f"To place them, configure with {options}: your program is linked with {files}, after its own script. {GUARDED}"

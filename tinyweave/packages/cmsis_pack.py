@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from .. import __version__
 from ..ir import CompileError
 from .example import example_files, profile_files
-from .memories import fragment_files
+from .memories import place_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -52,10 +52,10 @@ def cmsis_pack(package: Package) -> Files:
     switch = f"build `{name}.profile+board`, or define `{'` and `'.join(package.switch)}`."
     pack: Files = {
         f"tinyweave.{name}.pdsc": filled("cmsis_pack/package.pdsc", **values, files="\n".join(listed)),
-        "README.md": readme(package, f"{name}: a CMSIS-Pack", build, switch, in_sections=False),
+        "README.md": readme(package, f"{name}: a CMSIS-Pack", build, switch),
         "LICENSE": filled("LICENSE"),
         **below("src", library),
-        **fragment_files(package),
+        **place_files(package),
     }
     layered = "\n".join(f"        - file: src/{file}" for file in [*sources, *headers])
     return {
@@ -65,7 +65,7 @@ def cmsis_pack(package: Package) -> Files:
         f"{name}.cproject.yml": filled("cmsis_pack/cproject.yml", **values),
         f"{name}.clayer.yml": filled("cmsis_pack/clayer.yml", **values, files=layered),
         "example/main.c": filled("cmsis_pack/main.c", **values),
-        **below("example", example_files(package, in_sections=False)),
+        **below("example", example_files(package)),
     }
 
 

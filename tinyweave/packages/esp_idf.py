@@ -39,6 +39,6 @@ def esp_idf(package: Package) -> Files:
         f"{folder}/main/CMakeLists.txt": filled("esp_idf/main.txt", **values),
         f"{folder}/main/idf_component.yml": filled("esp_idf/main.yml", **values),
         f"{folder}/main/main.c": filled("esp_idf/main.c", **values),
-        **below(f"{folder}/main", example_files(package, in_sections=False)),
-        "README.md": readme(package, f"{name}: an ESP-IDF component", build, switch, in_sections=False),
+        **below(f"{folder}/main", example_files(package)),
+        "README.md": readme(package, f"{name}: an ESP-IDF component", build, switch),
     }

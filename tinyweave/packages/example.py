@@ -6,7 +6,8 @@ platform has a few lines of its own around it.
 
 from __future__ import annotations
 
-from ..codegen.header import has_memory_header
+from ..codegen.c import comment
+from ..codegen.header import has_memory_header, placed_section
 from ..codegen.layer import traced
 from ..ir import Tensor
 from .package import Files, Package, PackagedModel, filled
@@ -17,11 +18,8 @@ PER_LINE = 24
 INTEGERS = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "bool": "uint8_t"}
 
 
-def example_files(package: Package, *, in_sections: bool = True) -> Files:
-    """Return the files of the example, without what is a platform's own.
-
-    in_sections: arenas that the plan put into memories of the board lie in linker sections; else they are ordinary arrays.
-    """
+def example_files(package: Package) -> Files:
+    """Return the files of the example that all platforms share."""
     name, models = package.name, package.models
     return {
         **{f"{model.name}_samples.h": _samples(model) for model in models},
@@ -31,7 +29,9 @@ def example_files(package: Package, *, in_sections: bool = True) -> Files:
             name=name,
             runs="\n".join(_run(package, model) for model in models),
             calls="\n".join(f"    wrong += run_{model.name}(print);" for model in models),
-            includes="\n".join(line for model in models for line in _includes(model, in_sections)),
+            includes="\n".join(
+                line for model in models for line in [*memory_includes(model), f'#include "{model.name}_samples.h"']
+            ),
             print_integer=filled("programs/print.c"),
         ),
     }
@@ -45,18 +45,24 @@ def profile_files(package: Package) -> Files:
     return {f"{package.name}_profile.{kind}": filled(f"profile.{kind}", **values) for kind in ("h", "c")}
 
 
-def _includes(model: PackagedModel, in_sections: bool) -> list[str]:
-    placed = has_memory_header(model.plan)
-    memories = model.plan.arena if placed and not in_sections else ()
+def memory_includes(model: PackagedModel) -> list[str]:
+    """Return lines that include a model's header and declare its memories, if it has several."""
+    if not has_memory_header(model.plan):
+        return [f'#include "{model.name}.h"']
+    macros = [f"{model.name.upper()}_{memory.upper()}" for memory in model.plan.arena]
+    sections = [
+        f'#define {macro}_SECTION __attribute__((section("{placed_section(memory)}.{model.name}")))'
+        for macro, memory in zip(macros, model.plan.arena, strict=True)
+    ]
     return [
-        *(f"#define {model.name.upper()}_{memory.upper()}_SECTION /* an ordinary array */" for memory in memories),
-        f'#include "{model.name}{"_memory" if placed else ""}.h"',
-        f'#include "{model.name}_samples.h"',
+        "#ifdef TW_FIRMWARE /* whose linker script places them */",
+        *sections,
+        "#endif",
+        f'#include "{model.name}_memory.h"',
     ]
 
 
 def _samples(model: PackagedModel) -> str:
-    """Return the header that holds the samples, and what the reference computes of them, as bytes."""
     prefix, graph = model.name.upper(), model.plan.graph
     arrays = []
     for word, count in (("input", len(graph.inputs)), ("output", len(graph.outputs))):
@@ -65,8 +71,10 @@ def _samples(model: PackagedModel) -> str:
             rows = (_bytes(getattr(trial, f"{word}s")[position]) for trial in model.trials)
             body = ",\n".join(f"    {{\n{row}\n    }}" for row in rows)
             arrays.append(f"static const uint8_t {name} = {{\n{body}\n}};\n")
+    what = "and what the reference computes of them, as bytes in memory."
+    head = comment([f"{model.name}_samples.h - inputs for the example of {model.file}, {what}"])
     return filled(
-        "samples.h", model=model.name, NAME=prefix, file=model.file, count=len(model.trials), arrays="\n".join(arrays)
+        "samples.h", model=model.name, NAME=prefix, head=head.rstrip(), count=len(model.trials), arrays="\n".join(arrays)
     )
 
 
@@ -76,7 +84,6 @@ def _bytes(raw: bytes) -> str:
 
 
 def _run(package: Package, model: PackagedModel) -> str:
-    """Return the function that runs one model on its samples."""
     plan, name, prefix = model.plan, model.name, model.name.upper()
     memory = f"{name}_memories" if has_memory_header(plan) else f"{name}_ram"
     inputs, outputs = plan.graph.inputs, plan.graph.outputs
@@ -148,7 +155,7 @@ def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
 
 
 def _streams(model: PackagedModel) -> str:
-    """Return callbacks that bring rows of the sample, and keep rows of outputs; none where nothing is streamed."""
+    """Return callbacks that read rows of the sample and store rows of outputs; empty if nothing is streamed."""
     plan, name, prefix = model.plan, model.name, model.name.upper()
     if not plan.streamed_inputs and not plan.streamed_outputs:
         return ""
@@ -166,7 +173,7 @@ def _streams(model: PackagedModel) -> str:
 
 
 def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:
-    """Return one callback. verb: read, of an input's rows, or write, of an output's."""
+    """Return one callback. verb: read (rows of an input) or write (rows of an output)."""
     word, other = ("input", "void *destination") if verb == "read" else ("output", "const void *source")
     cases = []
     for i in numbers:

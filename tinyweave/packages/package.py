@@ -1,4 +1,4 @@
-"""What every export format is made of: the models, their C, the board, and the pieces that formats share.
+"""Hold what all export formats share: the models, their C, the board, and helpers for build files.
 
 In: planned models. Out: a Package, which formats only read. Files are named by their path inside the exported folder.
 """
@@ -44,26 +44,23 @@ class PackagedModel:
 
     @property
     def name(self) -> str:
+        """Return the prefix of the model's C names."""
         return self.source.name
 
 
 @dataclass(frozen=True, eq=False)
 class Package:
-    """Models that are exported together. name: a C identifier in lower case. files: the C of all models, kernels once.
+    """Models that are exported together."""
 
-    core: the one whose kernels the C has. command: what gives this package again. options: those of the plan and the device, as
-    they are typed. program: C files with a main that stands for the example's.
-    """
-
-    name: str
+    name: str  # C identifier in lower case
     version: str
     models: tuple[PackagedModel, ...]
-    files: Mapping[str, str]
-    core: str
+    files: Mapping[str, str]  # C of all models, with one copy of each kernel
+    core: str  # core whose kernels the C has
     device: Device | None
-    command: str
-    options: str
-    program: Mapping[str, str] = field(default_factory=dict)
+    command: str  # command that writes the same package again
+    options: str  # options of the plan and the device, as typed
+    program: Mapping[str, str] = field(default_factory=dict)  # C files with a main that replaces the example's
 
     @property
     def target(self) -> str:
@@ -72,6 +69,7 @@ class Package:
 
     @property
     def sources(self) -> list[str]:
+        """Return the names of the C files."""
         return sorted(name for name in self.files if name.endswith(".c"))
 
     @property
@@ -82,7 +80,7 @@ class Package:
 
     @property
     def placed(self) -> list[str]:
-        """Return the memories whose arrays lie in linker sections of their names."""
+        """Return the memories for arenas besides the default RAM of linker scripts."""
         placed = [memory for model in self.models if has_memory_header(model.plan) for memory in model.plan.arena]
         return list(dict.fromkeys(placed))
 
@@ -93,18 +91,18 @@ class Package:
 
     @property
     def regions(self) -> dict[str, AddressRange]:
-        """Return where the device has the memories that arenas are placed in."""
+        """Return address and size of these memories on the device."""
         maps = self.device.region_maps if self.device else ()
         return {name: next(regions[name] for regions in maps if name in regions) for name in self.placed}
 
     @property
     def flags(self) -> list[str]:
-        """Return how a GNU compiler is told the core; none for one that this project knows no flags of."""
+        """Return the GNU compiler flags of the core, empty for a core without known flags."""
         return list(CORES[self.core].gcc) if self.core in CORES else []
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a package; raise CompileError for one that C, CMake or Kconfig could not take."""
+    """Return the name of a package; raise CompileError if C, CMake or Kconfig does not allow it."""
     if not NAME.fullmatch(name) or name != identifier(name):
         allowed = f"at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
         raise CompileError(f"'{name[:LONGEST_NAME]}' cannot be the name of a package", f"give {allowed}")
@@ -119,16 +117,16 @@ def checked_version(version: str) -> str:
 
 
 def filled(template: str, **values: object) -> str:
-    """Return a file of the folder templates/ with its slots, @{name}, filled."""
+    """Return a file of templates/ with its placeholders @{name} replaced."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     return SLOT.sub(lambda slot: str(values[slot[1]]), text)
 
 
 def below(folder: str, files: Mapping[str, str | bytes]) -> Files:
-    """Return files as they lie in a folder of the package."""
+    """Return files with a folder put before their paths."""
     return {f"{folder}/{name}": content for name, content in files.items()}
 
 
 def lines(names: Sequence[str], indent: int = 4) -> str:
-    """Return names as lines of a list in a build file."""
+    """Return names as lines for a list in a build file."""
     return "\n".join(" " * indent + name for name in names)

@@ -22,12 +22,11 @@ def platformio(package: Package) -> Files:
         **below("src", {**package.files, **profile_files(package)}),
         f"{example}/platformio.ini": filled("platformio/platformio.ini", name=name),
         f"{example}/src/main.cpp": filled("platformio/main.cpp", name=name, header=package.headers[0]),
-        **below(f"{example}/src", example_files(package, in_sections=False)),
+        **below(f"{example}/src", example_files(package)),
         "README.md": readme(
             package,
             f"{name}: a PlatformIO library",
             build,
             f"add `{' '.join(f'-D{macro}' for macro in package.switch)}` to `build_flags`.",
-            in_sections=False,
         ),
     }

@@ -1,4 +1,4 @@
-"""Programs instead of the example: firmware that reads a file as it comes, and prints what networks say of it.
+"""Write programs that replace the example: firmware that reads a file in pieces and prints the results of networks.
 
 In: planned models, and the C that prepares their input or makes boxes of their output. Out: a Package with a main of its own.
 """
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..codegen.header import has_memory_header
 from ..ir import CompileError
+from .example import memory_includes
 from .package import Package, filled
 
 MAIN = "main.c"
@@ -62,7 +63,7 @@ def cascade(
     threshold: int,
     budget: int = MOST_BYTES,
 ) -> Package:
-    """Return a package of a classifier and a detector whose program runs the detector where the classifier says so.
+    """Return a package of a classifier and a detector whose program runs the detector if the classifier finds its class.
 
     Both share one arena. label, at_least: the class, and its least int8 score, with which the detector runs. The rest: as of
     `looking`.
@@ -80,7 +81,7 @@ def _check_one(package: Package) -> None:
 
 
 def _pictures(package: Package) -> dict[str, str]:
-    """Return what programs of pictures share; raise CompileError where a model does not read a JPEG file by rows."""
+    """Return the C that programs for JPEG files share; raise CompileError if a model's input is no JPEG file."""
     for model in package.models:
         if not model.plan.streamed_inputs or "tw_jpeg_reader" not in package.files.get(f"{model.name}_source.h", ""):
             raise CompileError(
@@ -90,7 +91,6 @@ def _pictures(package: Package) -> dict[str, str]:
 
 
 def _with_main(package: Package, template: str, beside: Mapping[str, str], **values: object) -> Package:
-    """Return a package with a program for its last model."""
     model = package.models[-1]
     if clash := sorted(set(beside) & set(package.files)):
         raise CompileError(f"two files would be called {clash[0]}", "rename the model")
@@ -99,7 +99,7 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
         f"programs/{template}",
         name=model.name,
         NAME=model.name.upper(),
-        includes=f'#include "{model.name}{"_memory" if is_placed else ""}.h"',
+        includes="\n".join(memory_includes(model)),
         host=filled("programs/host.c", print_integer=filled("programs/print.c")),
         memory=_memory(package),
         arena="" if is_placed else filled("arena.c", name=model.name, NAME=model.name.upper()),

@@ -1,10 +1,11 @@
-"""The README of an export: how to build it, where its RAM figure comes from, how to measure it."""
+"""Write the README of an export: how to build it, what its RAM figure is, how to measure cycles."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from .memories import FRAGMENT
+from ..command_words import quoted
 from .package import Package, filled
 
 SAMPLES = (
@@ -14,35 +15,42 @@ SAMPLES = (
 PROGRAM = "The program, `example/main.c`, reads a file as it comes and prints what the network says of it."
 
 
-def readme(package: Package, title: str, build: Sequence[str], profile: str, *, in_sections: bool = True) -> str:
-    """Return README.md. build: lines of Markdown; profile: how the profile is switched on, in a sentence.
+def readme(package: Package, title: str, build: Sequence[str], profile: str, *, place: str = "") -> str:
+    """Return the text of README.md.
 
-    in_sections: the example's arenas lie in linker sections, where the plan put them into memories of the board.
+    `build`: lines of Markdown on how to build. `profile`: a sentence on how to switch the profile on. `place`: a sentence on
+    how to place arenas in memories of the board.
     """
     arenas = [
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
         for model in package.models
     ]
-    models = " and ".join(f"`{model.file}`" for model in package.models)
-    placed = package.models[0].name
-    linker = f" The example has them as ordinary arrays; `{placed}_memory.h` says how to place them elsewhere."
-    linker = f" `{FRAGMENT}` places them: add it to the link." if in_sections else linker
+    place = place or f"`{package.models[0].name}_memory.h` says how to place them elsewhere."
+    total = sum(sum(model.plan.arena.values()) for model in package.models)
+    placing = f" The arrays are in `.bss`, {total:,} B of the RAM that your linker script has for variables. {place}"
+    file = quoted(package.models[0].file)
     options = f" {package.options}" if package.options else ""
-    profiled = f"`tinyweave profile {package.models[0].file}{options} --measured log.txt`"
+    profiled = code(f"tinyweave profile {file}{options} --measured log.txt")
     log = f"Save what it prints, and hold it against the estimate: {profiled}."
     measure = f"\n**Measure:** {profile} The example then prints a line `tw-profile ...` for each layer. {log}\n"
     return filled(
         "README.md",
         title=title,
-        models=models,
+        models=" and ".join(code(quoted(model.file)) for model in package.models),
         target=package.target,
         build="\n".join(f"- {line}" for line in build),
         ram="; ".join(arenas),
-        linker=linker if package.placed else "",
+        placing=placing if package.placed else "",
         measure="" if package.program else measure,
         use=PROGRAM if package.program else SAMPLES,
-        file=package.models[0].file,
-        options=options,
-        command=package.command,
+        deploy=code(f"tinyweave deploy {file}{options}"),
+        command=code(package.command),
         more=" Models that do not run at the same time can share one arena." if len(package.models) > 1 else "",
     )
+
+
+def code(text: str) -> str:
+    """Return a Markdown code span of a line of printable ASCII, which may contain backticks."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{text}{space}{fence}"

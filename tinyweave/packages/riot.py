@@ -20,6 +20,6 @@ def riot(package: Package) -> Files:
         **below(name, {**package.files, **profile_files(package)}),
         "example/Makefile": filled("riot/example.mk", name=name),
         "example/main.c": filled("riot/main.c", name=name),
-        **below("example", example_files(package, in_sections=False)),
-        "README.md": readme(package, f"{name}: a RIOT module", build, "add `TW_PROFILE=1` to `make`.", in_sections=False),
+        **below("example", example_files(package)),
+        "README.md": readme(package, f"{name}: a RIOT module", build, "add `TW_PROFILE=1` to `make`."),
     }

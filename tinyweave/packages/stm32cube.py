@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import CompileError
 from .example import example_files, profile_files
-from .memories import FRAGMENT, fragment_files
+from .memories import GUARDED, place_file, place_files, place_macro
 from .package import Files, Package, below, filled
 from .readme import readme
 
@@ -15,20 +15,18 @@ def stm32cube(package: Package) -> Files:
         raise CompileError(f"STM32Cube is for Cortex-M, and {package.target} is none", "give another --format")
     name, library, example = package.name, {**package.files, **profile_files(package)}, example_files(package)
     own = [*(f"src/{file}" for file in library), *(f"example/{file}" for file in example), f"example/{name}_app.c"]
-    variable, fragment = f"$(TINYWEAVE_{name.upper()})", fragment_files(package)
+    variable, scripts = f"$(TINYWEAVE_{name.upper()})", place_files(package)
     values = {
         "name": name,
         "NAME": name.upper(),
         "models": ", ".join(model.name for model in package.models),
         "sources": " \\\n".join(f"{variable}/{file}" for file in sorted(own) if file.endswith(".c")),
-        # before the board's own script, which LDFLAGS names first
-        "linker": f"LDFLAGS := -T{variable}/{FRAGMENT} $(LDFLAGS)\n" if fragment else "",
+        "place": "".join(_place_lines(memory, variable) for memory in package.placed if scripts),
     }
     folder = f"Middlewares/Third_Party/{name}"
     build = [
         f"Copy `Middlewares` into your project. Makefile: `include {folder}/{name}.mk` after `LDFLAGS`.",
-        f"CubeIDE: add `{folder}` as a source folder, its `src` and `example` to the include paths, `{FRAGMENT}`, if there "
-        f"is one, to the linker's options (`-T`).",
+        f"CubeIDE: add `{folder}` as a source folder, its `src` and `example` to the include paths.",
         f"Call `{name}_app()` of `{name}_app.h` in `main.c`; it prints on `huart2`, or define `TW_UART`.",
     ]
     switch = f"`make TW_PROFILE=1`, or define `{'` and `'.join(package.switch)}`."
@@ -41,8 +39,23 @@ def stm32cube(package: Package) -> Files:
                 **below("example", example),
                 f"example/{name}_app.h": filled("stm32cube/app.h", **values),
                 f"example/{name}_app.c": filled("stm32cube/app.c", **values),
-                **fragment,
+                **scripts,
             },
         ),
-        "README.md": readme(package, f"{name}: a middleware for STM32Cube", build, switch),
+        "README.md": readme(
+            package, f"{name}: a middleware for STM32Cube", build, switch, place=_placing(package, folder) if scripts else ""
+        ),
     }
+
+
+def _place_lines(memory: str, folder: str) -> str:
+    """Return Makefile lines that place arenas in a memory if `make` gets `TW_PLACE=` with its name."""
+    return filled("stm32cube/place.mk", memory=memory, macro=place_macro(memory), script=f"{folder}/{place_file(memory)}")
+
+
+def _placing(package: Package, folder: str) -> str:
+    makes = " or ".join(f"`make TW_PLACE={memory}`" for memory in package.placed)
+    first = package.placed[0]
+    flag = f"-T${{workspace_loc:/${{ProjName}}/{folder}/{place_file(first)}}}"
+    ide = f"in CubeIDE define `{place_macro(first)}`, and add `{flag}` to the linker's other flags"
+    return f"To place them: {makes}; {ide}. {GUARDED}"

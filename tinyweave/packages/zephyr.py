@@ -32,6 +32,6 @@ def zephyr(package: Package) -> Files:
         f"{sample}/prj.conf": filled("zephyr/prj.conf", **values),
         f"{sample}/sample.yaml": filled("zephyr/sample.yaml", **values),
         f"{sample}/src/main.c": filled("zephyr/main.c", **values),
-        **below(f"{sample}/src", example_files(package, in_sections=False)),
-        "README.md": readme(package, f"{name}: a Zephyr module", build, switch, in_sections=False),
+        **below(f"{sample}/src", example_files(package)),
+        "README.md": readme(package, f"{name}: a Zephyr module", build, switch),
     }

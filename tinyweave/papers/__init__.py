@@ -1,0 +1,1 @@
+"""Memory and work of a network as papers count them, for comparison with a plan."""

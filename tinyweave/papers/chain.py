@@ -1,6 +1,6 @@
-"""A network as papers count it: a chain of convolutions. In: figures, or a Graph with one; a Plan. Out: Layers; bytes.
+"""A network as papers model it: a chain of convolutions. In: layer sizes, or a Graph; a Plan. Out: ChainLayers; bytes.
 
-Sizes are (h, w), an element is a byte. What such a chain leaves out, the papers leave out too: skips, pools, the classifier.
+An element is one byte. Skip connections, pooling and the classifier are not part of the chain; the papers do not count them.
 """
 
 from __future__ import annotations
@@ -9,90 +9,51 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ..ir import CompileError, Graph, Op, is_constant
-from ..ops.window import Padding, Size, output_size
+from ..ops import spec_of
+from ..ops.window import ChainLayer
 from ..planning import Plan, scratch_name
 
-KINDS = ("conv_2d", "depthwise_conv_2d")
-NO_CHAIN = "is no convolution of what the op before it made", "this count knows chains of them only"
-
-
-class ChainLayer(NamedTuple):
-    """A convolution of a map of h x w x c_in; depthwise: an output channel reads one input channel."""
-
-    h: int
-    w: int
-    c_in: int
-    c_out: int
-    kernel: Size = (1, 1)
-    stride: Size = (1, 1)
-    padding: Padding = ((0, 0), (0, 0))
-    depthwise: bool = False
-
-    @property
-    def h_out(self) -> int:
-        return output_size(self.h, self.kernel[0], self.stride[0], 1, self.padding[0])
-
-    @property
-    def w_out(self) -> int:
-        return output_size(self.w, self.kernel[1], self.stride[1], 1, self.padding[1])
-
-    @property
-    def in_bytes(self) -> int:
-        return self.h * self.w * self.c_in
-
-    @property
-    def out_bytes(self) -> int:
-        return self.h_out * self.w_out * self.c_out
-
-    @property
-    def is_square(self) -> bool:
-        """Alike in rows and columns, as papers have it."""
-        return self.h == self.w and all(pair[0] == pair[1] for pair in (self.kernel, self.stride, self.padding))
-
-    @property
-    def macs_per_pixel(self) -> int:
-        """Return multiply-accumulates of all channels of one position of the output, padding included."""
-        return self.kernel[0] * self.kernel[1] * (1 if self.depthwise else self.c_in) * self.c_out
-
-    @property
-    def macs(self) -> int:
-        return self.h_out * self.w_out * self.macs_per_pixel
+NO_CHAIN = "is a convolution that does not read the output of the op before it", "this count covers chains of convolutions only"
 
 
 def square(side: int, c_in: int, c_out: int, kernel: int = 1, stride: int = 1, *, depthwise: bool = False) -> ChainLayer:
-    """Return a layer on a square map, padded alike on all sides so that with stride 1 the map keeps its size."""
+    """Return a layer on a square map of `side` rows, padded by half the kernel on all sides."""
     pad = kernel // 2, kernel // 2
     return ChainLayer(side, side, c_in, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
 
 
 def macs(layers: Sequence[ChainLayer]) -> int:
-    """Return what a layer-by-layer run executes, padding included."""
+    """Return the multiply-accumulates of a layer-by-layer run; taps on padding count."""
     return sum(layer.macs for layer in layers)
 
 
 class Chain(NamedTuple):
-    """The convolutions of a graph, and the names of the ops that papers leave out."""
+    """The convolutions of a graph that form a chain, and the names of its other ops."""
 
     layers: tuple[ChainLayer, ...]
     left_out: tuple[str, ...]
 
 
 def chain_of(graph: Graph) -> Chain:
-    """Return the chain in a graph whose convolutions each read what the op before them made.
+    """Return the chain of convolutions in a graph, in which each reads the output of the op before it.
 
-    Left out are ops on the image before the first one, sums with an earlier map of the chain (skips), and whatever follows the
-    last one, in which a convolution of one pixel is a classifier.
+    Left out are ops on the image before the first convolution, skip connections (sums with an earlier map of the chain), and
+    all ops after the last convolution. A convolution of a 1x1 map after the chain counts as a classifier.
+
+    Raises:
+        CompileError: the graph has several inputs, or its convolutions form no chain.
+
     """
     if len(graph.inputs) != 1:
-        raise CompileError(f"the network has {len(graph.inputs)} inputs", "this count knows chains from one input")
+        raise CompileError(f"the network has {len(graph.inputs)} inputs", "this count covers networks with one input only")
     last, ended = graph.inputs[0], None
     layers, left_out, known = list[ChainLayer](), list[str](), {last}
     for op in graph.ops:
-        if op.kind in KINDS and not ended and op.inputs[0] == last:
+        if spec_of(op).family == "convolution" and not ended and op.inputs[0] == last:
             layers.append(_layer(graph, op))
         else:
             left_out.append(op.name)
-            if op.kind in KINDS and graph.input(op).shape[1:3] != (1, 1):
+            if spec_of(op).family == "convolution" and graph.input(op).shape[1:3] != (1, 1):
                 raise CompileError(*NO_CHAIN, op=ended or op)
             if not ended and not _is_skip(graph, op, last, known) and (layers or not _is_on_image(graph, op, last)):
                 ended = op
@@ -100,18 +61,18 @@ def chain_of(graph: Graph) -> Chain:
             last = op.outputs[0]
             known.add(last)
     if not layers:
-        raise CompileError("the network has no convolution of its input", "this count knows chains of them only")
+        raise CompileError("no convolution reads the network's input", "this count covers chains of convolutions only")
     return Chain(tuple(layers), tuple(left_out))
 
 
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
-    """Return whether an op changes an image to another one of its size."""
+    """Return whether an op reads the image alone and returns an image of the same size."""
     operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
     return [t.name for t in operands] == [last] and operands[0].elements == graph.tensors[op.outputs[0]].elements
 
 
 def _is_skip(graph: Graph, op: Op, last: str, known: Collection[str]) -> bool:
-    """Return whether an op adds an earlier map of the chain to the last one."""
+    """Return whether an op adds an earlier map of the chain to the latest one."""
     shapes = {graph.tensors[name].shape for name in (*op.inputs, *op.outputs) if name}
     return op.kind == "add" and last in op.inputs and set(op.inputs) <= set(known) and len(shapes) == 1
 
@@ -121,17 +82,24 @@ def _layer(graph: Graph, op: Op) -> ChainLayer:
     _, h, w, c_in = x.shape
     depthwise = op.kind == "depthwise_conv_2d"
     if x.shape[0] != 1 or x.bytes != x.elements or op.attrs.get("dilation", (1, 1)) != (1, 1):
-        raise CompileError("has a batch, a dilation or wide numbers", "this count knows bytes and plain windows only", op=op)
+        raise CompileError(
+            "has a batch, a dilation or elements wider than a byte", "this count covers plain int8 convolutions only", op=op
+        )
     if not depthwise and weights.shape[3] != c_in:
-        raise CompileError("has groups of channels", "this count knows dense and depthwise convolutions only", op=op)
+        raise CompileError("has groups of channels", "this count covers dense and depthwise convolutions only", op=op)
     kernel = weights.shape[1], weights.shape[2]
     return ChainLayer(h, w, c_in, out.shape[3], kernel, op.attrs["stride"], op.attrs["padding"], depthwise)
 
 
 def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
-    """Return the most that a plan in one memory has in use in a step, once where buffers overlap, but for these buffers."""
+    """Return the bytes in use in the busiest step of a plan, without the buffers in `left_out`.
+
+    Bytes that several buffers share count once. Raises CompileError for a plan in several memories.
+    """
     if len(plan.arena) > 1:
-        raise CompileError(f"the plan lies in {' and '.join(plan.arena)}", "this count knows one memory; see --ram")
+        raise CompileError(
+            f"the plan uses several memories, {' and '.join(plan.arena)}", "this count covers one memory only: see --ram"
+        )
     counted = 0
     for step in range(len(plan.stages)):
         total = top = 0
@@ -144,5 +112,5 @@ def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
 
 
 def scratch_names(plan: Plan) -> set[str]:
-    """Return the buffers that hold working memory of kernels."""
+    """Return the names of all scratch buffers of a plan."""
     return {scratch_name(op.name) for op in plan.graph.ops}

@@ -1,6 +1,7 @@
-"""What papers count of a network, beside a plan of it. In: a Plan, its chain of convolutions. Out: rows of RAM and work.
+"""RAM and MACs of a network as a paper counts them, for a plan and for the paper's own solutions.
 
-For comparison only: a plan counts everything. A row is a way to run the network, with its work by the paper's count, and exact.
+In: a Plan and its chain of convolutions. Out: rows of RAM and MACs, one per way to run the network. MACs are given as the paper
+counts them, and exactly. For comparison only: a plan's own numbers include more than the papers count.
 """
 
 from __future__ import annotations
@@ -10,44 +11,48 @@ from typing import NamedTuple
 
 from ..ir import CompileError
 from ..planning import Plan
-from ..planning.fuse.schedule import plan_macs
+from ..planning.fuse.row_schedule import plan_macs
 from . import fusion as fusion_paper
 from . import patches as patch_paper
 from .chain import Chain, macs, plan_bytes, scratch_names
 
 
 class Row(NamedTuple):
-    """ram: bytes by the count. overhead: work as the count has it, as a multiple of the chain's; None of a plan. exact: what is
-    executed, likewise. how: in words."""
+    """RAM and MACs of one way to run a network."""
 
-    ram: int
-    overhead: float | None
-    exact: float
-    how: str
+    ram: int  # bytes by the paper's count
+    overhead: float | None  # MACs by the paper's count, relative to those of the chain; None for a plan
+    exact: float  # executed MACs, relative to those of the chain
+    how: str  # description
 
 
 class Counted(NamedTuple):
-    """rows: `plan`, `layer_by_layer`, `least_ram` (within the plan's limit of work), `least_ram_any_work`, and with a limit of
-    RAM `least_work` within it; None where there is none. left_out: ops that are not in the chain."""
+    """RAM and MACs of a network by a paper's count.
 
-    name: str
-    left_out: tuple[str, ...]
+    Rows are `plan`, `layer_by_layer`, `least_ram` (within the plan's limit on recomputation), `least_ram_any_work`, and
+    `least_work` if there is a RAM limit. A row is None if no solution exists.
+    """
+
+    name: str  # of the count, a key of COUNTS
+    left_out: tuple[str, ...]  # ops that are not in the chain
     rows: dict[str, Row | None]
 
 
 def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, ram: int | None) -> Counted:
-    """Return a plan's count, and what the paper finds for the same network.
+    """Return a plan's RAM by the count `name` (a key of COUNTS), and the solutions of the paper for the same network.
 
-    work: MACs of the network, of which the plan may take `overhead` times as many; ram: bytes that it may take.
+    `work` are the MACs of the network, `overhead` is the limit on recomputation as a factor on them, and `ram` a limit in bytes
+    or None.
     """
     if not all(layer.is_square for layer in chain.layers):
-        raise CompileError("the network's maps or windows are not square", "this count knows square ones only")
+        raise CompileError("the network's maps or windows are not square", "this count covers square ones only")
     own, ways = COUNTS[name](plan, chain, overhead, ram)
     exact = sum(plan_macs(plan)) / work if work else 1.0
     return Counted(name, chain.left_out, {"plan": Row(own, None, exact, "all layers"), **ways})
 
 
 def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
+    """Return a plan's RAM, and the rows of the paper's solutions, by the count of papers/fusion.py."""
     layers = chain.layers
 
     def row(cut: fusion_paper.FusionCut | None) -> Row | None:
@@ -65,6 +70,7 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
+    """Return a plan's RAM, and the rows of the paper's solutions, by the count of papers/patches.py."""
     layers = chain.layers
     runs = patch_paper.all_patched(layers)
     whole = runs[0]

@@ -1,9 +1,11 @@
-"""The count `fusion_paper`: RAM and multiply-accumulates of a chain cut into fused blocks, as multi-stage fusion counts them.
+"""The count `fusion_paper`: RAM and MACs of a chain that is cut into fused blocks, as in multi-stage fusion (msf-CNN).
 
-In: Layers. Out: Blocks, and the paper's two problems solved exactly: least RAM within an overhead F (P1), least F within so
-much RAM (P2). A block computes one row of its output at a time, column by column, and keeps of each layer's input k columns of
-its tile (H-cache). The network's own input and output are not counted, nor skips. Source: msf-CNN (arXiv 2505.11483): eq. 5
-and 6 (RAM), 14 to 17 (MACs; the printed 16 has c_out twice), 11 to 13 (P1); where its text and its code differ, the code.
+In: ChainLayers. Out: blocks, and exact solutions of the paper's two problems: least RAM within a limit F on the MACs (P1), and
+least F within a limit on RAM (P2). A block computes one row of its output at a time, column by column, and keeps k columns
+of the tile of each layer's input (H-cache). The network's input and output and its skip connections are not counted.
+
+Source: arXiv 2505.11483, eq. 5 and 6 (RAM), 14 to 17 (MACs; the printed eq. 16 has c_out twice), 11 to 13 (P1). If its text and
+its code differ, this follows the code.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..ops.window import ChainLayer
 from ..planning import Plan
-from .chain import ChainLayer, macs, plan_bytes, scratch_names
+from .chain import macs, plan_bytes, scratch_names
 
 
 class FusionBlock(NamedTuple):
-    """Layers [begin, end) that run fused, or one by itself, as the paper counts it."""
+    """Layers [begin, end) that run fused, or a single unfused layer, with RAM in bytes and MACs by the paper's count."""
 
     begin: int
     end: int
@@ -26,23 +29,23 @@ class FusionBlock(NamedTuple):
 
 
 class FusionCut(NamedTuple):
-    """A chain cut into blocks."""
+    """A chain of layers cut into fused blocks."""
 
     blocks: tuple[FusionBlock, ...]
 
     @property
     def ram(self) -> int:
-        """Eq. 7."""
+        """Return the RAM of the largest block (eq. 7)."""
         return max(block.ram for block in self.blocks)
 
     @property
     def macs(self) -> int:
-        """Eq. 8."""
+        """Return the MACs of all blocks (eq. 8)."""
         return sum(block.macs for block in self.blocks)
 
 
 def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | None:
-    """Layers [begin, end) as a block; None where its tile is larger than its input, which the paper excludes."""
+    """Return layers [begin, end) as a block, or None if its tile is larger than its input, which the paper excludes."""
     run = layers[begin:end]
     outside = (run[0].in_bytes if begin else 0) + (run[-1].out_bytes if end < len(layers) else 0)
     if len(run) == 1:
@@ -51,17 +54,20 @@ def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | N
     if tiles[0][0] > min(run[0].h, run[0].w):
         return None
     for layer, (rows, step) in zip(run, tiles, strict=True):
-        steps = (layer.h + sum(layer.padding[0]) - rows) // step + 1  # only this layer's padding: too few
+        steps = (layer.h + sum(layer.padding[0]) - rows) // step + 1  # the paper ignores the padding of the other layers
         counted += steps * ((rows - layer.kernel[0]) // layer.stride[0] + 1) * layer.w_out * layer.macs_per_pixel
     return FusionBlock(begin, end, outside + _buffers(run, *tiles[0]), counted)
 
 
 def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
-    """Return what a cut executes (the paper counts too few row steps): rows outside a map are no work, padding inside is."""
+    """Return the MACs that a cut executes; the paper counts fewer, because it counts too few row steps.
+
+    Rows outside a map are not computed; taps on padding count.
+    """
     total = 0
     for begin, end, *_ in cut.blocks:
         run = layers[begin:end]
-        steps = [(row, row + 1) for row in range(run[-1].h_out)]  # of each step, the rows that a layer computes
+        steps = [(row, row + 1) for row in range(run[-1].h_out)]  # the rows that a layer computes in each step
         for layer in reversed(run):
             total += sum(last - first for first, last in steps) * layer.w_out * layer.macs_per_pixel
             steps = [_read(layer, first, last) for first, last in steps]
@@ -69,7 +75,7 @@ def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
 
 
 def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
-    """Return per layer of a block the rows of its input for one row of the block's output, and how much lower the next lie."""
+    """Return per layer (input rows for one row of the block's output, rows from one such tile to the next)."""
     tiles, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
         rows, step = (rows - 1) * layer.stride[0] + layer.kernel[0], step * layer.stride[0]
@@ -78,14 +84,17 @@ def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
 
 
 def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
-    """Return the rows of a layer's input that rows [begin, end) of its output read, those outside the map left out."""
+    """Return the rows [begin, end) of a layer's input that output rows [begin, end) read, without padding."""
     top = layer.padding[0][0]
     return max(begin * layer.stride[0] - top, 0), min((end - 1) * layer.stride[0] - top + layer.kernel[0], layer.h)
 
 
 def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
-    """Eq. 5 for all layers, the first one too, which the text leaves out. The code takes the rows that it finds in its last
-    tile, where padding can add some, and finds its place in a map from the strides alone."""
+    """Return the bytes of the buffers of a block (eq. 5, and the first layer, which only the code counts).
+
+    As in the paper's code, the rows are those of the last tile, with its padding, and the position of a tile in its map is
+    derived from the strides alone.
+    """
     place, total = (run[0].h - rows) // step * step, 0
     for layer in run:
         place //= layer.stride[0]
@@ -96,40 +105,40 @@ def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
 
 
 def unfused(layers: Sequence[ChainLayer]) -> FusionCut:
-    """Return the paper's vanilla: each layer by itself."""
+    """Return the cut with each layer unfused, the paper's "vanilla"."""
     return FusionCut(tuple(edge for at in range(len(layers)) if (edge := block(layers, at, at + 1))))
 
 
 def plan_ram(plan: Plan) -> int:
-    """Return what a plan in one memory needs by the same count: rings, tiles and whole maps, once where they overlap.
+    """Return the RAM of a plan in one memory by the same count: line buffers, tiles and whole maps.
 
-    Left out are network inputs that do not come by rows, outputs, and the working memory of kernels.
+    Bytes where buffers overlap count once. Network inputs that are not streamed, outputs and scratch are left out.
     """
     inputs = {name for name in plan.graph.inputs if name not in plan.streamed_inputs}
     return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 
 def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
-    """P1: the least RAM with no more than `overhead` times the MACs of the chain, by the paper's count of both."""
+    """Solve P1: return the cut of least RAM with at most `overhead` times the MACs of the chain, by the paper's count."""
     limit = None if overhead is None else overhead * macs(layers)
     return _least(_edges(layers), lambda cut: limit is None or cut.macs <= limit)
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
-    """P2: the fewest MACs in no more than `ram` bytes, and of those the least RAM."""
+    """Solve P2: return the cut of fewest MACs in at most `ram` bytes; break ties by RAM."""
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
 
 
 def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
-    """Return per layer all blocks that begin there."""
+    """Return per layer all blocks that begin with this layer: the edges of the graph of cuts."""
     steps = range(len(layers))
     return [[edge for end in steps[at:] if (edge := block(layers, at, end + 1))] for at in steps]
 
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
-    """Return the cheapest cut of the least RAM with which one is allowed: the more RAM, the cheaper is the cheapest."""
+    """Return the cut of least RAM that `is_allowed` accepts, by bisection: with more RAM, the cheapest cut has no more MACs."""
 
     def allows(ram: int) -> bool:
         cut = _cheapest(edges, ram)
@@ -141,11 +150,11 @@ def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionC
 
 
 def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:
-    """Return the cut into blocks of at most so much RAM with the fewest MACs: a shortest path over blocks as edges.
+    """Return the cut of fewest MACs into blocks of at most `ram` bytes each, as a shortest path with blocks as edges.
 
-    Of equal ones the first found, which has the longest last block.
+    Break ties in favour of the longest last block.
     """
-    best: list[int | None] = [0, *[None] * len(edges)]  # per layer the MACs of those before it
+    best: list[int | None] = [0, *[None] * len(edges)]  # per layer, the fewest MACs of all layers before it
     last: list[FusionBlock | None] = [None] * (len(edges) + 1)
     for at, blocks in enumerate(edges):
         before = best[at]
@@ -158,9 +167,9 @@ def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | N
                     best[edge.end], last[edge.end] = cost, edge
     path, end = list[FusionBlock](), len(edges)
     while end:
-        found_last = last[end]
-        if found_last is None:
+        last_block = last[end]
+        if last_block is None:
             return None
-        path.append(found_last)
-        end = found_last.begin
+        path.append(last_block)
+        end = last_block.begin
     return FusionCut(tuple(reversed(path)))

@@ -1,15 +1,16 @@
 """Graph -> Graph rewrites, one file per family, run in the order of one list.
 
-A pass takes a graph and returns the new one with a TensorMap, which tells for each new tensor the old tensor and channels
-that it holds. Between passes the graph must keep the rules of `ir.verify`. A pass knows no device.
+A pass never changes a graph, it returns a new one, with a TensorMap that says which old tensor and channels each new tensor
+holds. Between passes the graph must keep the rules of `ir.verify`. A pass knows no device.
 """
 
 from __future__ import annotations
 
 from ..ir import CompileError, Graph, verify
-from .check_ops import check_ops
+from ..ops import check
 from .copies_to_views import copies_to_views
 from .crop_windows import crop_windows
+from .depthwise_to_conv import depthwise_to_conv
 from .drop_unused import drop_unused
 from .fold_constants import fold_constants
 from .fuse_pad import fuse_pad
@@ -18,23 +19,29 @@ from .merge_rescales import merge_rescales
 from .share_constants import share_constants
 from .shift_uint8 import shift_uint8
 from .shrink_channels import shrink_channels
-from .strip_edges import strip_edges
-from .strip_transposes import strip_transposes
+from .strip_edges import strip_edges, strip_transposes
 from .tensor_map import Source, TensorMap, compose, source
 from .tolerate import tolerate
 
 __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "run_tolerantly", "source"]
 
+
+def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Return the graph; raise CompileError for an op of unknown kind, a broken constraint or a wrong output shape."""
+    return check(graph), {}
+
+
 PASSES = (
     fold_constants,
     drop_unused,
     shift_uint8,
-    check_ops,  # what follows may rely on it
+    check_ops,  # later passes rely on it
     copies_to_views,
-    strip_edges,  # not when the edges keep the types that the file has
-    strip_transposes,  # not when they keep the layout
+    strip_edges,  # skipped if the edges keep the types of the file
+    strip_transposes,  # skipped if the edges keep the layout of the file
     merge_moves,
     fuse_pad,
+    depthwise_to_conv,
     merge_rescales,
     shrink_channels,
     crop_windows,
@@ -45,7 +52,10 @@ PASSES = (
 
 
 def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tuple[Graph, TensorMap]:
-    """All passes in order; `float_io` keeps conversions at the edges of the network, `own_layout` transposes there."""
+    """Run all passes in order and return the final graph and its TensorMap.
+
+    `float_io` keeps quantize and dequantize ops at the edges of the network, `own_layout` transposes.
+    """
     tensors: TensorMap = {}
     for rewrite in PASSES:
         if (rewrite is strip_edges and float_io) or (rewrite is strip_transposes and own_layout):
@@ -57,5 +67,8 @@ def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tupl
 
 
 def run_tolerantly(graph: Graph, problems: list[CompileError]) -> Graph:
-    """Return the graph after the passes before `check_ops`; what cannot be compiled is opaque, the reasons go to `problems`."""
+    """Run the passes before `check_ops` on a graph that may not compile, and return the resulting graph.
+
+    Ops that cannot be compiled become opaque, and the reasons are appended to `problems`.
+    """
     return tolerate(graph, PASSES[: PASSES.index(check_ops)], problems)

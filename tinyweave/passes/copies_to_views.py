@@ -1,11 +1,10 @@
-"""Ops that copy all of their input in order become reshapes, which need neither code nor memory.
+"""Replace ops that copy all of their input in order by reshapes, which need neither code nor memory.
 
-A split into one part, a transpose that moves only axes of extent 1, a tile by 1, a pad by nothing, and the like.
+Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1 and a pad by nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
@@ -18,6 +17,7 @@ from .tensor_map import TensorMap
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Replace each op that copies all of its input in order by a reshape."""
     return rebuild(graph, ops=tuple(_view(graph, op) if copies_all(graph, op) else op for op in graph.ops)), {}
 
 
@@ -26,19 +26,16 @@ def _view(graph: Graph, op: Op) -> Op:
 
 
 def copies_all(graph: Graph, op: Op) -> bool:
-    """Return whether the output holds the elements of the input, all of them, in their order."""
+    """Return whether the output holds all elements of the input in the same order."""
     keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
-    return keeps_all and op.kind in KEEPS_ORDER and KEEPS_ORDER[op.kind](graph, op)
+    if not keeps_all:
+        return False
+    family = ops.SPECS[op.kind].family
+    is_single = family == "pad" or (family == "join" and len(op.inputs) == 1)
+    return is_single or (op.kind in PIECES and _one_piece_in_order(graph, op))
 
 
 def _one_piece_in_order(graph: Graph, op: Op) -> bool:
     axes, *more = pieces(graph, op)
     later = [prod(axis.size for axis in axes[index + 1 :]) for index in range(len(axes))]
     return not more and all(np.array_equal(a, np.arange(a.size) * step) for a, step in zip(axes, later, strict=True))
-
-
-KEEPS_ORDER: dict[str, Callable[[Graph, Op], bool]] = {
-    **dict.fromkeys(PIECES, _one_piece_in_order),
-    **dict.fromkeys(("pad", "padv2"), lambda graph, op: True),
-    **dict.fromkeys(("concatenation", "pack"), lambda graph, op: len(op.inputs) == 1),
-}

@@ -1,6 +1,6 @@
-"""Rows and columns of filters that never see the map, only its padding, are cut off, and as much of the padding with them.
+"""Crop rows and columns of filters that never see the map, only its padding, and crop the padding with them.
 
-So are outer rows and columns of zero weights where padding is left to give. Nothing else about the windows changes.
+Outer rows and columns of zero weights are cropped too, as far as there is padding to remove.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import Graph, Op
+from ..ops import spec_of
 from ..ops.window import Size
-from .ranges import taps
 from .rewrite import each_op, exchange, part
 from .tensor_map import TensorMap
+from .value_ranges import taps
 
 
 def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Crop the filters of each convolution."""
     return each_op(graph, _cropped), {}
 
 
 def _cropped(graph: Graph, op: Op) -> Graph:
-    if op.kind not in ("conv_2d", "depthwise_conv_2d") or graph.input(op, 1).dtype not in ("int8", "int4"):
+    if spec_of(op).family != "convolution" or graph.input(op, 1).dtype not in ("int8", "int4"):
         return graph
     weights, (products, _, _, never) = graph.input(op, 1), taps(graph, op)
     assert weights.data is not None
@@ -41,7 +43,11 @@ def _cropped(graph: Graph, op: Op) -> Graph:
 
 
 def _cut(used: np.ndarray, padding: Size, dilation: int) -> Size:
-    """Return how many rows (or columns) to cut off before and after: unused ones, one must stay, for which there is padding."""
+    """Return how many rows (or columns) of a filter to crop before and after.
+
+    Only unused outer rows are cropped, each with `dilation` rows of padding, as far as the padding reaches; none if all are
+    unused.
+    """
     where = np.flatnonzero(used)
     if not len(where):
         return 0, 0

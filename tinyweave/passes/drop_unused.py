@@ -1,7 +1,4 @@
-"""Ops and tensors that no output and no state needs are dropped; the graph's inputs stay, they are its interface.
-
-All state is kept, and every op that changes it.
-"""
+"""Drop ops and tensors that no output and no state needs. The graph's inputs stay, and all state with ops that change it."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from .tensor_map import TensorMap
 
 
 def drop_unused(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Drop ops and tensors that no output and no state needs."""
     needed = {*graph.outputs, *(name for name, tensor in graph.tensors.items() if tensor.role == "state")}
     ops: list[Op] = []
     for op in reversed(graph.ops):

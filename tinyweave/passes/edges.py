@@ -1,7 +1,4 @@
-"""Values at the edges of the network after the passes, as the file's own inputs and outputs hold them.
-
-In: the imported graph, the TensorMap of the passes, values at an edge. Out: values at the edge of the file.
-"""
+"""Convert values at the edges of the network after the passes to those of the file's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,16 +11,16 @@ from .tensor_map import TensorMap, source
 
 
 def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return the values of a uint8 tensor as the int8 tensor that the passes made of it holds them, or the other way round."""
+    """Return values as `dtype`: int8 values shifted by 128 to uint8, or uint8 values to int8, or unchanged."""
     if values.dtype == np.dtype(dtype):
         return values
-    return np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype)
+    return np.asarray(np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype))
 
 
 def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
-    """Return what the file's own input must hold so that `name`, which may lie behind stripped ops, holds `values`.
+    """Return the values of the file's input for which the stripped ops give `values`; None if no input values do.
 
-    None where no input of the file gives these values.
+    `name` is an input of the network after the passes, `tensors` their TensorMap, `original` the imported graph.
     """
     home = source(tensors, name)[0]
     if home in original.inputs:

@@ -1,6 +1,6 @@
-"""Ops whose result is known before the network runs become constants, computed by the numpy reference.
+"""Fold ops whose result is known before the network runs into constants, computed by the numpy reference.
 
-Known are the results of ops with constant inputs only, and of `shape`, since every shape is static.
+These are ops with constant inputs only, and `shape`, since every shape is static.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from .effort import effort
 from .tensor_map import TensorMap
 
 MAX_BYTES = 1 << 23  # of all results: no microcontroller has the Flash for more
-MAX_EFFORT = 1 << 28  # a file of a few bytes may ask for hours of folding
+MAX_EFFORT = 1 << 28  # multiply-accumulates; a file of a few bytes may ask for hours of folding
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Fold ops with known results, as long as the limits MAX_BYTES and MAX_EFFORT allow."""
     tensors = dict(graph.tensors)
-    known = replace(graph, tensors=tensors)  # sees the constants as they are found
+    known = replace(graph, tensors=tensors)  # a view that includes the constants folded so far
     unfolded: list[Op] = []
     room, left = MAX_BYTES, MAX_EFFORT
     for op in graph.ops:

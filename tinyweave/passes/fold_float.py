@@ -1,9 +1,8 @@
-"""What training leaves in a float graph and inference need not do: products and sums per channel, activations by themselves.
+"""Fold batch normalisation and standalone activations of a float graph into the preceding layer.
 
-In: a Graph. Out: the same network but for the rounding of floats. A product or a sum with a constant per channel (a batch
-normalisation) is part of the weights and the bias of the layer before it, and an activation is fused where TFLite's op has one;
-both also where a slice lies between that keeps all channels, as after a transposed convolution. What no output needs is gone.
-Integers stay as they are, and so do floats that have a scale already: their rounding is part of the network.
+A product or sum with a constant per channel is folded into weights and bias, which only changes float rounding. An activation
+is fused if TFLite's op has it. A slice in between that keeps all channels, as after a transposed convolution, is allowed.
+Integers, and floats that have a scale, stay: their rounding is part of the network. Unused ops are dropped.
 """
 
 from __future__ import annotations
@@ -15,32 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Tensor, rebuild
-from ..ops.spec import is_pixel
+from ..ops import SPECS, UNKNOWN, spec_of
+from ..ops.spec import ACTIVATIONS, is_pixel
 from .drop_unused import drop_unused
 from .rewrite import constant
 
-# kind -> the axis of its weights, input 1, that the output's channels lie along; which input is the bias
-LAYERS = {"conv_2d": (0, 2), "depthwise_conv_2d": (3, 2), "fully_connected": (0, 2), "transpose_conv": (0, 3)}
-ACTIVATED = frozenset(("add", "mul", "sub", *LAYERS))  # kinds with a fused activation
-ACTIVATIONS = frozenset(("relu", "relu6", "relu_n1_to_1"))
-PER_CHANNEL = frozenset(("add", "mul", "sub"))
 Wide = NDArray[np.float64]
 
 
 def fold_float(graph: Graph) -> Graph:
-    """Return the folded graph; its tensors keep the names of what remains."""
+    """Return the folded graph; the remaining tensors keep their names."""
     graph, _ = drop_unused(graph)
     tensors, ops = dict(graph.tensors), list[Op | None](graph.ops)
-    folded: dict[str, Wide] = {}  # changed constants, which are rounded once
+    folded: dict[str, Wide] = {}  # new constants in float64, rounded once at the end
     made_by = dict(graph.producer)
     for index, op in enumerate(graph.ops):
         operands = [name for name in op.inputs if name is not None and tensors[name].data is None]
-        if op.kind not in ACTIVATIONS | PER_CHANNEL or len(operands) != 1 or not _is_plain(graph, operands[0]):
+        is_folded = op.kind in ACTIVATIONS or (spec_of(op).family == "binary" and spec_of(op).arithmetic)
+        if not is_folded or len(operands) != 1 or not _is_plain(graph, operands[0]):
             continue
         place = last = made_by.get(operands[0], -1)
-        while (before := ops[place] if place >= 0 else None) is not None and _keeps_channels(graph, before):
+        while (before := ops[place] if place >= 0 else None) is not None and before.kind == "slice":
+            if graph.input(before).shape[-1:] != graph.output(before).shape[-1:]:
+                break
             place = made_by.get(before.inputs[0] or "", -1) if _is_plain(graph, before.inputs[0]) else -1
-        if before is None or before.kind not in ACTIVATED or before.attrs["activation"] != "none":
+        # not into a pool: its output shares the scale of its input, whose range is wider than the clamped one
+        spec = UNKNOWN if before is None else spec_of(before)
+        if before is None or not spec.fuses_activation or spec.shares_scale or before.attrs["activation"] != "none":
             continue
         if op.kind in ACTIVATIONS:
             changed = replace(before, attrs={**before.attrs, "activation": op.kind})
@@ -60,19 +60,15 @@ def fold_float(graph: Graph) -> Graph:
 
 
 def _is_plain(graph: Graph, name: str | None) -> bool:
-    """Return whether a tensor is float, without a scale, and made for one op only."""
+    """Return whether a tensor is float, has no scale, and has exactly one reader."""
     tensor = graph.tensors[name or ""]
     is_read_once = len(graph.consumers[tensor.name]) == 1 and tensor.name not in graph.outputs
     return tensor.dtype == "float32" and tensor.quant is None and is_read_once
 
 
-def _keeps_channels(graph: Graph, op: Op) -> bool:
-    return op.kind == "slice" and graph.input(op).shape[-1:] == graph.output(op).shape[-1:]
-
-
 def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor]) -> Wide | None:
-    """Return the constant of a product or sum, one value per channel of a layer; None where it is not for its weights."""
-    if layer.kind not in LAYERS:
+    """Return the constant operand of a product or sum as one value per channel of a layer; None if it cannot be folded."""
+    if SPECS[layer.kind].weights is None:
         return None
     weights = tensors[layer.inputs[1] or ""]
     first, second = graph.input(op), graph.input(op, 1)
@@ -84,9 +80,16 @@ def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor])
     return np.broadcast_to(values.data.astype(np.float64).ravel(), made.shape[-1:])
 
 
+def _weights(layer: Op) -> tuple[int, int]:
+    """Return the axis of output channels in a layer's weights, and the index of its bias input."""
+    weights = SPECS[layer.kind].weights
+    assert weights is not None
+    return weights.axis, weights.bias
+
+
 def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], folded: Mapping[str, Wide]) -> Op:
-    """Return a layer with a bias, whose constants no other op reads."""
-    axis, place = LAYERS[layer.kind]
+    """Return the layer with a bias, and with its own copies of shared constants; new constants are added to `tensors`."""
+    axis, place = _weights(layer)
     inputs = [*layer.inputs, *[None] * (place + 1 - len(layer.inputs))]
     for index, role in ((1, "weights"), (place, "bias")):
         name = inputs[index]
@@ -100,8 +103,8 @@ def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], fol
 
 
 def _fold(layer: Op, kind: str, values: Wide, tensors: Mapping[str, Tensor], folded: dict[str, Wide]) -> None:
-    """Let the weights and the bias of a layer, in `folded`, compute what the op after it does."""
-    axis, place = LAYERS[layer.kind]
+    """Fold a "mul", "add" or "sub" with one value per channel into the weights and bias of a layer, kept in `folded`."""
+    axis, place = _weights(layer)
     weights, bias = layer.inputs[1] or "", layer.inputs[place] or ""
     for name in (weights, bias):
         folded.setdefault(name, np.asarray(tensors[name].data, np.float64))

@@ -1,7 +1,8 @@
-"""A pad before convolutions, or before max pools, becomes their padding, which costs neither memory nor time.
+"""Fuse a pad into the convolutions or max pools that read it, where it costs neither memory nor time.
 
-A convolution fills with the zero point, so must the pad. A max pool does not look at its padding: the pad must hold the least
-value, or repeat what the same windows see. Only rows and columns, and only as many as leave every window a part of the map.
+A convolution pads with the zero point, so the pad must do the same. A max pool ignores its padding, so the pad must hold the
+least value, or repeat values that the same windows contain. Only rows and columns can be fused, and every window must still
+contain part of the map.
 """
 
 from __future__ import annotations
@@ -9,21 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import Graph, Op, limits
-from ..ops import SPECS
+from ..ops import SPECS, spec_of
 from ..ops.data_movement import pad_value
 from ..ops.layout import paddings
 from .rewrite import each_op, exchange
 from .tensor_map import TensorMap
 
-CONVOLUTIONS = ("conv_2d", "depthwise_conv_2d")
-
 
 def fuse_pad(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Fuse each pad that all its readers can take over."""
     return each_op(graph, _fused), {}
 
 
 def _fused(graph: Graph, op: Op) -> Graph:
-    if op.kind not in ("pad", "padv2", "mirror_pad") or graph.input(op).dtype != "int8" or op.outputs[0] in graph.outputs:
+    pads = spec_of(op).family == "pad" or op.kind == "mirror_pad"
+    if not pads or graph.input(op).dtype != "int8" or op.outputs[0] in graph.outputs:
         return graph
     padded = [_padded(graph, graph.ops[index], op) for index in graph.consumers.get(op.outputs[0], ())]
     fused = [reader for reader in padded if reader is not None]
@@ -31,7 +32,7 @@ def _fused(graph: Graph, op: Op) -> Graph:
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
-    """Return the reader on what the pad reads, None where it cannot pad by itself."""
+    """Return the reader with the pad as its own padding, or None if its own padding would differ from the pad."""
     added = paddings(graph, pad)
     if len(added) != 4 or added[0] != (0, 0) or added[3] != (0, 0) or not _is_alike(graph, reader, pad):
         return None
@@ -44,7 +45,7 @@ def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
 
 
 def _is_alike(graph: Graph, reader: Op, pad: Op) -> bool:
-    """Return whether the reader's own padding gives what it computes from the pad."""
+    """Return whether the reader's own padding gives the same result as the pad."""
     if pad.kind == "mirror_pad":
         if reader.kind != "max_pool_2d" or pad.attrs["mode"] != "symmetric" or any(map(any, reader.attrs["padding"])):
             return False
@@ -52,4 +53,4 @@ def _is_alike(graph: Graph, reader: Op, pad: Op) -> bool:
     value = pad_value(graph, pad)
     if reader.kind == "max_pool_2d":
         return value == limits("int8")[0]
-    return reader.kind in CONVOLUTIONS and value == graph.output(pad).zero_point
+    return SPECS[reader.kind].family == "convolution" and value == graph.output(pad).zero_point

@@ -1,6 +1,6 @@
-"""Ops that only move elements: two in a row become one, and those that move none become a reshape or nothing.
+"""Merge ops that only move elements: two in a row become one, and those that move none become a reshape or vanish.
 
-A pad between two transposes that undo each other, as converters write it, pads other axes instead.
+A pad between two transposes that undo each other, as converters write it, becomes a pad of other axes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .tensor_map import TensorMap
 
 
 def merge_moves(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Merge transposes, reshapes and copies that follow each other."""
     return each_op(graph, _merged), {}
 
 
@@ -37,7 +38,7 @@ def _merged(graph: Graph, op: Op) -> Graph:
 
 
 def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """Return a pad between two transposes that undo each other, as a pad of what the first transposes."""
+    """Return a pad between two transposes that undo each other as a pad of the first transpose's input."""
     pad = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     first = maker(graph, graph.input(pad)) if pad is not None and pad.kind == "pad" else None
     if pad is None or first is None or first.kind != "transpose" or not is_only_for(graph, graph.input(op), op):
@@ -51,7 +52,7 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 
 def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """Return a transpose of a transpose as one, where the one in between is then needless or both undo each other."""
+    """Return two transposes in a row as one if the first has no other reader or both undo each other."""
     before = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     if before is None or before.kind != "transpose":
         return graph, op

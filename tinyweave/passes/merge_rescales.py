@@ -1,6 +1,7 @@
-"""Ops from byte to byte, such as quantize and relu: those that change nothing go, clamps go into the op before, and two in a
-row become one where one gives the same bytes. Rescalings do not compose in general, so each merger is proved by trying every
-value that can occur.
+"""Merge element-wise int8 ops, such as quantize and relu, that follow each other.
+
+An op that changes nothing is dropped. A clamp is fused into the preceding op. Two ops in a row become one if one op gives the
+same bytes. Rescalings do not compose in general, so every merger is proved by trying every value that can occur.
 """
 
 from __future__ import annotations
@@ -13,32 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError, Graph, Op, Tensor, limits
-from ..ops import SPECS, activation_range, check_constraints
+from ..ops import SPECS, activation_range, check_constraints, spec_of
 from ..ops.spec import ACTIVATIONS
-from .ranges import BYTES, Range, ranges
 from .rewrite import each_op, exchange, is_only_for, maker, same_kind, without
 from .tensor_map import TensorMap
+from .value_ranges import BYTES, Range, value_ranges
 
 Values = NDArray[np.generic]
-UNARY = ("relu", "relu6", "logistic", "tanh", "quantize", "dequantize")
-CLAMPED = (
-    "conv_2d",
-    "depthwise_conv_2d",
-    "fully_connected",
-    "add",
-    "sub",
-    "mul",
-    "average_pool_2d",
-    "max_pool_2d",
-)
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    return each_op(graph, partial(_merged, known=ranges(graph))), {}
+    """Merge element-wise int8 ops that follow each other."""
+    return each_op(graph, partial(_merged, known=value_ranges(graph))), {}
 
 
 def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
-    if op.kind not in UNARY or graph.input(op).data is not None:
+    if not _is_unary(op) or graph.input(op).data is not None:
         return graph
     x, out = graph.input(op), graph.output(op)
     before = maker(graph, x)
@@ -47,9 +38,9 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
         if same_kind(x, out) and np.array_equal(_through(graph, (op,), values), values):
             return without(graph, op, x.name)
         alike = (x.dtype, x.quant) == (out.dtype, out.quant)
-        if before is not None and before.kind in CLAMPED and alike and is_only_for(graph, x, op):
+        if before is not None and SPECS[before.kind].fuses_activation and alike and is_only_for(graph, x, op):
             return _clamped(graph, before, op)
-    if before is None or before.kind not in UNARY or graph.input(before).dtype not in BYTES:
+    if before is None or not _is_unary(before) or graph.input(before).dtype not in BYTES:
         return graph
     first = graph.input(before)
     values = _values(known[first.name], first)
@@ -63,20 +54,25 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
     return graph
 
 
+def _is_unary(op: Op) -> bool:
+    """Return whether an op applies the same function of one input element to all elements."""
+    return spec_of(op).family in ("unary", "conversion")
+
+
 def _values(known: Range, tensor: Tensor) -> Values:
     """Return every value that the tensor can hold."""
     return np.arange(int(known.low.min()), int(known.high.max()) + 1).astype(tensor.dtype)
 
 
 def _through(graph: Graph, ops: tuple[Op, ...], values: Values) -> Values:
-    """Return what ops in a row make of values."""
+    """Return the values after these ops in a row."""
     for op in ops:
         (values,) = SPECS[op.kind].reference(graph, op, [values])
     return values
 
 
 def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
-    """Yield the ops that might do what both do."""
+    """Yield single ops that might compute the same as `before` and `op` together."""
     for like in (op, before):
         single = replace(op, kind=like.kind, inputs=before.inputs, attrs=like.attrs)
         try:
@@ -87,10 +83,10 @@ def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
 
 
 def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
-    """Return the clamp of `op` as the activation of `before`, where there is one that clamps every sum alike."""
+    """Return the graph with the clamp `op` fused into `before` if an activation clamps every sum alike, else unchanged."""
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)
-    sums = np.arange(low - 1, high + 2)  # what lies further out is clamped like these ends
+    sums = np.arange(low - 1, high + 2)  # all values further out are clamped like these ends
     wanted = _through(graph, (op,), np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype))
     for activation in ACTIVATIONS:
         if np.array_equal(np.clip(sums, *activation_range(activation, out)), wanted):

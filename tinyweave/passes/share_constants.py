@@ -1,4 +1,4 @@
-"""Equal constants become one: same type, shape, quantisation and values."""
+"""Merge constants of equal type, shape, quantisation and values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .tensor_map import TensorMap
 
 
 def share_constants(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Merge equal constants."""
     first: dict[tuple[object, ...], str] = {}
     names: dict[str | None, str] = {}
     for name, tensor in graph.tensors.items():

@@ -1,13 +1,13 @@
-"""Channels that are constant, or that nobody reads, are removed through the whole network.
+"""Remove channels that are constant or never read, through the whole network.
 
-A constant channel of value c adds weight * (c - zero point) to each sum that reads it: that goes into the bias, exactly, unless
-padding is seen where the channel would not. Then the filters that make removed channels go, and with them what only these read.
-Ops that cannot tell channels apart, and the network's inputs, outputs and state, keep all channels.
+A constant channel of value c adds weight * (c - zero point) to each sum that reads it. This is added to the bias, exactly,
+unless the sum sees padding in place of the channel. Then the filters that compute removed channels are removed, and the
+channels that only these filters read. Ops whose channels depend on each other keep all channels, and so do the network's
+inputs, outputs and state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op, Quant, Tensor, rebuild
-from ..ops import conv, reduce
+from ..ops import SPECS, conv, reduce, spec_of
 from ..ops.data_movement import permutation, pieces
 from ..ops.fixed_point import INT32_MAX
 from ..ops.layout import concatenation_axis, paddings
-from .ranges import Range, channels, ranges, taps
 from .rewrite import constant, part
 from .tensor_map import TensorMap
+from .value_ranges import Range, channels, taps, value_ranges
 
-REACH = 255  # of an int8 value less its zero point
+REACH = 255  # largest distance of an int8 value from its zero point
 Mask = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 
 class Link(NamedTuple):
-    """Channel `source[k]` of input number `operand` stays exactly when channel `target[k]` of the output does."""
+    """Channels that stay or go together: `source[k]` of input number `operand` and `target[k]` of the output, for each k."""
 
     operand: int
     source: Indices
@@ -37,14 +37,16 @@ class Link(NamedTuple):
 
 
 def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
-    known = ranges(graph)
+    """Remove constant and unread channels."""
+    known = value_ranges(graph)
     return with_channels(graph, _needed(graph, known), known)
 
 
 def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Graph, TensorMap]:
-    """Return the graph with those channels of its activations that are needed, which must suit `LINKS`, and where they were.
+    """Return the graph with only the needed channels of its activations, and the TensorMap of the channels.
 
-    known: of an int8 graph the ranges of all tensors: the bias holds the share of constant channels that go.
+    `needed` has a mask of channels for each activation, consistent with `links_of`. `known` has the value ranges of an int8
+    graph: what removed constant channels contribute is added to the biases. It is empty for a float graph.
     """
     tensors = dict(graph.tensors)
     changed: TensorMap = {}
@@ -66,13 +68,13 @@ def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]
 
 
 def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
-    """Return activation -> which channels stay: the fixed point of what every op needs of its inputs to make what stays."""
+    """Return for each activation a mask of the channels that stay: the least fixed point of the needs of all ops."""
     names = [t.name for t in graph.tensors.values() if t.data is None and t.role == "activation" and t.elements > 0]
     needed = {name: np.zeros(channels(graph.tensors[name]), bool) for name in names}
     pinned = {*graph.inputs, *graph.outputs}
     known_ops = [op if _is_known(graph, op, needed) else None for op in graph.ops]
-    rules = [LINKS[op.kind](graph, op) if op and op.kind in LINKS else None for op in known_ops]
-    reads = [_reads(graph, op, known) if op and op.kind in SUMS else None for op in known_ops]
+    rules = [links_of(graph, op) if op else None for op in known_ops]
+    reads = [_reads(graph, op, known) if op and _is_sum(op) else None for op in known_ops]
     for op, links, read in zip(graph.ops, rules, reads, strict=True):
         if links is None and read is None:
             pinned.update(name for name in (*op.inputs, *op.outputs) if name is not None)
@@ -89,26 +91,27 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
             for link in links or ():
                 source = needed[op.inputs[link.operand] or ""]
                 np.logical_or.at(source, link.source, target[link.target])
-                source[0] |= op.kind in PADS and target.any() and not source.any()  # a pad needs something to be around
+                if SPECS[op.kind].family == "pad" and target.any() and not source.any():
+                    source[0] = True  # a pad needs at least one channel to pad
                 np.logical_or.at(target, link.target, source[link.source])
             if read is not None and target.any():
                 source = needed[op.inputs[0] or ""]
                 source |= read[target].any(axis=0)
-                source[0] |= not source.any()  # a sum needs something to be a sum of
+                source[0] |= not source.any()  # a sum needs at least one channel to read
         if before == sum(int(mask.sum()) for mask in needed.values()):
             return needed
 
 
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
-    """Return whether channels can be removed from the op's tensors at all: it has a rule, and works on activations."""
+    """Return whether channels can be removed from all activations of the op."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
-    if op.kind not in (*SUMS, *LINKS) or not needed.keys() >= {*variable, *op.outputs}:
+    if not needed.keys() >= {*variable, *op.outputs}:
         return False
-    return op.kind in ELEMENTWISE or (graph.input(op).data is None and (op.kind not in SUMS or graph.input(op).dtype == "int8"))
+    return _is_elementwise(op) or (graph.input(op).data is None and (not _is_sum(op) or graph.input(op).dtype == "int8"))
 
 
 def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
-    """[output channel, input channel] of a sum: whether it must read the channel; None where channels cannot be removed."""
+    """Return which input channels each output channel needs, [output channel, input channel]; None if it needs all."""
     x = graph.input(op)
     if not _is_dense(graph, op):
         return None
@@ -120,67 +123,17 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
-    """Return whether every output channel reads every input channel, in order, once or several times over."""
+    """Return whether every output channel reads every input channel, in order, once or several times."""
     if op.kind == "conv_2d":
         return conv.groups(graph, op) == 1
     return graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
 
 
 def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
-    """Return whether no part of any sum can leave int32, whichever products the bias takes over."""
+    """Return whether the bias plus any products fits int32, so that products of constant channels can move into the bias."""
     bias = graph.optional_input(op, 2)
     start = 0 if bias is None or bias.data is None else np.abs(bias.data.astype(np.int64))
     return bool((start + np.abs(weights).sum(axis=(1, 2, 3)) * REACH <= INT32_MAX).all())
-
-
-def _links_alike(graph: Graph, op: Op) -> list[Link] | None:
-    """Channel i of the output is made of channel i of every operand; constant operands are cut to match."""
-    count = channels(graph.output(op))
-    alike = all(channels(t) == count for t in graph.inputs_of(op) if t is not None and t.data is None)
-    every = np.arange(count)
-    return [Link(i, every, every) for i, _ in _activations(graph, op)] if alike else None
-
-
-def _links_of_last(graph: Graph, op: Op) -> list[Link] | None:
-    """Where the last axis stays the last."""
-    last = len(graph.input(op).shape) - 1
-    moved = last in reduce.axes(graph, op) if op.kind == "mean" else last not in permutation(graph, op)[-1:]
-    return _links_alike(graph, op) if last >= 0 and not moved else None
-
-
-def _links_view(graph: Graph, op: Op) -> list[Link] | None:
-    """Merging or splitting axes before the last, the last included: the shorter last axis repeats along the longer."""
-    x, out = channels(graph.input(op)), channels(graph.output(op))
-    if not graph.output(op).shape or max(x, out) % min(x, out):
-        return None
-    every = np.arange(max(x, out))
-    return [Link(i, every % x, every % out) for i, _ in _activations(graph, op)]
-
-
-def _links_pad(graph: Graph, op: Op) -> list[Link] | None:
-    every = np.arange(channels(graph.input(op)))
-    return [Link(0, every, every + paddings(graph, op)[-1][0])]
-
-
-def _links_concatenation(graph: Graph, op: Op) -> list[Link] | None:
-    if len(_activations(graph, op)) < len(op.inputs):
-        return None
-    counts = [channels(graph.input(op, i)) for i in range(len(op.inputs))]
-    if concatenation_axis(graph, op) < len(graph.output(op).shape) - 1:
-        return _links_alike(graph, op)
-    return [Link(i, np.arange(count), np.arange(count) + sum(counts[:i])) for i, count in enumerate(counts)]
-
-
-def _links_piece(graph: Graph, op: Op) -> list[Link] | None:
-    """Copies of whole pixels, from wherever they are."""
-    count, (*elsewhere, last) = channels(graph.input(op)), pieces(graph, op)[0]
-    whole = np.array_equal(last, np.arange(count)) and not any((axis[axis >= 0] % count).any() for axis in elsewhere)
-    return [Link(0, last, last)] if whole else None
-
-
-def _links_depthwise(graph: Graph, op: Op) -> list[Link] | None:
-    every = np.arange(channels(graph.output(op)))
-    return [Link(i, every * channels(t) // len(every), every) for i, t in _activations(graph, op)]
 
 
 def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
@@ -188,7 +141,7 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return the op on what is left of its tensors, and the constants that it reads now."""
+    """Return the op on the remaining channels of its tensors, and its new constants."""
 
     def mask(name: str | None) -> Mask:
         return needed[name] if name in needed else np.ones(0, bool)
@@ -196,11 +149,11 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
     source, target = mask(op.inputs[0] if op.inputs else None), mask(op.outputs[0] if op.outputs else None)
     if all(mask(name).all() for name in (*op.inputs, *op.outputs)):
         return op, []
-    if op.kind in SUMS:
+    if _is_sum(op):
         return _rewritten_sum(graph, op, source, target, known)
-    if op.kind in VIEWS:
+    if SPECS[op.kind].family == "view":
         return replace(op, kind="reshape", inputs=op.inputs[:1], attrs={"new_shape": None}), []
-    if op.kind in PADS:
+    if SPECS[op.kind].family == "pad":
         pairs = np.array(paddings(graph, op), np.int32)
         before, count = int(pairs[-1][0]), len(source)
         pairs[-1] = target[:before].sum(), target[before + count :].sum()
@@ -208,7 +161,7 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
         return replace(op, inputs=(op.inputs[0], operand.name, *op.inputs[2:])), [operand]
     if op.kind == "concatenation":
         return replace(op, inputs=tuple(name for name in op.inputs if mask(name).any())), []
-    if op.kind not in (*ELEMENTWISE, "depthwise_conv_2d"):
+    if not _is_elementwise(op) and op.kind != "depthwise_conv_2d":
         return op, []
     roles = ("input", "weights", "bias") if op.kind == "depthwise_conv_2d" else ("operand_0", "operand_1")
     cut = {
@@ -220,11 +173,11 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
 
 
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Filters without the channels that are gone, whose share the bias holds now."""
+    """Return the op without the filters and inputs of removed channels, whose share is added to the bias."""
     x, weights, bias = graph.input(op), graph.input(op, 1), graph.optional_input(op, 2)
     assert weights.data is not None
     left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
-    if weights.quant is None:  # floats: what goes is not there any more
+    if weights.quant is None:  # float: removed channels have no share
         cut = [part(graph, op, "weights", weights, left), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
         return replace(op, inputs=(x.name, *(t.name for t in cut))), cut
     products, reads, always, _ = taps(graph, op)
@@ -242,32 +195,65 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
 
 
 def _cut(graph: Graph, op: Op, role: str, tensor: Tensor, mask: Mask) -> Tensor:
-    """Return a constant with the channels of `mask`, along its last axis."""
+    """Return a constant with only the channels of `mask`, along its last axis."""
     assert tensor.data is not None
     quant = tensor.quant and _picked(tensor.quant, mask, len(tensor.shape) - 1)
     return part(graph, op, role, replace(tensor, quant=quant), tensor.data[..., mask])
 
 
 def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
-    """Return the quantisation of what `mask` leaves along `axis`."""
+    """Return the quantisation of a tensor with only the indices of `mask` along `axis`."""
     if quant.axis != axis:
         return quant
     picked = np.flatnonzero(mask)
     return Quant(tuple(quant.scale[i] for i in picked), tuple(quant.zero_point[i] for i in picked), axis)
 
 
-SUMS = ("conv_2d", "fully_connected")
-VIEWS = ("reshape", "squeeze", "expand_dims")
-PADS = ("pad", "padv2")
-CHANNELWISE = ("tile", "mirror_pad", "resize_nearest_neighbor", "space_to_batch_nd", "batch_to_space_nd")
-ELEMENTWISE = ("add", "sub", "mul", "relu", "relu6", "logistic", "tanh", "quantize", "dequantize")
-LINKS: dict[str, Callable[[Graph, Op], list[Link] | None]] = {
-    **dict.fromkeys((*ELEMENTWISE, "average_pool_2d", "max_pool_2d"), _links_alike),
-    **dict.fromkeys(VIEWS, _links_view),
-    "concatenation": _links_concatenation,
-    "depthwise_conv_2d": _links_depthwise,
-    "mean": _links_of_last,
-    **dict.fromkeys(PADS, _links_pad),
-    **dict.fromkeys(CHANNELWISE, _links_piece),
-    "transpose": _links_of_last,
-}
+def links_of(graph: Graph, op: Op) -> list[Link] | None:
+    """Return which input and output channels stay or go together; None if no channel of the op can be removed alone.
+
+    Constant operands are cut to match.
+    """
+    spec, activations = spec_of(op), _activations(graph, op)
+    if op.kind == "concatenation" and len(activations) < len(op.inputs):
+        return None
+    if op.kind == "concatenation" and concatenation_axis(graph, op) == len(graph.output(op).shape) - 1:
+        counts = [channels(tensor) for _, tensor in activations]
+        return [Link(i, np.arange(count), np.arange(count) + sum(counts[:i])) for i, count in enumerate(counts)]
+    if op.kind == "depthwise_conv_2d":
+        every = np.arange(channels(graph.output(op)))
+        return [Link(i, every * channels(t) // len(every), every) for i, t in activations]
+    if op.kind == "transpose" or spec.family == "reduction":
+        last = len(graph.input(op).shape) - 1
+        moved = last in reduce.axes(graph, op) if op.kind != "transpose" else last not in permutation(graph, op)[-1:]
+        return _links_one_to_one(graph, op) if last >= 0 and not moved else None
+    if spec.family == "view":  # if the last axes differ, the shorter one repeats along the longer one
+        x, out = channels(graph.input(op)), channels(graph.output(op))
+        if not graph.output(op).shape or max(x, out) % min(x, out):
+            return None
+        every = np.arange(max(x, out))
+        return [Link(i, every % x, every % out) for i, _ in activations]
+    if spec.family == "pad":
+        every = np.arange(channels(graph.input(op)))
+        return [Link(0, every, every + paddings(graph, op)[-1][0])]
+    if spec.family == "copy" and spec.channelwise:  # if it copies whole pixels
+        count, (*elsewhere, last_axis) = channels(graph.input(op)), pieces(graph, op)[0]
+        whole = np.array_equal(last_axis, np.arange(count)) and not any((a[a >= 0] % count).any() for a in elsewhere)
+        return [Link(0, last_axis, last_axis)] if whole else None
+    return _links_one_to_one(graph, op) if spec.channelwise or op.kind == "concatenation" else None
+
+
+def _links_one_to_one(graph: Graph, op: Op) -> list[Link] | None:
+    """Link channel i of the output to channel i of every activation operand; None if their channel counts differ."""
+    count, activations = channels(graph.output(op)), _activations(graph, op)
+    every = np.arange(count)
+    return [Link(i, every, every) for i, _ in activations] if all(channels(t) == count for _, t in activations) else None
+
+
+def _is_sum(op: Op) -> bool:
+    """Return whether each output channel of an op is a sum over its input channels."""
+    return spec_of(op).sums_windows and not spec_of(op).channelwise
+
+
+def _is_elementwise(op: Op) -> bool:
+    return spec_of(op).channelwise and spec_of(op).family in ("unary", "binary", "conversion")

@@ -1,10 +1,9 @@
-"""A network over a window of frames becomes one that takes a hop of new frames and computes only what they change.
+"""Convert a network over a window of frames into one that takes a hop of new frames and computes only changed rows.
 
-In: a graph whose one input is the window, and a hop. Out: a TimeStream, with the graph of one call. A map's steady rows (see
-`in_time`) were there at the call before, further down: those that are needed again are kept as state, the newest are computed
-(`time_rows`). What padding at the window's ends makes is computed anew at each call: rows at the top, in an op of their own,
-and those at the bottom with the new rows. State begins as a window of zero points leaves it, so that every call equals the
-network on its window.
+The steady rows of a map (see `time_axis`) were computed at the previous call, at higher positions. Those that are needed again
+are kept as state, and the newest are computed (`time_rows`). Rows that depend on padding at the window's ends are computed
+again at each call: those at the top by an op of their own, those at the bottom together with the new rows. The state starts as
+a window of zero points leaves it, so every call equals the network on its window.
 """
 
 from __future__ import annotations
@@ -15,62 +14,59 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..ir import CompileError, Graph, Op, Tensor, array_type, rebuild, verify
-from ..ops import check, macs, macs_per_op, run
+from ..ops import SPECS, check, macs, macs_per_op, run
 from ..ops.layout import paddings
-from .in_time import PADDING, VIEWS, WINDOWED, InTime, Reading, resized, window_of
 from .rewrite import constant, integers, unused
+from .time_axis import Reading, TimeAxis, resized, window_of
 from .time_rows import CallRows, Choices, Followed, choose, follow, read_rows, rows_of, suited_hop
 
-WHOLE = "nothing can be kept from one call to the next"
+NOTHING_KEPT = "no row can be kept from one call to the next"
 
 
 @dataclass(frozen=True)
 class StreamedLayer:
-    """What becomes of one layer: of its `rows`, `top` and `new` are computed at each call, `kept` are in `bytes` of state.
-
-    stride: frames from row to row. macs: of a call, and of the whole window. why: what keeps it from computing new rows alone;
-    None where nothing does. rows and stride are None of a layer that has no rows in time.
-    """
+    """How one layer is streamed. Of its `rows`, `top` and `new` are computed at each call; `kept` are state."""
 
     name: str
     kind: str
-    rows: int | None
-    stride: int | None
+    rows: int | None  # None, and so the stride, without a time axis
+    stride: int | None  # frames from one row to the next
     top: int
     new: int
     kept: int
-    bytes: int
-    macs: int
-    macs_window: int
-    why: str | None
+    bytes: int  # of its state
+    macs: int  # of a call
+    macs_window: int  # of the whole window
+    why: str | None  # why it computes more than new rows; None if it does not
 
 
 @dataclass(frozen=True, eq=False)
 class TimeStream:
-    """A network that takes its window hop by hop. graph: of one call. window: of the whole window. time: how its input lies."""
+    """A network that takes its window hop by hop."""
 
-    graph: Graph
-    window: Graph
-    time: InTime
-    hop: int
+    graph: Graph  # of one call
+    window: Graph  # of the whole window
+    time: TimeAxis  # of the input of `window`
+    hop: int  # frames per call
     layers: tuple[StreamedLayer, ...]
 
     @property
     def frames(self) -> int:
-        """Return how many frames the window has."""
+        """The number of frames in the window."""
         return self.time.rows
 
     @property
     def calls_until_full(self) -> int:
-        """Return how many calls bring the frames of a whole window."""
+        """The number of calls until the window is full."""
         return -(-self.frames // self.hop)
 
     @property
     def state_bytes(self) -> int:
+        """The bytes of all state."""
         return sum(tensor.bytes for tensor in self.graph.tensors.values() if tensor.role == "state")
 
     def windows(self, calls: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Return the window that the network sees at each call, from the inputs of the calls one after the other."""
+        """Return the window that the network sees at each call, given the inputs of successive calls."""
         axis, size = self.time.axis, self.frames * self.time.unit
         now, seen = silence(self.window), []
         for (new,) in calls:
@@ -81,24 +77,24 @@ class TimeStream:
 
 
 def silence(graph: Graph) -> np.ndarray:
-    """Return an input of zero points, of a float input of 0."""
+    """Return an input window of zero points, or of zeros if the input is float."""
     x = graph.tensors[graph.inputs[0]]
     is_quantised = x.quant is not None and x.dtype != "float32"
     return np.full(x.shape, x.zero_point if is_quantised else 0, array_type(x.dtype))
 
 
 def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
-    """Return the network that takes `hop` frames at a call; if left out, as many as its strides in time suggest.
+    """Return the network as one that takes `hop` frames per call, by default the fewest with which layers can keep rows.
 
-    Raise CompileError where no layer's work becomes less, with the reason.
+    Raise CompileError if no layer would have less work, with the reason.
     """
     time = window_of(graph)
     if isinstance(time, str):
-        raise CompileError(f"{WHOLE}: {time}", "leave out --stream-time")
+        raise CompileError(f"{NOTHING_KEPT}: {time}", "leave out --stream-time")
     net = follow(graph, time, hop)
     if net.hop >= time.rows:
-        what = f"with a hop of {net.hop} frames two windows of {time.rows} share none"
-        raise CompileError(f"{WHOLE}: {what}", "give --stream-time fewer frames, or leave it out")
+        what = f"with a hop of {net.hop} frames two windows of {time.rows} frames do not overlap"
+        raise CompileError(f"{NOTHING_KEPT}: {what}", "give --stream-time fewer frames, or leave it out")
     chosen = choose(net)
     rows = rows_of(net, chosen)
     step = _rewritten(net, rows)
@@ -109,28 +105,29 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
-    """Return the error for a network whose layers have no less to do."""
+    """Return the error for a network in which no layer has less work."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
     if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
         hint = "give --stream-time fewer frames, or leave it out"
     if {layer.why for layer in layers if layer.rows is not None and layer.macs_window} == {None}:
         return CompileError(
-            f"{WHOLE}: after {net.hop} frames all rows of its layers are new", "give --stream-time fewer frames"
+            f"{NOTHING_KEPT}: {net.hop} frames change all rows of its layers", "give --stream-time fewer frames"
         )
-    name, why = next(((layer.name, layer.why) for layer in layers if layer.why), (layers[0].name, "there is no work to save"))
-    return CompileError(f"{WHOLE}: layer {name}: {why}", hint)
+    name, why = next(((layer.name, layer.why) for layer in layers if layer.why), (layers[0].name, "it has no work to save"))
+    return CompileError(f"{NOTHING_KEPT}: layer {name}: {why}", hint)
 
 
 class _Step:
-    """The graph of one call, as it grows: ops, tensors, and where the rows of each map of the window lie."""
+    """The graph of one call, built op by op."""
 
     def __init__(self, net: Followed, rows: Mapping[str, CallRows]) -> None:
         self.net, self.graph, self.times, self.rows = net, net.graph, net.times, rows
         self.ops: list[Op] = []
         self.init: list[Op] = []
         self.tensors = dict(net.graph.tensors)
-        self.pieces: dict[str, list[tuple[int, int, str]]] = {}
+        self.pieces: dict[str, list[tuple[int, int, str]]] = {}  # map -> (first row, row after the last, tensor with these)
+        # the values of all tensors for a window of zero points
         self.quiet = run(net.graph, {net.graph.inputs[0]: silence(net.graph)}, keep=True)
 
     def add(self, op: Op, constants: Sequence[Tensor] = ()) -> None:
@@ -138,7 +135,7 @@ class _Step:
         self.tensors |= {tensor.name: tensor for tensor in constants}
 
     def tensor(self, name: str, count: int, suffix: str) -> str:
-        """Return the name of a new tensor of `count` rows of the map `name`; the map's own of all rows but old ones."""
+        """Return the name of a new tensor with `count` rows of a map; the map's own name if these are all its current rows."""
         if count == self.rows[name].rows and suffix != "old":
             return name
         piece = unused(f"{name}:{suffix}", self.tensors)
@@ -146,14 +143,14 @@ class _Step:
         return piece
 
     def label(self, name: str) -> str:
-        """Return what ops for a map are called after: its op."""
+        """Return the prefix of the names of ops for a map: the name of the op that computes it."""
         if name not in self.graph.producer:
             return "frames"
         op = self.graph.ops[self.graph.producer[name]]
         return op.name if len(op.outputs) == 1 else f"{op.name}_{op.outputs.index(name)}"
 
     def take(self, name: str, first: int, after: int) -> str:
-        """Return a tensor of the rows [first, after) of a map."""
+        """Return the name of a tensor with the rows [first, after) of a map; add a slice if none has exactly these."""
         holding = [p for p in self.pieces[name] if p[0] <= first and after <= p[1]]
         begin, end, piece = min(holding, key=lambda p: p[1] - p[0])
         if (begin, end) == (first, after):
@@ -163,7 +160,10 @@ class _Step:
         return cut
 
     def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
-        """Return a tensor of so many rows of a piece of a map, named so."""
+        """Add a slice of the tensor `piece`, which holds rows of a map, and return its output.
+
+        `first` is the first row of `piece` to take. `part` is the number of rows and the suffix of the output's name.
+        """
         (count, suffix), time = part, self.times[name]
         out = self.tensor(name, count, suffix)
         op = Op(f"{self.label(name)}_{suffix}", "slice", (), (out,))
@@ -173,13 +173,15 @@ class _Step:
         return out
 
     def is_moved_in_place(self, name: str) -> bool:
-        """Return whether the state of a map has room for its new rows: they are then computed where the oldest were, once those
-        that stay have moved down. Not where that would need much more state."""
+        """Return whether the state of a map also holds its new rows: kept rows then move down in it, and need no copy.
+
+        This is not done if the state would have to be much larger.
+        """
         rows = self.rows[name]
         return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
 
     def kept(self, name: str) -> str | None:
-        """Return the rows of a map that come from the call before, read before new ones are computed; None without any."""
+        """Return a tensor with the rows of a map from the previous call, or None if it keeps none."""
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         if not rows.state:
             return None
@@ -187,8 +189,7 @@ class _Step:
         old = self.tensor(name, rows.rows - rows.kept, "old") if in_place else self.tensor(name, rows.state, "kept")
         variable = replace(self.tensors[old], name=state, role="state")
         begin = Op(f"{label}_begin", "assign_variable", (), (state,))
-        axis = (slice(None),) * time.axis
-        steady = self.quiet[name][(*axis, slice(rows.kept * time.unit, (rows.kept + 1) * time.unit))]
+        steady = self.quiet[name][(slice(None),) * time.axis + (slice(rows.kept * time.unit, (rows.kept + 1) * time.unit),)]
         count = variable.shape[time.axis] // time.unit
         initial = constant(self.graph, begin, "initial", np.concatenate([steady] * count, time.axis), variable.quant)
         self.tensors |= {state: variable, initial.name: initial}
@@ -197,7 +198,7 @@ class _Step:
         return self.cut(old, name, self.net.shift(name), (rows.state, "kept")) if in_place else old
 
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
-        """Give a map its rows: those computed, joined with those kept; state takes what the next call needs of them."""
+        """Join the kept rows of a map with its new rows at the top and the bottom, and save those that the next call needs."""
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
         if not kept:
@@ -235,7 +236,7 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
 
 
 def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str, ...]:
-    """Add the op for the rows `span` of its outputs, [first, after); return their names."""
+    """Add the op that computes the rows `span`, [first, after), of its outputs, and return their names."""
     found, (first, after) = step.net.readings[op.name], span
     assert isinstance(found, Reading)
     window, axis = found.window, found.outputs[0].axis
@@ -248,13 +249,14 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
     begin, end = first * window.stride - window.pad, (after - 1) * window.stride - window.pad + window.extent
     ends, constants = (max(-begin, 0), max(end - size, 0)), []
     is_whole = after - first == found.outputs[0].rows
-    if not is_whole and op.kind in VIEWS:
+    family = SPECS[op.kind].family
+    if not is_whole and family == "view":
         constants = [integers(step.graph, part, "shape", step.tensors[outputs[0]].shape)]
         part = replace(part, kind="reshape", inputs=(inputs[0], constants[0].name), attrs={"new_shape": None})
-    elif not is_whole and op.kind in WINDOWED:
+    elif not is_whole and family in ("convolution", "pool"):
         padding = tuple(ends if i == axis - 1 else pair for i, pair in enumerate(op.attrs["padding"]))
         part = replace(part, attrs={**op.attrs, "padding": padding})
-    elif not is_whole and op.kind in PADDING:
+    elif not is_whole and family == "pad":
         pairs = [ends if i == axis else pair for i, pair in enumerate(paddings(step.graph, op))]
         constants = [integers(step.graph, part, "paddings", pairs)]
         part = replace(part, inputs=(inputs[0], constants[0].name, *inputs[2:]))
@@ -263,7 +265,7 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 
 
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
-    """Return what became of each layer."""
+    """Return how each layer is streamed."""
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
     for op, whole in zip(net.graph.ops, macs_per_op(net.graph, clipped=True), strict=True):
@@ -279,17 +281,17 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
 
 
 def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | None:
-    """Return why a layer computes more rows than are new, None where it does not."""
+    """Return why a layer computes more rows than are new, or None if it does not."""
     time, shift = net.times[name], net.shift(name)
     if not shift:
-        return f"its rows are {time.stride} frames apart: a hop of a multiple of {time.stride} frames would keep some"
+        return f"its rows are {time.stride} frames apart; choose a hop that is a multiple of {time.stride} frames"
     if rows.computed <= shift:
         return None
     if not time.steady:
-        return "padding: all its rows depend on where the window lies"
+        return "padding: all its rows depend on the position of the window"
     if time.steady <= shift:
-        return f"a hop brings {shift} rows; only {time.steady} do not depend on where the window lies"
+        return f"a hop brings {shift} new rows, but only {time.steady} rows are independent of the position of the window"
     if chosen.get(name) == "anew":
-        return "what that would save is not worth its state"
+        return "keeping rows would cost more RAM than it saves work"
     ends = time.rows - time.steady
-    return f"padding: {ends} rows depend on where the window lies" if ends else "layers after it read these rows at both ends"
+    return f"padding: {ends} rows depend on the position of the window" if ends else "later layers read these rows at both ends"

@@ -1,20 +1,31 @@
-"""Conversions at the edges are dropped, so that the network takes and gives int8.
+"""Drop ops at the edges of a network whose work the caller can do, or does not need.
 
-An input that only a quantize reads becomes that quantize's int8 output; an output that a dequantize or quantize makes of
-an int8 tensor becomes that tensor. Scales and zero points stay on the tensors: the caller converts, or feeds int8 at once.
+`strip_edges` drops conversions, so that the network takes and returns int8: scales and zero points stay on the tensors.
+`strip_transposes` drops transposes between channels first, as PyTorch has them, and channels last, as cameras deliver them.
 """
 
 from __future__ import annotations
 
-from ..ir import Graph, Op
-from .rewrite import stripped
+from collections.abc import Callable
+from functools import partial
+
+from ..ir import Graph, Op, rebuild
+from ..ops import spec_of
+from ..ops.data_movement import permutation
 from .tensor_map import TensorMap
 
-OUTSIDE = ("float32", "uint8")  # what an int8 network is fed with, or read as
+OUTSIDE = ("float32", "uint8")  # types of the edges of an int8 network
+TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
-    return stripped(graph, _opens, _closes), {}
+    """Drop quantize ops at inputs, and dequantize and quantize ops at outputs."""
+    return _stripped(graph, _opens, _closes), {}
+
+
+def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
+    """Drop transposes to channels last at inputs, and to channels first at outputs."""
+    return _stripped(graph, partial(_turns, order=TO_LAST), partial(_turns, order=TO_FIRST)), {}
 
 
 def _opens(graph: Graph, op: Op) -> bool:
@@ -22,4 +33,33 @@ def _opens(graph: Graph, op: Op) -> bool:
 
 
 def _closes(graph: Graph, op: Op) -> bool:
-    return op.kind in ("dequantize", "quantize") and graph.input(op).dtype == "int8" and graph.output(op).dtype in OUTSIDE
+    return spec_of(op).family == "conversion" and graph.input(op).dtype == "int8" and graph.output(op).dtype in OUTSIDE
+
+
+def _turns(graph: Graph, op: Op, order: tuple[int, ...]) -> bool:
+    return op.kind == "transpose" and len(graph.input(op).shape) == 4 and permutation(graph, op) == order
+
+
+def _stripped(graph: Graph, opens: Callable[[Graph, Op], bool], closes: Callable[[Graph, Op], bool]) -> Graph:
+    """Return the graph without those ops at its inputs and outputs that `opens` and `closes` accept.
+
+    If an op that `opens` accepts is the only reader of an input, its output becomes the input. If an op that `closes` accepts
+    computes an output, its input becomes the output. Inputs and outputs with another use stay.
+    """
+    inputs, outputs, dropped = list(graph.inputs), list(graph.outputs), set[int]()
+    for position, name in enumerate(graph.inputs):
+        readers = graph.consumers.get(name, ())
+        op = graph.ops[readers[0]] if len(readers) == 1 and name not in graph.outputs else None
+        if op is not None and opens(graph, op) and op.outputs[0] not in graph.outputs:
+            dropped.add(readers[0])
+            inputs[position] = op.outputs[0]
+    for position, name in enumerate(graph.outputs):
+        op = graph.ops[graph.producer[name]] if name in graph.producer and name not in graph.consumers else None
+        if op is None or not closes(graph, op) or graph.outputs.count(name) > 1:
+            continue
+        source = graph.input(op).name
+        if source in graph.producer and source not in (*inputs, *graph.outputs):
+            dropped.add(graph.producer[name])
+            outputs[position] = source
+    ops = tuple(op for index, op in enumerate(graph.ops) if index not in dropped)
+    return rebuild(graph, ops=ops, inputs=tuple(inputs), outputs=tuple(outputs))

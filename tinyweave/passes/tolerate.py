@@ -1,7 +1,6 @@
-"""The first passes on a graph that cannot be compiled, so that it can be looked at: no rewrite of a graph that can.
+"""Run the first passes on a graph that cannot be compiled, so that it can be inspected.
 
-In: a graph, some ops of which may be of the kind UNSUPPORTED. Out: the graph as `check_ops` would see it, where all ops that
-break a rule are of that kind, and the reasons.
+Every op that breaks a rule becomes an opaque op of kind UNSUPPORTED; the graph may have such ops before.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from ..ir import UNSUPPORTED, CompileError, Graph, opaque, verify
 from .rewrite import exchange
 from .tensor_map import TensorMap
 
-ROUNDS = 20  # each finds one op that a pass cannot rewrite
+ROUNDS = 20  # each round finds one op that a pass cannot rewrite
 Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 
 
 def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError]) -> Graph:
-    """Return the graph after `passes`, with what cannot be compiled opaque; each reason names an op and goes to `problems`."""
+    """Return the graph after `passes`, with ops that cannot be compiled opaque; append an error for each to `problems`."""
     for _ in range(ROUNDS):
         try:
             rewritten = graph
@@ -34,7 +33,7 @@ def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError])
             graph = exchange(graph, map(opaque, bad))
     else:
         raise problems[-1]
-    ops.check(replace(rewritten, ops=()))  # what sets up the state
+    ops.check(replace(rewritten, ops=()))  # the ops of `init`
     broken = []
     for op in rewritten.ops:
         try:

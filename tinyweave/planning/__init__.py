@@ -1,32 +1,54 @@
-"""Planning: which ops run together and in which order, with which kernels, and where every byte lies."""
+"""Planning: which ops are fused and in which order they run, with which kernels, and where every byte lies.
+
+A Request (options and limits) and a graph make Problems; a Solution of one is laid out as a Plan, which `check` verifies.
+
+Problem: ops in one order, tensors, row accesses and tiles as integers (`search.problem`); it can be saved and reloaded.
+Step: the time in which one op or one fused stage runs.
+Stage: consecutive ops; fused, they run row by row, and the tensors between them are line buffers.
+Line buffer: a ring buffer of the last few rows of a tensor ("rings" in plan files).
+Tile: ops of a stage that run a few columns at a time, so that their line buffers shrink too; a tiling: the tiles of a stage.
+Recomputation: multiply-accumulates beyond those of the graph, because tiles overlap or a tensor is rematerialised.
+Unfused bytes: RAM of an op's step if it runs on whole tensors.
+Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
+Objective: size, balanced or speed ("optimize" in options).
+Path: stages from the first op to the last; bytes: of its largest stage, cycles: of all.
+Kernel set: the kernels that ops may use; each set has all kernels of the next smaller set. The first has the portable kernels.
+Plan space: all paths of one op order with one kernel set. Solution: a path and the number of its space.
+Pareto front: solutions that no other beats in both bytes and cycles.
+Layout: an offset for each buffer of a solution. Candidate: a solution and its layout.
+Plan: order, stages, kernels and layout of the chosen candidate, checked.
+"""
 
 from ..progress import Progress
 from .assemble import plan_in_order, plan_in_stages
 from .check import check
 from .kernels.flash_budget import OtherFlash, constant_bytes, likely_code, trades_flash
-from .memories import divided
+from .memories import distribute_over_maps
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
-from .planner import Choices, KnownSpaces, front, plan
-from .schedules import RECOMPUTING, SCHEDULES
+from .planner import PlanSearch, SpaceCache, front, plan
+from .request import Limits, Request
+from .search.pareto import Objective
 from .serialize import from_json, to_json
-from .trade.choose import Aim
+from .strategies import RECOMPUTING, STRATEGIES
 
 __all__ = [
     "RECOMPUTING",
-    "SCHEDULES",
-    "Aim",
+    "STRATEGIES",
     "Buffer",
-    "Choices",
-    "KnownSpaces",
+    "Limits",
+    "Objective",
     "OtherFlash",
     "Place",
     "Plan",
+    "PlanSearch",
     "Progress",
+    "Request",
+    "SpaceCache",
     "Stage",
     "Tile",
     "check",
     "constant_bytes",
-    "divided",
+    "distribute_over_maps",
     "from_json",
     "front",
     "likely_code",

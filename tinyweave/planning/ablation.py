@@ -1,9 +1,10 @@
-"""What each technique of the planner saves. In: a Graph and its plan. Out: the arena with none of them, then with one more at
-a time, up to the plan itself; all with the kernels of the plan.
+"""Ablation: the arena without the planner's techniques, then with one more technique at a time, up to the plan itself.
 
-The row of a technique is the least arena of the file's order and of the order that then needs least, or the row before it
-when that is smaller: a planner would not use what does not help. Where a plan needs more than techniques alone would, because
-it takes less time so, the rows that are below it are left out.
+In: a Graph and its plan. Out: technique -> arena bytes, all with the kernels of the plan.
+
+The figure of a technique is the smaller arena of two orders: the file's order, and the order with the least peak with this
+technique. It never exceeds the figure before it, since a planner does not use a technique that does not help. Figures below
+the plan's own arena are left out; they occur if the plan spends bytes to save cycles.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from ..ops import macs
 from .alias.overlap import ANY_DISTANCE, distances, saved_bytes, views
 from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, plan_in_order
-from .fuse.schedule import plan_macs, rules_of
-from .kernel_choice import FOR_ALL, Kernels, scratch_of, variants_in
-from .order.search import best_order, each_its_own, file_order
+from .fuse.row_schedule import plan_macs, rules_of
+from .kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from .order.search import best_order, file_order, without_views
 from .place.place import place
 from .plan import Plan
 from .planner import plan, smallest_plan
+from .request import Request
 
-IN_ORDER = (  # name, whether views share bytes, how far an output may lag behind operands that it overlaps
+IN_ORDER = (  # technique, whether views alias, the largest overlap distance
     ("best order", False, NO_OVERLAP),
     ("+ views", True, NO_OVERLAP),
     ("+ in-place", True, 0),
@@ -31,10 +33,12 @@ IN_ORDER = (  # name, whether views share bytes, how far an output may lag behin
 )
 
 
-def ablation(graph: Graph, planned: Plan | None = None, schedule: str = "best", memory: str = "sram") -> dict[str, int]:
-    """Return technique -> bytes of the arena with it and all before it; the last is that of `planned`, the plan of `schedule`,
-    which is planned if left out. Of a plan in several memories the arena is that of its buffers in one."""
-    planned, name = planned or plan(graph, schedule, memory), schedule.partition(":")[0]
+def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", memory: str = "sram") -> dict[str, int]:
+    """Return technique -> arena bytes with this technique and all before it, as if all buffers were in one memory.
+
+    `planned` is the plan of the strategy; it is computed if left out.
+    """
+    planned, name = planned or plan(graph, Request(strategy, memory=memory)), strategy.partition(":")[0]
     kernels, arenas = _kernels_of(graph, planned), dict[str, int]()
 
     def add(technique: str, arena: int) -> None:
@@ -47,24 +51,25 @@ def ablation(graph: Graph, planned: Plan | None = None, schedule: str = "best", 
             add(technique, _in_order(graph, memory, kernels, share=share, max_distance=max_distance))
         last = "+ moves"
     if name not in ("layer", "unfused"):
-        add(last, smallest_plan(graph, "unfused", memory, kernels).arena[memory])
+        add(last, smallest_plan(graph, Request("unfused", memory=memory), kernels).arena[memory])
         last = "+ fusion" if name == "best" else f"+ {name}"
-    streams = {"stream_inputs": bool(planned.streamed_inputs), "stream_outputs": bool(planned.streamed_outputs)}
-    if name == "best" and any(streams.values()):
-        add(last, smallest_plan(graph, "best", memory, kernels).arena[memory])
+    inputs, outputs = bool(planned.streamed_inputs), bool(planned.streamed_outputs)
+    if name == "best" and (inputs or outputs):
+        add(last, smallest_plan(graph, Request(memory=memory), kernels).arena[memory])
         last = "+ streaming"
     if name == "best" and sum(plan_macs(planned)) > macs(graph):
-        add(last, smallest_plan(graph, "best", memory, kernels, **streams).arena[memory])
+        streamed = Request(memory=memory, stream_inputs=inputs, stream_outputs=outputs)
+        add(last, smallest_plan(graph, streamed, kernels).arena[memory])
         last = "+ work again"
     whole = sum(planned.arena.values()) if len(planned.arena) == 1 else _in_one_memory(planned, overlap=name != "layer")
     return {technique: arena for technique, arena in arenas.items() if arena >= whole} | {last: whole}
 
 
 def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, max_distance: int) -> int:
-    """Return the arena in the better one of two orders."""
-    how = partial(plan_in_order, overlap=max_distance >= 0, max_distance=max_distance, share=share, kernels=kernels)
+    """Return the smaller arena of two orders: the file's order, and the order with the least peak."""
+    how = partial(plan_in_order, max_distance=max_distance, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph), memory)
-    owner = views(graph) if share else each_its_own(graph)
+    owner = views(graph) if share else without_views(graph)
     variants = variants_in(graph, Aliases(owner, {}, frozenset()), kernels)
     saved = partial(saved_bytes, graph, owner, distances(graph, variants, owner, max_distance))
     order = best_order(graph, owner, scratch_of(graph, variants), saved).ops
@@ -78,11 +83,11 @@ def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
 
 
 def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
-    """Return the kernels that a plan has, for the ops of its graph without moves and maps that are computed twice."""
+    """Return the kernels that a plan uses, for the ops of its graph without relocations and recomputation."""
     rows = {op.name: BY_NAME[variant] for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
     cores = [row.cores for row in rows.values() if row.cores]
     if not cores:
-        return FOR_ALL
+        return PORTABLE
     core = next(core for core in cores[0] if all(core in others for others in cores))
     portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
     flash_heavy, lean, copying = (frozenset(name for name, row in rows.items() if getattr(row, which)) for which in ASKED_FOR)

@@ -1,52 +1,54 @@
-"""Building a plan: what stages hold becomes buffers, these get offsets, and all of it becomes a Plan.
+"""From stages to a plan: make the layout of some stages, place its buffers, and return the Plan of the placed layout.
 
-In: a graph, its stages in the order in which they run, who lies in whose bytes. Out: drafts, which are only placed and can be
-compared; of the one that is wanted the Plan, checked. Where the busiest step's need is not reached, tensors move between steps.
+In: a graph, its stages, its aliases. Out: a PlacedLayout, which can be compared with others, or a Plan. If the placement needs
+more bytes than the largest step, tensors may be relocated between steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..ir import Graph, itemsize
+from ..ir import Graph, Tensor, itemsize
 from .alias.overlap import ANY_DISTANCE, distances, rules, shared_in
 from .alias.subtensors import Aliases
 from .check import check
-from .fuse.access import RowGraph, row_bytes, tile_bytes
-from .fuse.schedule import distances_by_stage, schedule_stages
-from .kernel_choice import FOR_ALL, Kernels, calls, scratch_of, variants_in
-from .liveness import lifetimes
-from .order.search import each_its_own, file_order
+from .fuse.row_access import RowGraph, row_bytes, tile_offsets
+from .fuse.row_schedule import distances_by_stage, schedule_stages
+from .kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from .liveness import Life, lifetimes
+from .order.search import file_order, without_views
 from .place.place import TRIES, Rule, place
 from .place.relocate import Relocation, find_relocation
 from .place.relocation_ops import lone_tensors, with_moves
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 
-NO_OVERLAP = -ANY_DISTANCE  # as the largest overlap distance: it never lies over an operand
-FEWER_TRIES = TRIES // 200  # to find a placement without moves where one with moves is known
+NO_OVERLAP = -ANY_DISTANCE  # a max_distance that allows no overlap at all
+FEWER_TRIES = TRIES // 200  # if a placement with relocations is already known
 
 
 class Layout(NamedTuple):
-    """What is to be placed: the ops of a graph in stages, whose tensors lie in buffers of one memory, which overlap as rules
-    allow, of overlap distances up to `max_distance`."""
+    """Buffers to be placed in one memory, the rules by which they may overlap, and what they were derived from."""
 
     row_graph: RowGraph
-    stages: Sequence[tuple[int, ...]]
+    stages: Sequence[tuple[int, ...]]  # the ops of each stage, by index
     shared: Aliases
     memory: str
-    max_distance: int
+    max_distance: int  # largest overlap distance that the rules allow, in bytes
     places: Mapping[str, Place]
     buffers: tuple[Buffer, ...]
     rules: list[Rule]
-    kernels: Kernels = FOR_ALL
+    kernels: Kernels = PORTABLE
 
 
 class PlacedLayout(NamedTuple):
-    """offsets: per buffer. bytes: the arena. lower_bound: as of a Plan. unmoved: where tensors move between steps, the same
-    layout without these moves, which needs more bytes and fewer cycles."""
+    """A layout with an offset for each buffer, and the bytes of its arena.
+
+    `lower_bound` is that of all placements of these buffers, in bytes. If the layout relocates tensors, `unmoved` is the
+    placement without relocations, which needs more bytes and fewer cycles.
+    """
 
     layout: Layout
     offsets: dict[str, int]
@@ -54,35 +56,33 @@ class PlacedLayout(NamedTuple):
     lower_bound: int
     unmoved: PlacedLayout | None = None
 
-    @property
-    def cost(self) -> tuple[int, int]:
-        """Return bytes first, then calls of kernels."""
-        return self.bytes, calls(self.layout.row_graph.variants)
-
 
 def plan_in_order(
     graph: Graph,
     order: Sequence[int],
     memory: str = "sram",
     *,
-    overlap: bool = False,
-    max_distance: int = ANY_DISTANCE,
+    max_distance: int = NO_OVERLAP,
     share: bool = True,
     moves: bool = False,
     parts: bool = False,
-    kernels: Kernels = FOR_ALL,
+    kernels: Kernels = PORTABLE,
 ) -> Plan:
-    """Return the plan that runs the ops one by one in `order`.
+    """Return the checked plan that runs the ops unfused, in the given order.
 
-    With `overlap` an output may lie over operands that die with its op, if its kernel's overlap distance is at most
-    `max_distance`; without `share` every tensor has bytes of its own and what would be a view is a copy. With `moves` tensors
-    move to other places between steps where only that makes the arena as small as the busiest step allows. With `parts` tensors
-    lie in what they are cut from or joined to.
+    Args:
+        graph: the network.
+        order: indices of its ops.
+        memory: name of the memory.
+        max_distance: largest distance in bytes at which an output may overlap operands whose last use is its op.
+        share: views alias their source; otherwise they are copies.
+        moves: tensors may be relocated between steps if the arena exceeds the largest step.
+        parts: tensors may alias the tensors that they are cut from or joined into.
+        kernels: the kernel of each op.
     """
-    shared = shared_in(graph, order, parts=parts) if share else Aliases(each_its_own(graph), {}, frozenset())
-    max_distance = max_distance if overlap else NO_OVERLAP
-    layout = lay_out(graph, one_by_one(order), shared, memory, max_distance=max_distance, kernels=kernels)
-    return finish(draft(layout, moves=moves))
+    shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
+    layout = lay_out(graph, unfused_stages(order), shared, memory, max_distance=max_distance, kernels=kernels)
+    return plan_of_layout(place_layout(layout, moves=moves))
 
 
 def plan_in_stages(
@@ -94,23 +94,20 @@ def plan_in_stages(
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
 ) -> Plan:
-    """Return the plan that runs the ops in these stages; fused are those of more than one op and those with streamed inputs or
-    outputs.
+    """Return the checked plan that runs the ops in these stages, with portable kernels.
 
-    The ops of each of the `tiles` run together, some columns at a time.
+    A stage is fused if it has several ops or a streamed input or output. The ops of each tile run together, some columns at
+    a time.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    return finish(
-        draft(
-            lay_out(
-                graph, stages, shared, memory, streamed_inputs=streamed_inputs, tiles=tiles, streamed_outputs=streamed_outputs
-            )
-        )
+    layout = lay_out(
+        graph, stages, shared, memory, streamed_inputs=streamed_inputs, tiles=tiles, streamed_outputs=streamed_outputs
     )
+    return plan_of_layout(place_layout(layout))
 
 
-def one_by_one(order: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return a stage per op."""
+def unfused_stages(order: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return one stage per op."""
     return [(index,) for index in order]
 
 
@@ -124,67 +121,52 @@ def lay_out(
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
     max_distance: int = ANY_DISTANCE,
-    kernels: Kernels = FOR_ALL,
+    kernels: Kernels = PORTABLE,
 ) -> Layout:
-    """Return the buffers of these stages, and how they may overlap; one area is the scratch of all ops of a stage."""
+    """Return the buffers of these stages, and the rules by which they may overlap.
+
+    All ops of a stage share one scratch buffer and all its tiles share one tile buffer, because they run one after the other.
+    """
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, streamed_inputs, tiles, streamed_outputs), scratch_of(graph, variants)
     schedules = schedule_stages(row_graph, stages)
-    rings = {name: rows for scheduled in schedules if scheduled for name, rows in scheduled.schedule.rings.items()}
-    sizes = {name: rows * row_bytes(graph.tensors[name]) for name, rows in rings.items()}
-    more = []
-    for step, (ops, scheduled) in enumerate(zip(stages, schedules, strict=True)):
-        work_areas = ((ops[0], max(scratch[index] for index in ops)), (ops[-1], row_graph.sums[ops[-1]] if scheduled else 0))
-        more += [Buffer(scratch_name(graph.ops[i].name), size, step, step + 1, memory=memory) for i, size in work_areas if size]
+    line_buffers = {name: rows for scheduled in schedules if scheduled for name, rows in scheduled.line_buffers.items()}
     places = {name: Place(source, shared.offset.get(name, 0)) for name, source in shared.owner.items()}
-    for step, ops in enumerate(stages):  # one buffer for all tiles of a stage, which run one after the other
-        name = tiles_name(graph.ops[ops[-1]].name)
-        inside = [_in_tile(row_graph, tile, name) for tile in tiles if tile.ops[0] in ops]
+    scratch_buffers, tile_buffers = list[Buffer](), list[Buffer]()
+    for step, (ops, scheduled) in enumerate(zip(stages, schedules, strict=True)):
+        sums = row_graph.accumulator_bytes[ops[-1]] if scheduled else 0
+        for index, size in ((ops[0], max(scratch[index] for index in ops)), (ops[-1], sums)):
+            if size:
+                scratch_buffers.append(Buffer(scratch_name(graph.ops[index].name), size, step, step + 1, memory=memory))
+        name, inside = tiles_name(graph.ops[ops[-1]].name), [tile_offsets(row_graph, t) for t in tiles if t.ops[0] in ops]
+        places |= {tensor: Place(name, offset) for offsets, _ in inside for tensor, offset in offsets.items()}
         if inside:
-            more.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
-            places |= {tensor: place for inner, _ in inside for tensor, place in inner.items()}
+            tile_buffers.append(Buffer(name, max(size for _, size in inside), step, step + 1, memory=memory))
     owner = {name: source for name, source in shared.owner.items() if places[name].buffer in graph.tensors}
-    buffers = (*_buffers(graph, stages, owner, memory, rings=sizes, by_rows={*streamed_inputs, *streamed_outputs}), *more)
+    lives = lifetimes(graph, stages, owner, by_rows={*streamed_inputs, *streamed_outputs})
+    buffers = [_buffer(graph.tensors[name], line_buffers.get(name), life, memory) for name, life in lives.items()]
+    buffers += [*scratch_buffers, *tile_buffers]
     distance = distances_by_stage(
         row_graph, stages, schedules, distances(graph, variants, shared.owner, max_distance, shared.offset), shared.owner
     )
     allowed = rules(graph, stages, owner, distance, buffers)
-    return Layout(row_graph, stages, shared, memory, max_distance, places, buffers, allowed, kernels)
+    return Layout(row_graph, stages, shared, memory, max_distance, places, tuple(buffers), allowed, kernels)
 
 
-def _in_tile(row_graph: RowGraph, tile: Tile, buffer: str) -> tuple[dict[str, Place], int]:
-    """Return where in their buffer the tensors lie that a tile's ops pass on, and the bytes of all."""
-    places, end = {}, 0
-    for name, size in tile_bytes(row_graph, tile).items():
-        places[name] = Place(buffer, -(-end // 4) * 4 if size else 0)  # what has no rows takes no gap either
-        end = max(end, places[name].offset + size)
-    return places, end
+def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> Buffer:
+    """Return the buffer of a tensor, or of its line buffer of some rows.
 
-
-def _buffers(
-    graph: Graph,
-    stages: Sequence[tuple[int, ...]],
-    owner: Mapping[str, str],
-    memory: str,
-    *,
-    rings: Mapping[str, int],
-    by_rows: Collection[str],
-) -> tuple[Buffer, ...]:
-    """Return one buffer per tensor that owns bytes, alive from its first write to the last read of any of its views; state
-    always.
-
-    rings: the bytes of what only one stage sees. by_rows: inputs and outputs that come and go while their stage runs. All are
-    aligned to words, which fast kernels load; bytes side by side would save the real networks no more than 6 bytes.
+    Fast kernels load words, so all buffers are aligned to words. Byte alignment would save at most 6 bytes on real networks.
     """
-    lives = lifetimes(graph, stages, owner, by_rows=by_rows)
-    return tuple(
-        Buffer(name, rings.get(name, tensor.bytes), max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)), memory)
-        for name, tensor, life in ((name, graph.tensors[name], life) for name, life in lives.items())
-    )
+    size = tensor.bytes if ring_rows is None else ring_rows * row_bytes(tensor)
+    return Buffer(tensor.name, size, max(life.begin, 0), life.end, max(4, itemsize(tensor.dtype)), memory)
 
 
-def draft(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
-    """Return offsets for a layout, with `moves` after moves between steps if need be; `tries` as for `place`."""
+def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
+    """Return a layout with an offset for each buffer; with `moves`, tensors are relocated if that makes the arena smaller.
+
+    The exact search stops after placing one buffer `tries` times; with 0, the placement is greedy.
+    """
     placed, unmoved = place(layout.buffers, layout.rules, tries=0), None
     lower_bound = placed.lower_bound
     if placed.bytes > lower_bound and tries:
@@ -194,14 +176,13 @@ def draft(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLa
         placed = place(layout.buffers, layout.rules, min(tries, FEWER_TRIES) if within_bound else tries, known=known)
         if relocation is not None and relocation.bytes < placed.bytes:
             unmoved = PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound)
-            layout, known = _carry_out(layout, relocation)
+            layout, known = _with_relocations(layout, relocation)
             placed = place(layout.buffers, layout.rules, 0, known=known)
     return PlacedLayout(layout, placed.offsets, placed.bytes, lower_bound if moves else placed.lower_bound, unmoved)
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
-    """Return layouts within `lower_bound`, or within the least of some capacities up to `upper_bound` where that cannot be
-    had."""
+    """Return relocations that fit into `lower_bound` bytes, else into the smallest of some larger sizes; None if none fit."""
     graph = layout.row_graph.graph
     lone = lone_tensors(graph, layout.stages, layout.shared.owner) if moves else {}
     inputs = {layout.shared.owner[name] for name in graph.inputs if name not in layout.row_graph.streamed_inputs}
@@ -217,8 +198,8 @@ def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool
     return None
 
 
-def _carry_out(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str, int]]:
-    """Return the layout of the graph that holds the moves as ops, and the offsets that the search gave it."""
+def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str, int]]:
+    """Return the layout of the graph with its relocations as ops, and the offset of each buffer."""
     row_graph = layout.row_graph
     lone = lone_tensors(row_graph.graph, layout.stages, layout.shared.owner)
     steps: list[int | str] = []
@@ -243,16 +224,18 @@ def _carry_out(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str
     return moved, known
 
 
-def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({}), *, checked: bool = True) -> Plan:
-    """Return the plan of a placed layout, `checked` or to be checked; channels_once: as of a Plan."""
+def plan_of_layout(
+    placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({}), *, checked: bool = True
+) -> Plan:
+    """Return the plan of a placed layout; if not `checked`, the caller must check it."""
     layout, row_graph = placed.layout, placed.layout.row_graph
     graph, schedules = row_graph.graph, schedule_stages(row_graph, layout.stages)
-    made = Plan(
+    plan = Plan(
         graph=graph,
         stages=tuple(
             Stage(ops)
             if scheduled is None
-            else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled.schedule)
+            else Stage(ops, tuple(tile for tile in row_graph.tiles if tile.ops[0] in ops), scheduled)
             for ops, scheduled in zip(layout.stages, schedules, strict=True)
         ),
         variants=tuple(row_graph.variants),
@@ -266,4 +249,4 @@ def finish(placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxy
         channels_once=channels_once,
         streamed_outputs=tuple(row_graph.streamed_outputs),
     )
-    return check(made) if checked else made
+    return check(plan) if checked else plan

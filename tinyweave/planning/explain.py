@@ -1,7 +1,7 @@
-"""Why a tensor lies where it lies. In: a Plan and a name. Out: its bytes, its life, and with whom it shares bytes or cannot.
+"""Explain why a tensor is placed where it is, and why an op runs on its kernel.
 
-And why an op runs on its kernel. Only reads the plan. `alias/overlap.py` says what may overlap; the reasons why something may
-not are worked out here.
+In: a Plan and a name. Out: the tensor's size and lifetime, and which buffers it overlaps or must not overlap. This module
+only reads the plan: `alias/overlap.py` decides what may overlap, and the reasons against an overlap are found here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from ..kernels.table import BY_NAME, VARIANTS, variant_for
-from .fuse.schedule import rules_of
+from ..kernels.table import BY_NAME, explain_kernel, variant_for
+from .fuse.row_schedule import rules_of
 from .plan import Buffer, Plan
 
 
 class Touch(NamedTuple):
-    """A step that reads or writes."""
+    """A step that reads or writes a tensor, and its op."""
 
     step: int
     op: str
@@ -24,59 +24,54 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True)
 class Overlap:
-    """An op's output beside one of its operands, of which one is the explained buffer and the other is `other`.
-
-    output: whether the explained one is the output. overlap_distance: bytes that the output must begin below the operand at
-    least; None where they must not overlap, and `why`. distance: by how much it does begin below. shared: bytes in both.
-    possible: bytes that could be, at the overlap distance.
-    """
+    """The output of an op and one of its operands, of which one is the explained buffer. All distances are in bytes."""
 
     op: str
     kernel: str
-    other: str
-    output: bool
-    overlap_distance: int | None
-    distance: int
-    shared: int
-    possible: int
-    why: str
+    other: str  # the buffer that is not explained
+    output: bool  # the explained buffer is the output
+    overlap_distance: int | None  # by which the output must start below the operand; None if they must not overlap
+    distance: int  # by which the output does start below the operand
+    shared: int  # bytes that the two have in common
+    possible: int  # bytes that they could have in common at the overlap distance
+    why: str  # why they must not overlap, "" if they may
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The buffer that holds `tensor`, alive in the steps [start, end).
-
-    persistent: why it lives from the first or to the last step though no op asks for it. waits: the last reader's other operand
-    that is written last. at_other_times: buffers on the same bytes when this one is dead. peak: the most live bytes of a step
-    of the plan; without: the same if this buffer had none.
-    """
+    """The buffer that holds `tensor`, a tensor or scratch buffer, alive in the steps [start, end)."""
 
     tensor: str
     buffer: str
     memory: str
-    offset: int
-    bytes: int
+    offset: int  # of the tensor in the memory
+    bytes: int  # of the tensor
     start: int
     end: int
-    views: tuple[str, ...]
+    views: tuple[str, ...]  # other tensors in the buffer
     writers: tuple[Touch, ...]
     readers: tuple[Touch, ...]
-    persistent: tuple[str, ...]
-    waits: Touch | None
+    persistent: tuple[str, ...]  # roles for which it is alive before its first writer or after its last reader
+    waits: Touch | None  # the op that writes the last of the other operands of the last reader; the tensor is kept until then
     overlaps: tuple[Overlap, ...]
-    at_other_times: tuple[str, ...]
-    peak: int
-    without: int
+    at_other_times: tuple[str, ...]  # buffers on the same bytes while this buffer is not alive
+    peak: int  # bytes of the plan's largest step
+    without: int  # bytes of the largest step if this buffer had none
+    kernels: tuple[tuple[str, str], ...] = ()  # (kernel, reason) of faster kernels passed over, then of the plan's kernel
 
 
-def explain(plan: Plan, tensor: str) -> Explanation:
-    """Explain where an activation or an op's scratch lies; KeyError for any other name."""
+def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
+    """Explain where an activation or buffer is placed, and why the op that writes it runs on its kernel.
+
+    Kernels are left out if `core` is "". Raise KeyError if the plan has no activation or buffer of this name.
+    """
     graph = plan.graph
     home = plan.buffer(plan.places[tensor].buffer if tensor in plan.places else tensor)
     inside = [name for name, place in plan.places.items() if place.buffer == home.name]
     touches = [(Touch(step, graph.ops[i].name), graph.ops[i]) for step, stage in enumerate(plan.stages) for i in stage.ops]
     readers = [touch for touch, op in touches if set(inside).intersection(op.inputs)]
     writers = [touch for touch, op in touches if set(inside).intersection(op.outputs) and plan.variants[graph.ops.index(op)]]
+    producer = graph.producer.get(tensor)
     return Explanation(
         tensor=tensor,
         buffer=home.name,
@@ -98,7 +93,17 @@ def explain(plan: Plan, tensor: str) -> Explanation:
         ),
         peak=max(plan.live(step) for step in range(len(plan.stages))) if plan.stages else home.bytes,
         without=_without(plan, home),
+        kernels=_kernels(plan, producer, core) if core and producer is not None else (),
     )
+
+
+def _kernels(plan: Plan, index: int, core: str) -> tuple[tuple[str, str], ...]:
+    """Return (kernel, reason) of the kernels that op `index` of the graph could have on `core`, last the one in the plan."""
+    name = plan.variants[index]
+    tried = explain_kernel(plan.graph, plan.graph.ops[index], core) if name else []
+    if name and tried[-1][0] != name:
+        tried = [each for each in tried if each[0] != name] + [(name, kernel_reason(plan, index, core))]
+    return tuple(tried)
 
 
 def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
@@ -108,7 +113,7 @@ def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
 
 
 def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
-    """Return who writes the operand that the last reader has to wait for, when that is not the explained buffer itself."""
+    """Return the op that writes the last of the other operands of the last reader, None if it has no others."""
     graph = plan.graph
     op = next(op for op in graph.ops if op.name == last.op)
     step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}
@@ -132,7 +137,7 @@ def _overlaps(plan: Plan, home: Buffer) -> list[Overlap]:
             lower, upper = plan.buffer(output), plan.buffer(operand)
             together = lower.memory == upper.memory
             overlap_distance = allowed.get((output, operand)) if together else None
-            if together and (operand, output) in allowed:  # a move goes up as well as down
+            if together and (operand, output) in allowed:  # a relocation may go up as well as down
                 overlap_distance = -upper.bytes
             overlaps.append(
                 Overlap(
@@ -156,7 +161,7 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
     if persistent := [role for role in _persistent(graph, inside) if role != "network input"]:
         return f"the operand is {'kept between calls' if 'state' in persistent else 'a network output'}"
     if output.memory != operand.memory:
-        return f"the output lies in {output.memory}, the operand in {operand.memory}"
+        return f"the output is in {output.memory}, the operand in {operand.memory}"
     later = [
         f"{graph.ops[i].name} reads the operand later, in step {at + 1}"
         for at, stage in enumerate(plan.stages)
@@ -166,12 +171,12 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
     if later:
         return later[-1]
     if output.start != step:
-        return "the output's bytes hold a value already before"
+        return "the output's memory already holds a value before this step"
     return f"{plan.variants[graph.ops.index(op)]} may read the operand after any write"
 
 
 def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
-    """Return bytes of the arena that two different buffers both cover, at whatever time."""
+    """Return the bytes that two different buffers both cover, not necessarily at the same time."""
     if a.name == b.name or a.memory != b.memory:
         return 0
     begin, other = plan.offsets[a.name], plan.offsets[b.name]
@@ -179,30 +184,29 @@ def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
 
 
 def _without(plan: Plan, home: Buffer) -> int:
-    """Return the most live bytes of a step if the buffer had none."""
+    """Return the bytes of the largest step if the buffer had none."""
     rest = replace(plan, buffers=tuple(b for b in plan.buffers if b.name != home.name))
     return max((rest.live(step) for step in range(len(plan.stages))), default=0)
 
 
 def kernel_reason(plan: Plan, index: int, core: str) -> str:
-    """Say why op `index` of the graph has its kernel, of those that run on `core`."""
+    """Return the reason why op `index` of the graph runs on its kernel and not on another kernel of `core`."""
     graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
     if not name:
-        return "no code: what it makes lies where it must"
+        return "no code: its output aliases its input"
     fastest, flash_heavy = variant_for(graph, op, core), variant_for(graph, op, core, flash_heavy=True)
     more = flash_heavy.flash(graph, op) - fastest.flash(graph, op)
     if name == flash_heavy.name != fastest.name:
-        return f"the fastest on a {core}, with {more:,} B more in Flash than {fastest.name}"
+        return f"the fastest on a {core}, with {more:,} B more Flash than {fastest.name}"
     if BY_NAME[name].copying:
-        return f"copies its weights to {BY_NAME[name].scratch(graph, op):,} B of scratch, since Flash waits"
+        return f"copies its weights to {BY_NAME[name].scratch(graph, op):,} B of scratch, since Flash has wait states"
     if name != fastest.name:
         if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
-            return f"{fastest.name} cannot run by rows"
+            return f"{fastest.name} cannot run row by row"
         scratch = fastest.scratch(graph, op)
-        return f"{fastest.name} is faster, with {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"
+        return f"{fastest.name} is faster but needs {scratch:,} B of scratch" if scratch else f"{fastest.name} is faster"
     if fastest.cores:
-        return f"the fastest on a {core}" + (
-            f"; {flash_heavy.name} would keep {more:,} B more in Flash" if flash_heavy.flash_heavy else ""
-        )
-    others = [row.name for row in VARIANTS if op.kind in row.kinds and core in row.cores]
-    return f"{' and '.join(others)} cannot run it exactly" if others else "the only one"
+        heavier = f"; {flash_heavy.name} would take {more:,} B more Flash" if flash_heavy.flash_heavy else ""
+        return f"the fastest on a {core}{heavier}"
+    passed = explain_kernel(graph, op, core)[:-1]
+    return " ".join(passed[-1]) if passed else "the only kernel for it"

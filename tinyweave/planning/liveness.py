@@ -1,7 +1,8 @@
-"""When the bytes of each tensor are alive. In: a graph, its stages, who owns whose bytes. Out: per owner the steps.
+"""Lifetimes: in which steps the memory of each tensor is in use.
 
-Whatever plans or counts live bytes takes them from here. Inputs and state are there before the first step; outputs and state
-stay after the last one. What is written and never read is alive in the step that writes it, an unread input in the first one.
+In: a graph, its stages, and the owner of each tensor's memory. Out: the lifetime of each owner. Inputs and state are alive
+before the first step; outputs and state stay alive after the last step. A tensor that no op reads is alive in the step that
+writes it, an unread input in the first step.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import NamedTuple
 
 from ..ir import Graph
 
-BEFORE = -1  # the step in which inputs and state begin
+BEFORE = -1  # the first step of inputs and state
 
 
 class Life(NamedTuple):
-    """Bytes that are alive in the steps [begin, end), and after the last step if they are `persistent`."""
+    """A lifetime: the steps [begin, end), and also after the last step if `persistent`."""
 
     begin: int
     end: int
@@ -25,10 +26,13 @@ class Life(NamedTuple):
 def lifetimes(
     graph: Graph, stages: Iterable[Sequence[int]], owner: Mapping[str, str], *, by_rows: Collection[str] = ()
 ) -> dict[str, Life]:
-    """Return owner of bytes -> its life, where each step runs the ops of a stage; in the order in which they are touched.
+    """Return the lifetime of each tensor that owns memory, in the order of their first use.
 
-    owner: tensor -> the tensor that owns its bytes; tensors that are not in it have none. by_rows: inputs and outputs that come
-    and go while the steps run that touch them: they are neither there before nor kept after.
+    Args:
+        graph: the network.
+        stages: the ops of each step, by index.
+        owner: tensor -> the tensor that owns its memory; tensors without memory are absent.
+        by_rows: streamed inputs and outputs, which are alive only in the steps that read or write them.
     """
     whole = [name for name in (*graph.inputs, *graph.outputs) if name in owner and name not in by_rows]
     state = [name for name, tensor in graph.tensors.items() if tensor.role == "state" and name in owner]
@@ -47,7 +51,7 @@ def lifetimes(
 
 
 def alive(lives: Mapping[str, Life], steps: int) -> list[tuple[str, ...]]:
-    """Return per step the owners of bytes that are alive in it; of no steps those that one would have."""
+    """Return for each step the owners that are alive in it; a network without steps counts as one step."""
     names: list[list[str]] = [[] for _ in range(max(1, steps))]
     for name, life in lives.items():
         for step in range(max(life.begin, 0), life.end):

@@ -1,8 +1,7 @@
-"""Several memories: which buffers lie in which, the hot ones in the fast ones.
+"""Distribute the buffers of a plan over several memories, the most used ones in the fastest memory.
 
-In: a plan in one memory, and the bytes of each memory, the fastest first. Out: the plan in these: all in the first one where
-it holds that. Heat is estimated: bytes that the ops read and write (a read per multiplication) per byte that is held.
-Outputs overlap operands only within one memory.
+In: a plan in one memory, and the capacity of each memory, fastest first. Out: the plan in these memories; everything is in
+the first one if it fits. Outputs overlap operands only within one memory.
 """
 
 from __future__ import annotations
@@ -13,23 +12,23 @@ from typing import Any
 
 from ..ops import SPECS
 from .check import check
-from .fuse.schedule import rules_of
+from .fuse.row_schedule import rules_of
 from .place.place import Placement, Rule, place
 from .plan import Buffer, Plan, scratch_name
 
-TRIES_TO_CHOOSE = 10_000  # placements of one buffer tried for each way to divide; for the one that is taken, all
+TRIES_TO_CHOOSE = 10_000  # placements of one buffer per distribution; the chosen one gets the full number
 
 
 def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
-    """Return bytes that do not fit."""
+    """Return the bytes by which arenas exceed their memories; both by name of the memory."""
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
-def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: bool = True) -> Plan:
-    """Return `plan` with its buffers in `memories` (name -> bytes, the fastest first), all in the first one if that holds them.
+def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: bool = True) -> Plan:
+    """Return `plan` with its buffers distributed over memories (name -> bytes, fastest first), all in the first if they fit.
 
-    Where no division that was tried fits, the one that exceeds its memories by the fewest bytes. `overlap` as the plan had it.
-    The plan that is returned is `checked`, or to be checked.
+    If no distribution that was tried fits, the one with the least excess is returned. `overlap` says whether outputs may
+    overlap operands, as in `plan`. If not `checked`, the caller must check the plan.
     """
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
@@ -37,8 +36,8 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: b
         renamed = _renamed(plan, fastest)
         return check(renamed) if checked else renamed
     heat, allowed = traffic(plan), rules_of(plan) if overlap else []
-    ways: list[dict[str, str]] = [_divided(plan.buffers, allowed, memories, key) for key in _orders(heat)]
-    plans = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in ways]
+    homes_of = [_assigned(plan.buffers, allowed, memories, key) for key in _orders(heat)]
+    plans = [_placed(plan, homes, allowed, memories, TRIES_TO_CHOOSE) for homes in homes_of]
     plans += [_renamed(plan, name) for name in memories]
     rank = {name: number for number, name in enumerate(memories)}
 
@@ -52,24 +51,28 @@ def spread(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: b
     return check(best) if checked else best
 
 
-def divided(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, checked: bool = True) -> Plan:
-    """Return `plan` in the first of these maps (each as `spread` takes it) that holds it, or in the one that it exceeds by the
-    fewest bytes."""
-    spreads: list[Plan] = []
+def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, checked: bool = True) -> Plan:
+    """Return `plan` distributed over the first memory map that holds it, or over the one with the least excess.
+
+    `overlap` and `checked` as for `distribute`.
+    """
+    plans: list[Plan] = []
     for memories in maps:
-        spreads.append(spread(plan, memories, overlap=overlap, checked=checked))
-        if not excess(spreads[-1].arena, memories):
-            return spreads[-1]
-    over = [excess(candidate.arena, memories) for candidate, memories in zip(spreads, maps, strict=True)]
-    return spreads[over.index(min(over))]
+        plans.append(distribute(plan, memories, overlap=overlap, checked=checked))
+        if not excess(plans[-1].arena, memories):
+            return plans[-1]
+    over = [excess(each.arena, memories) for each, memories in zip(plans, maps, strict=True)]
+    return plans[over.index(min(over))]
 
 
 def traffic(plan: Plan) -> dict[str, int]:
-    """Return buffer -> bytes that one inference reads and writes in it, estimated: a read per multiplication, else each byte
-    once."""
+    """Return for each buffer an estimate of the bytes that one inference reads and writes in it.
+
+    The data operand of an op is read once per multiplication; every other tensor is read or written once.
+    """
     graph = plan.graph
     heat = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)
-    for edge in (*graph.inputs, *graph.outputs):  # by the caller
+    for edge in (*graph.inputs, *graph.outputs):  # written and read by the caller
         if edge in plan.places:
             heat[plan.places[edge].buffer] += graph.tensors[edge].bytes
     for op, variant in zip(graph.ops, plan.variants, strict=True):
@@ -89,7 +92,7 @@ def traffic(plan: Plan) -> dict[str, int]:
 
 
 def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
-    """Return the orders in which buffers are offered to the fast memories: hot ones, or what leaves room elsewhere."""
+    """Return the sort keys by which buffers are offered to the fastest memory: heat, size or lifetime."""
     return (
         lambda b: (-heat[b.name] / max(b.bytes, 1), b.name),
         lambda b: (-heat[b.name], b.name),
@@ -99,10 +102,13 @@ def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
     )
 
 
-def _divided(
+def _assigned(
     buffers: Sequence[Buffer], allowed: Sequence[Rule], memories: Mapping[str, int], key: Callable[[Buffer], Any]
 ) -> dict[str, str]:
-    """Return buffer -> memory: each memory takes in order what still fits; what none takes goes where most room is."""
+    """Return buffer -> memory. Each memory takes the buffers that still fit, in the order of `key`.
+
+    A buffer that fits into no memory goes to the one with the most free bytes.
+    """
     left, homes, room = sorted(buffers, key=key), dict[str, str](), dict(memories)
     for memory, capacity in memories.items():
         taken = _fill([], left, allowed, capacity)
@@ -116,7 +122,10 @@ def _divided(
 
 
 def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], capacity: int) -> list[Buffer]:
-    """Return `chosen` and what of `offered` fits beside it, half of them at a time where not all do."""
+    """Return `chosen` and those offered buffers that also fit into `capacity` bytes.
+
+    If they do not all fit, add the first half as far as it fits, then the second half.
+    """
     if not offered or _place(chosen + offered, allowed, 0, capacity).bytes <= capacity:
         return chosen + offered
     if len(offered) == 1:
@@ -134,8 +143,11 @@ def _place(buffers: Sequence[Buffer], allowed: Sequence[Rule], tries: int | None
 def _placed(
     plan: Plan, homes: Mapping[str, str], allowed: Sequence[Rule], memories: Mapping[str, int], tries: int | None
 ) -> Plan:
-    """Return the plan with its buffers divided like that; a memory that they fit into is used from its start, not packed
-    further."""
+    """Return the plan with each buffer placed in its memory of `homes`.
+
+    The search for the placement in a memory ends when its buffers fit, or after `tries`. If `tries` is None, it seeks the
+    smallest arena, within the default limit of tries.
+    """
     buffers = tuple(replace(b, memory=homes[b.name]) for b in plan.buffers)
     parts = {name: [b for b in buffers if b.memory == name] for name in memories}
     enough = {name: 0 if tries is None else memories[name] for name in memories}
@@ -150,7 +162,7 @@ def _placed(
 
 
 def _renamed(plan: Plan, memory: str) -> Plan:
-    """Return the plan with all of its one memory called `memory`."""
+    """Return the plan with its one memory renamed."""
     return replace(
         plan,
         buffers=tuple(replace(b, memory=memory) for b in plan.buffers),

@@ -1,4 +1,4 @@
-"""A plan's memory as plain text. In: a Plan. Out: lines, one per buffer, for the emitted C's comment and for terminals."""
+"""The memory map of a plan as plain text: one line per buffer, for terminals and for the comment in the emitted C."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ MAX_COLUMNS = 64
 
 
 def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS) -> list[str]:
-    """Return a table per memory of its buffers by offset: where each lies and, as #, in which steps; `labels` renames buffers.
+    """Return one table per memory as lines: the offset of each buffer, and a # in each step in which it is alive.
 
-    With more than `max_columns` steps a column stands for several, and is # when the buffer is alive in any of them.
+    `labels` are names to print instead of the buffers' own. If there are more than `max_columns` steps, steps share columns.
     """
     labels = labels or {}
     steps = max(1, len(plan.stages))
@@ -18,9 +18,13 @@ def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns
     columns = -(-steps // per_column)
     lines = []
     for memory, size in plan.arena.items():
-        bound = f"(lower bound {plan.lower_bound:,} B)" if plan.lower_bound or not size else "(the plan is of a file)"
+        bound = (
+            f"(lower bound {plan.lower_bound:,} B)"
+            if plan.lower_bound or not size
+            else "(lower bound unknown: the plan is from a file)"
+        )
         which = f"in {memory}" if len(plan.arena) > 1 else bound
-        each = f", {per_column} a column" if per_column > 1 else ""
+        each = f", {per_column} per column" if per_column > 1 else ""
         lines.append(f"arena {size:,} B {which}, {steps} steps{each}.")
         buffers = sorted((b for b in plan.buffers if b.memory == memory), key=lambda b: (plan.offsets[b.name], b.start))
         digits = max(6, len(f"{size:,}"))

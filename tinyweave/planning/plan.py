@@ -1,6 +1,6 @@
-"""What a plan is: which stages run in which order with which kernels, and where every byte lies.
+"""The plan: the stages in the order in which they run, their kernels, and the place of every byte.
 
-In: a Graph and the planner's decisions. Out: a frozen value. Step i is stage i; intervals are half-open.
+In: a Graph and the planner's decisions. Out: a frozen value. Step i runs stage i; intervals are half-open.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..notebook import table
 
 @dataclass(frozen=True)
 class Tile:
-    """Ops of a fused stage that run one after the other for `cols` columns of `rows` rows of the last one's output at a time.
+    """Ops of a fused stage that run together on a tile of `rows` rows and `cols` columns of the last op's output.
 
-    What one passes on to others of them is kept no longer than these rows: rows that the next ones need too are computed again,
-    columns that the next columns need are not if `cached`, else it is a patch.
+    The tensors between these ops exist only as tiles. Overlapping rows of the next tile are recomputed. Overlapping columns
+    are kept if `cached`; otherwise they are recomputed too, and the tile is a patch.
     """
 
     ops: tuple[int, ...]
@@ -30,57 +30,52 @@ class Tile:
 
 
 class RowTiming(NamedTuple):
-    """When an op of a stage computes its rows, some in an iteration: iteration i at tick first + i * every."""
+    """When an op of a fused stage computes its rows: iteration i runs at tick first + i * every."""
 
-    first: int
-    every: int
-    rows: int
-    rows_per_iteration: int = 1
+    first: int  # tick
+    every: int  # ticks
+    rows: int  # in all iterations
+    rows_per_iteration: int = 1  # the last iteration may compute fewer
 
     @property
     def iterations(self) -> int:
-        """Return how many iterations all rows take."""
+        """Return the number of iterations that compute all rows."""
         return -(-self.rows // self.rows_per_iteration)
 
     @property
     def largest_iteration(self) -> int:
-        """Return the rows that the largest iteration computes."""
+        """Return the most rows that one iteration computes."""
         return min(self.rows_per_iteration, self.rows)
 
     @property
     def ticks_per_row(self) -> int:
-        """Return the ticks for a row."""
+        """Return the number of ticks per row."""
         return self.every // self.rows_per_iteration
 
 
 Node = int | str
-"""What computes rows in a stage: an op or a tile, by the number of its (last) op, or the caller who brings those of a streamed
-network input."""
+"""A source of rows in a stage: an op or a tile, by the index of its (last) op, or a streamed network input, by name."""
 
 
 @dataclass(frozen=True)
 class RowSchedule:
-    """When each op of a fused stage computes its rows, and how many rows of each map are kept.
+    """When each op of a fused stage computes its rows, and how many rows of each tensor are kept."""
 
-    timings: by node, in the order in which they run at a tick. rings: tensor that only this stage sees, or hands out by rows ->
-    rows of its ring. tiles: tensor inside a tile -> (rows, columns) kept.
-    """
-
-    timings: Mapping[Node, RowTiming]
-    rings: Mapping[str, int]
-    tiles: Mapping[str, tuple[int, int]]
+    timings: Mapping[Node, RowTiming]  # nodes that are due at the same tick run in this order
+    line_buffers: Mapping[str, int]  # tensor that no other stage uses, or a streamed output -> rows kept
+    tiles: Mapping[str, tuple[int, int]]  # tensor inside a tile -> (rows, columns) kept
 
     @property
     def ticks(self) -> int:
-        """Return how many ticks the stage takes."""
+        """Return the number of ticks that the stage takes."""
         return max(timing.first + (timing.iterations - 1) * timing.every for timing in self.timings.values()) + 1
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Indices of the graph's ops that run together: one layer on whole tensors (tiles and schedule None), or a fused block.
+    """Ops that run together, by index: one op on whole tensors, or a fused stage that runs row by row as its schedule says.
 
-    A fused block runs row by row as its schedule says, each op by itself, but for those in `tiles`.
+    `tiles` and `schedule` are None if the stage is not fused.
     """
 
     ops: tuple[int, ...]
@@ -102,7 +97,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies: `offset` bytes into a buffer (views share their source's buffer)."""
+    """Where a tensor is: `offset` bytes into a buffer. A view has the buffer of its source."""
 
     buffer: str
     offset: int = 0
@@ -110,34 +105,32 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which stages run in which order with which kernels, and where every byte lies.
+    """Which stages run in which order with which kernels, and the place of every byte.
 
-    variants: kernel name per op, "" where no code runs. places: per activation. offsets: per buffer, in its memory. arena:
-    bytes per memory. scratch: the largest working memory of one call. lower_bound: no arena of any placement of these buffers
-    is smaller; where outputs overlap operands it is the busiest step's own need, which no moves lower. Where tensors move,
-    graph is the one with the moves, its ops in the order in which they run. streamed_inputs, streamed_outputs: network inputs
-    and outputs that come and go by rows and are never whole. channels_once: map -> how many of its channels, the first ones,
-    are computed once; the others are computed twice, and graph is the one that says so.
+    If tensors are relocated or rematerialised, `graph` holds these ops too, in the order in which they run. Streamed inputs
+    arrive, and streamed outputs leave, row by row; they are never whole in RAM.
     """
 
     graph: Graph
     stages: tuple[Stage, ...]
-    variants: tuple[str, ...]
+    variants: tuple[str, ...]  # name of each op's kernel, "" if no code runs
     buffers: tuple[Buffer, ...]
-    places: Mapping[str, Place]
-    offsets: Mapping[str, int]
-    arena: Mapping[str, int]
-    scratch: int
-    lower_bound: int
+    places: Mapping[str, Place]  # by activation
+    offsets: Mapping[str, int]  # buffer -> its offset in its memory
+    arena: Mapping[str, int]  # memory -> bytes used
+    scratch: int  # the most scratch bytes that one kernel call uses
+    lower_bound: int  # bytes; of any placement of these buffers, or if outputs overlap operands of the largest step
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
-    channels_once: Mapping[str, int] = field(default_factory=dict)
+    channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
 
     def __repr__(self) -> str:
+        """Return one line with the arena's bytes and the number of steps."""
         arena = ", ".join(f"{size:,} B of {memory}" for memory, size in self.arena.items())
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
+        """Return the table of buffers that a notebook shows."""
         rows = []
         for buffer in sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start)):
             begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
@@ -146,12 +139,12 @@ class Plan:
 
     @property
     def gap(self) -> int:
-        """Return the bytes between the arenas and what is proved of them; 0: no placement of these buffers is smaller."""
+        """Return the bytes between the arenas and their lower bound; 0 means that the placement is optimal."""
         return sum(self.arena.values()) - self.lower_bound
 
     @property
     def optimal(self) -> bool | None:
-        """Return True where no placement of these buffers is smaller, None where that is not known."""
+        """Return True if no placement of these buffers is smaller, None if that is not known."""
         return True if self.gap == 0 else None
 
     def buffer(self, name: str) -> Buffer:
@@ -163,12 +156,12 @@ class Plan:
         return {buffer.name: buffer for buffer in self.buffers}
 
     def alive(self, step: int) -> list[Buffer]:
-        """Return the buffers that hold something in a step, by offset."""
+        """Return the buffers that are alive in a step, by memory and offset."""
         buffers = [buffer for buffer in self.buffers if buffer.start <= step < buffer.end]
         return sorted(buffers, key=lambda b: (b.memory, self.offsets[b.name], -b.bytes))
 
     def live(self, step: int) -> int:
-        """Return the bytes that a step needs: those of all buffers alive in it, once where they overlap."""
+        """Return the bytes in use in a step; bytes where buffers overlap count once."""
         total, memory, top = 0, "", 0
         for buffer in self.alive(step):
             begin, end = self.offsets[buffer.name], self.offsets[buffer.name] + buffer.bytes
@@ -177,25 +170,25 @@ class Plan:
         return total
 
     def offset(self, tensor: str) -> int:
-        """Return the tensor's first byte in its memory."""
+        """Return the offset of a tensor in its memory."""
         place = self.places[tensor]
         return self.offsets[place.buffer] + place.offset
 
     def scratch_of(self, index: int) -> str:
-        """Return the buffer that holds the scratch of an op: one for all ops of a stage, named after the first."""
+        """Return the name of the scratch buffer of an op, which all ops of its stage share."""
         stage = next(stage for stage in self.stages if index in stage.ops)
         return scratch_name(self.graph.ops[stage.ops[0]].name)
 
     def memory(self, tensor: str) -> str:
-        """Return the memory in which a tensor lies."""
+        """Return the name of the memory that holds a tensor."""
         return self.buffer(self.places[tensor].buffer).memory
 
 
 def scratch_name(op_name: str) -> str:
-    """Return the name of the buffer that holds an op's scratch."""
+    """Return the name of the scratch buffer of the stage that starts with an op."""
     return f"{op_name}.scratch"
 
 
 def tiles_name(op_name: str) -> str:
-    """Return the name of the buffer that holds what the tiles of the fused stage pass on that ends with an op."""
+    """Return the name of the tile buffer of the fused stage that ends with an op."""
     return f"{op_name}.tiles"

@@ -1,7 +1,9 @@
-"""A plan as JSON. In: a Plan, or the text of a file and the graph that it was made for. Out: the text, or the Plan.
+"""Plans as JSON files.
 
-Of the graph only the fingerprint is stored, what is kept of maps of which the rest is computed twice, and, where tensors move,
-the ops and moves in order. A file is untrusted: its types and ranges are checked here, what it claims by `check`.
+In: a Plan, or the text of a file and its graph. Out: the text, or the Plan.
+
+The file holds only the graph's fingerprint, `channels_once`, and, if tensors are relocated, the order of ops and
+relocations. A file is untrusted: this module checks its types and ranges, and `check` checks its claims.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from .place.relocation_ops import is_move, with_moves
 from .plan import Buffer, Place, Plan, RowSchedule, RowTiming, Stage, Tile
 
 VERSION = 7
-MAX_ARENA = 1 << 26  # bytes of a memory; the check follows each of them
-MAX_TICKS = 1 << 20  # of a stage; the check follows each of them
+MAX_ARENA = 1 << 26  # bytes of a memory; the check tracks each of them
+MAX_TICKS = 1 << 20  # of a stage; the check runs each of them
 Value = TypeVar("Value")
 
 
@@ -37,9 +39,9 @@ def to_json(plan: Plan) -> str:
 
 
 def from_json(text: str, graph: Graph) -> Plan:
-    """Read a plan that was made for `graph`; CompileError where it is no plan, not one of this graph, or damaged.
+    """Return the checked plan of a JSON text; raise CompileError if it is no plan of `graph` or is damaged.
 
-    Its `lower_bound` is what the file claims; nothing here proves it.
+    The `lower_bound` is the file's claim; it is not proved here.
     """
     try:
         record = _mapping(lambda value: value)(json.loads(text))
@@ -64,7 +66,7 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
         raise _other_graph()
     if steps:
         if sorted(step for step in steps if isinstance(step, int)) != list(range(len(graph.ops))):
-            raise CompileError("the plan is damaged: its steps are not every op exactly once", "plan again")
+            raise CompileError("the plan is damaged: its steps do not list every op exactly once", "plan again")
         graph = with_moves(graph, steps)[0]
     if record["graph"] != fingerprint(graph):
         raise _other_graph()
@@ -86,7 +88,9 @@ def _plan(record: Mapping[str, Any], graph: Graph) -> Plan:
 
 
 def _other_graph() -> CompileError:
-    return CompileError("the plan was made for another graph", "plan this graph again, or give --io and --layout as then")
+    return CompileError(
+        "the plan was made for another graph", "plan this graph again, or use the same --io and --layout as then"
+    )
 
 
 def _stage_record(stage: Stage) -> dict[str, Any]:
@@ -95,7 +99,7 @@ def _stage_record(stage: Stage) -> dict[str, Any]:
         record["tiles"] = [asdict(tile) for tile in stage.tiles]
     if (rows := stage.schedule) is not None:
         timings = [{"node": node} | timing._asdict() for node, timing in rows.timings.items()]
-        record["schedule"] = {"timings": timings, "rings": dict(rows.rings), "tiles": dict(rows.tiles)}
+        record["schedule"] = {"timings": timings, "rings": dict(rows.line_buffers), "tiles": dict(rows.tiles)}
     return record
 
 
@@ -122,7 +126,7 @@ def _schedule(record: Mapping[str, Any]) -> RowSchedule:
     tiles = _mapping(lambda size: (_count(size[0]), _count(size[1])))(record["tiles"])
     schedule = RowSchedule(timings, _mapping(_count)(record["rings"]), tiles)
     if any(min(timing.every, timing.rows_per_iteration) < 1 for timing in timings.values()) or schedule.ticks > MAX_TICKS:
-        raise ValueError("a stage takes no time, or too many ticks")
+        raise ValueError(f"a stage takes no ticks, or more than {MAX_TICKS:,}")
     return schedule
 
 
@@ -136,14 +140,14 @@ def _buffer(record: Mapping[str, Any]) -> Buffer:
         _word(record["memory"]),
     )
     if buffer.align < 1:
-        raise ValueError(f"a buffer cannot lie at multiples of {buffer.align}")
+        raise ValueError(f"a buffer has the alignment {buffer.align}")
     return buffer
 
 
 def _mapping(read: Callable[[Any], Value]) -> Callable[[Any], dict[str, Value]]:
     def mapping(value: Any) -> dict[str, Value]:
         if not isinstance(value, dict):
-            raise ValueError(f"{value!r:.40} is no object")
+            raise ValueError(f"{value!r:.40} is not an object")
         return {name: read(each) for name, each in value.items()}
 
     return mapping
@@ -151,18 +155,18 @@ def _mapping(read: Callable[[Any], Value]) -> Callable[[Any], dict[str, Value]]:
 
 def _word(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r:.40} is no string")
+        raise ValueError(f"{value!r:.40} is not a string")
     return value
 
 
 def _count(value: Any) -> int:
-    """Return a number that counts something: no fraction, no truth value, not below 0, of 31 bits."""
+    """Return a non-negative integer of at most 31 bits; raises ValueError for all else."""
     if type(value) is not int or not 0 <= value < 1 << 31:
-        raise ValueError(f"{value!r:.40} is no count")
+        raise ValueError(f"{value!r:.40} is not a count")
     return value
 
 
 def _bytes(value: Any) -> int:
     if _count(value) > MAX_ARENA:
-        raise ValueError(f"{value:,} bytes are more than the {MAX_ARENA:,} that are supported")
+        raise ValueError(f"{value:,} bytes exceed the supported maximum of {MAX_ARENA:,}")
     return int(value)

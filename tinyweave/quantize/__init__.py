@@ -1,7 +1,9 @@
-"""Post-training quantisation: a float graph and samples in, an int8 graph out, and what it lost.
+"""Post-training quantisation, quantisation-aware training and channel pruning of float graphs.
 
-`prepare` simplifies the graph, `calibrate` chooses scales, `convert` writes integers, `ptq` joins them and compares; `rules`
-says what each op kind demands. The package has the name of a verb and can be called: `tinyweave.quantize(model, samples)`.
+`simplify_float` folds normalisation, `calibrate` chooses scales, `convert` makes the int8 graph, `fidelity` measures what it
+lost, and `ptq` runs all of them. `scale_groups` has the demands of each op kind.
+
+The package has the name of a verb and can be called: `tinyweave.quantize(model, samples)`.
 """
 
 from __future__ import annotations
@@ -12,12 +14,10 @@ from types import ModuleType
 from typing import Any
 
 
-class _Verb(ModuleType):
-    """The package as the function of its name."""
-
+class _CallableModule(ModuleType):
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """Call `tinyweave.verbs.quantize`."""
-        return import_module("tinyweave.verbs").quantize(*args, **options)
+        """Call `tinyweave.api.verbs.quantize`."""
+        return import_module("tinyweave.api.verbs").quantize(*args, **options)
 
 
-sys.modules[__name__].__class__ = _Verb
+sys.modules[__name__].__class__ = _CallableModule

@@ -1,7 +1,7 @@
-"""Run a graph, float or int8, on many samples at once with the numpy references.
+"""Run a float or int8 graph on a batch of samples with the numpy references.
 
-In: arrays [samples, *shape] per input. Out: the same per output. Ops whose first axis is a batch take all samples along it, the
-others run sample by sample; tensors are dropped after their last use.
+Inputs and outputs have the shape [samples, *shape]. Ops whose first axis is a batch take all samples along it, others run
+sample by sample. A tensor is dropped after its last use.
 """
 
 from __future__ import annotations
@@ -16,20 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import Graph, Op
-from ..ops import spec_for
-from ..ops.constraints import DATA
+from ..ops import SPECS, spec_for
 from ..ops.data_movement import PIECES, copied
 from ..ops.state import initial_state
 
 Array = NDArray[Any]
-Visit = Callable[[str, Array], Array]  # the name of a tensor and its value -> the value to go on with
-MOST_ELEMENTS = 1 << 21  # of the largest tensor of a chunk of samples: references compute in float64
-BATCHED = frozenset(
-    """average_pool_2d conv_2d depthwise_conv_2d elu gelu hard_swish leaky_relu logistic max_pool_2d relu relu6 relu_n1_to_1
-resize_bilinear resize_nearest_neighbor rsqrt softmax tanh""".split()
-)
-BINARY = frozenset(("add", "sub", "mul"))
-VIEWS = frozenset(("reshape", "squeeze", "expand_dims"))
+Visit = Callable[[str, Array], Array]  # tensor name and value -> the value that later ops read
+MOST_ELEMENTS = 1 << 21  # of the largest tensor of a chunk of samples; references compute in float64
 
 
 def evaluate(
@@ -41,18 +34,17 @@ def evaluate(
     ops: Collection[str] | None = None,
     constants: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
-    """Return the outputs, or with `keep` all activations, [samples, *shape] each.
+    """Return the outputs, or all activations if `keep` is set. Each sample starts with the initial state.
 
-    values: of the inputs, or, where only some `ops` run (by name), of all tensors that these read. visit: sees every activation
-    when it is there, the inputs included, and may change it. constants: used in place of the graph's. Each sample begins with
-    the first value of all state.
+    `values` are the inputs. If `ops` names some ops, only these run, and `values` must have all activations that they read.
+    `visit` is called on each activation, inputs included. `constants` replace constants of the graph.
     """
     count = len(next(iter(values.values()))) if values else 0
     held = dict(values) | {n: np.broadcast_to(first, (count, *first.shape)) for n, first in initial_state(graph).items()}
     if visit is not None and ops is None:
         held |= {name: visit(name, held[name]) for name in graph.inputs}
-    given = {t.name: t.data for t in graph.tensors.values() if t.data is not None}
-    known: Mapping[str, Array] = ChainMap(held, dict(constants or {}), given)
+    own = {t.name: t.data for t in graph.tensors.values() if t.data is not None}
+    known: Mapping[str, Array] = ChainMap(held, dict(constants or {}), own)
     chosen = [op for op in graph.ops if ops is None or op.name in ops]
     last = {name: index for index, op in enumerate(chosen) for name in op.inputs if name is not None}
     for index, op in enumerate(chosen):
@@ -67,40 +59,45 @@ def evaluate(
 
 
 def chunks(graph: Graph, count: int) -> Iterator[slice]:
-    """Yield slices of so many samples that no tensor becomes too large."""
+    """Yield slices of `count` samples, each of at most 64 and small enough for `MOST_ELEMENTS`."""
     largest = max(tensor.elements for tensor in graph.tensors.values() if tensor.data is None)
     step = max(1, min(64, MOST_ELEMENTS // max(largest, 1)))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
 
 
-def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = (), visit: Visit | None = None) -> list[Array]:
-    """Return the values of some tensors, the outputs if none are named, of any number of samples, by chunks."""
+def visit_all(graph: Graph, inputs: Mapping[str, Array], visit: Visit) -> Iterator[int]:
+    """Run the graph on all samples, in chunks, and call `visit` on each activation; yield the number of samples done."""
+    for part in chunks(graph, len(next(iter(inputs.values())))):
+        evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=visit)
+        yield part.stop
+
+
+def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = ()) -> list[Array]:
+    """Return the values of the tensors `wanted`, by default the outputs, for any number of samples."""
     names = tuple(wanted) or graph.outputs
     stopped = replace(graph, outputs=names)
-    count = len(next(iter(inputs.values())))
     parts = []
-    for part in chunks(graph, count):
-        done = evaluate(stopped, {name: array[part] for name, array in inputs.items()}, visit=visit)
+    for part in chunks(graph, len(next(iter(inputs.values())))):
+        done = evaluate(stopped, {name: array[part] for name, array in inputs.items()})
         parts.append([done[name] for name in names])
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
 def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
-    """Return an op's outputs of stacked samples."""
+    """Return the outputs of an op for a batch of samples."""
     inputs, results = graph.inputs_of(op), graph.outputs_of(op)
-    stacked = [a for a, t in zip(arrays, inputs, strict=True) if a is not None and t is not None and t.data is None]
+    varies = [tensor is not None and tensor.data is None for tensor in inputs]
+    stacked = [a for a, v in zip(arrays, varies, strict=True) if a is not None and v]
     count = len(stacked[0]) if stacked else 1
-    if op.kind in VIEWS:
+    if SPECS[op.kind].family == "view":
         return [stacked[0].reshape(count, *results[0].shape)]
-    if op.kind in PIECES and len(stacked) == 1 and stacked[0] is arrays[DATA.get(op.kind, 0)]:
+    if op.kind in PIECES and len(stacked) == 1 and stacked[0] is arrays[SPECS[op.kind].data]:
         return copied(graph, op, stacked[0])
     spec = spec_for(graph, op)
 
     def changed(change: Callable[[Array], Array]) -> list[Array | None]:
-        """Return the inputs, the activations among them changed."""
-        varies = [t is not None and t.data is None for t in inputs]
-        return [change(a) if a is not None and does else a for a, does in zip(arrays, varies, strict=True)]
+        return [change(a) if a is not None and v else a for a, v in zip(arrays, varies, strict=True)]
 
     if not _is_batched(graph, op):
         runs = [spec.reference(graph, op, changed(itemgetter(sample))) for sample in range(count)]
@@ -120,6 +117,6 @@ def _is_batched(graph: Graph, op: Op) -> bool:
         return rank >= 2 and tensors[0].shape[0] == out.shape[0]
     if rank < 2 or any(len(t.shape) != rank or t.shape[0] != out.shape[0] for t in tensors):
         return False
-    if op.kind in BINARY:
+    if SPECS[op.kind].family == "binary":
         return all(t is None or t.data is None or len(t.shape) < rank or t.shape[0] == 1 for t in graph.inputs_of(op))
-    return op.kind in BATCHED
+    return SPECS[op.kind].batched

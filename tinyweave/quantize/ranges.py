@@ -1,39 +1,41 @@
-"""Ranges of activations: histograms of bounded memory, and four ways to choose [low, high] from one.
+"""Choose the range [low, high] of an activation from a histogram of its values, by one of four methods.
 
-In: the values of a tensor, batch after batch. Out: a Histogram; candidates for its range; the error that a range leaves.
 Sources: minimum and maximum as in TFLite's converter; entropy as in TensorRT's calibrator (Migacz, GTC 2017).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import CompileError, Quant
+from ..ir import Quant
 from .convert import affine, interval
 
-BINS = 1 << 14  # over [-limit, limit]: at least 4,096 of them hold values, 16 or more to a step of int8
-COARSE = 1 << 11  # for entropy, to which a bin without values says something
-FLOAT32_BINS = (1e-30, 1e30)  # limits between which float32 can say in which bin a value lies
+BINS = 1 << 14  # over [-limit, limit]; the values span at least 4,096 bins, 16 per int8 step
+ENTROPY_BINS = 1 << 11  # fewer, so that few bins between values are empty
+FLOAT32_BINS = (1e-30, 1e30)  # limits between which bin indices can be computed in float32
 PERCENTILE = 99.99
-MOST_OUTSIDE = 0.01  # of all values, for entropy: of few values any two bins tell as much as they would in a range of two
-FACTORS = np.geomspace(1.0, 0.01, 57)  # of the least and the greatest value, where a range is searched for
-CLOSE = np.linspace(0.92, 1.08, 17)  # of a range that is nearly the best
+MOST_CLIPPED = 0.01  # largest share of values that entropy may clip; with few values the divergence is no guide
+FACTORS = np.geomspace(1.0, 0.01, 57)  # coarse search: candidate ends as multiples of the minimum and maximum
+FINE_FACTORS = np.linspace(0.92, 1.08, 17)  # fine search, as multiples of the best ends so far
 Range = tuple[float, float]
 
 
+@dataclass(eq=False)
 class Histogram:
-    """How often which values occur, in bins of equal width around 0 that become twice as wide when a value lies outside."""
+    """Counts of values in `BINS` equal bins over [-limit, limit]; a value outside doubles the limit and merges bins."""
 
-    def __init__(self, counts: NDArray[np.int64] | None = None, limit: float = 0.0, low: float = 0.0, high: float = 0.0):
-        self.counts = np.zeros(BINS, np.int64) if counts is None else counts
-        self.limit, self.low, self.high = limit, low, high
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    limit: float = 0.0  # a power of two; 0 as long as all values are 0
+    low: float = 0.0  # minimum of all values and 0
+    high: float = 0.0  # maximum of all values and 0
 
     def add(self, values: NDArray[Any]) -> None:
-        """Count values, which must be finite."""
+        """Add values, which must be finite, to the counts."""
         if values.size == 0:
             return
         low, high = float(values.min()), float(values.max())
@@ -43,7 +45,7 @@ class Histogram:
         while largest > self.limit:
             self._widen()
         self.low, self.high = min(self.low, low), max(self.high, high)
-        if self.limit == 0.0:  # nothing but zeros so far
+        if self.limit == 0.0:  # only zeros so far
             self.counts[BINS // 2] += values.size
             return
         if not FLOAT32_BINS[0] < self.limit < FLOAT32_BINS[1]:
@@ -58,7 +60,7 @@ class Histogram:
         self.limit *= 2
 
     def joined(self, other: Histogram) -> Histogram:
-        """Return the histogram of what both have counted."""
+        """Return the sum of two histograms."""
         a, b = (Histogram(h.counts.copy(), h.limit, h.low, h.high) for h in (self, other))
         for one, two in ((a, b), (b, a)):
             if one.limit == 0.0:
@@ -68,7 +70,7 @@ class Histogram:
         return Histogram(a.counts + b.counts, a.limit, min(a.low, b.low), max(a.high, b.high))
 
     def occupied(self, bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the centres of the bins that hold values, and how many they hold; with fewer bins, which divide `BINS`."""
+        """Return the centres and counts of all non-empty bins, after merging into `bins` bins, a divisor of `BINS`."""
         counts = self.counts.reshape(bins, -1).sum(axis=1)
         places = np.flatnonzero(counts)
         centres = (places + 0.5) * (2 * self.limit / bins) - self.limit
@@ -76,7 +78,7 @@ class Histogram:
 
 
 def error(histogram: Histogram, quant: Quant) -> float:
-    """Return the mean square of what quantising the counted values to int8 changes."""
+    """Return the mean square error of quantising the values of a histogram to int8."""
     centres, counts = histogram.occupied()
     low, high = interval(quant)
     nearest = np.rint(np.clip(centres, low, high) / quant.scale[0]) * quant.scale[0]
@@ -84,11 +86,12 @@ def error(histogram: Histogram, quant: Quant) -> float:
 
 
 def min_max(histogram: Histogram) -> Range:
+    """Return the range of all values."""
     return histogram.low, histogram.high
 
 
 def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
-    """Return the range that leaves out (100 - percent) % of the values at either end."""
+    """Return the range that clips (100 - percent) % of the values at each end."""
     centres, counts = histogram.occupied()
     if not len(centres):
         return min_max(histogram)
@@ -99,25 +102,24 @@ def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
 
 
 def least_error(histogram: Histogram) -> Range:
-    """Return the range of least mean square error: either end shrinks in turn, by the best of `FACTORS`, then of `CLOSE`."""
+    """Return the range of least mean square error, found by searching low and high in turn, coarsely and then finely."""
     low, high = min_max(histogram)
-    for factors in (FACTORS, FACTORS, CLOSE):
+    for factors in (FACTORS, FACTORS, FINE_FACTORS):
         if histogram.low < 0:
-            ends = (low if factors is CLOSE else histogram.low) * factors
+            ends = (low if factors is FINE_FACTORS else histogram.low) * factors
             low = min(np.maximum(ends, histogram.low), key=lambda end: error(histogram, affine(end, high)))
         if histogram.high > 0:
-            ends = (high if factors is CLOSE else histogram.high) * factors
+            ends = (high if factors is FINE_FACTORS else histogram.high) * factors
             high = min(np.minimum(ends, histogram.high), key=lambda end: error(histogram, affine(low, end)))
     return float(low), float(high)
 
 
 def entropy(histogram: Histogram) -> Range:
-    """Return the range whose 256 levels tell least else than the values do: least Kullback-Leibler divergence.
+    """Return the range with the least Kullback-Leibler divergence between the values and their int8 form.
 
-    What lies outside, at most `MOST_OUTSIDE`, counts as the outermost level; within a level the mass is spread over the bins
-    that hold values.
+    Clipped values count at the ends of the range. The mass of an int8 level is spread evenly over its non-empty bins.
     """
-    centres, counts = histogram.occupied(COARSE)
+    centres, counts = histogram.occupied(ENTROPY_BINS)
     if len(centres) < 2:
         return min_max(histogram)
 
@@ -127,7 +129,7 @@ def entropy(histogram: Histogram) -> Range:
         levels = np.rint(np.clip(centres, low, high) / quant.scale[0]).astype(np.int64)
         levels -= levels.min()
         inside = (centres >= low - quant.scale[0] / 2) & (centres <= high + quant.scale[0] / 2)
-        if inside.sum() < 2 or counts[~inside].sum() > MOST_OUTSIDE * counts.sum():
+        if inside.sum() < 2 or counts[~inside].sum() > MOST_CLIPPED * counts.sum():
             return np.inf
         first, last = np.flatnonzero(inside)[[0, -1]]
         p = np.where(inside, counts, 0.0)
@@ -148,11 +150,3 @@ METHODS: dict[str, Callable[[Histogram], Range]] = {
     "mse": least_error,
     "entropy": entropy,
 }
-
-
-def check_finite(name: str, values: NDArray[Any]) -> None:
-    """Raise CompileError where an activation is not a finite number."""
-    if not np.isfinite(values).all():
-        raise CompileError(
-            "becomes infinite or NaN on a calibration sample", "look at the samples and at the float model", tensor=name
-        )

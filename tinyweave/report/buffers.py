@@ -1,4 +1,4 @@
-"""Say where every byte of a plan lies, and why, and what its fused stages keep of each map.
+"""Describe every buffer of a plan and every fused stage as plain values.
 
 In: a Plan. Out: plain values for the record. Steps count from 0, intervals are half-open, offsets and sizes are bytes.
 """
@@ -13,7 +13,7 @@ from ..codegen.layer import shape_text
 from ..codegen.model import buffer_labels
 from ..ir import Graph
 from ..planning import Plan, Stage
-from ..planning.fuse.access import row_bytes
+from ..planning.fuse.row_access import row_bytes
 from ..planning.plan import Buffer, scratch_name, tiles_name
 
 Record = dict[str, Any]
@@ -27,7 +27,7 @@ REASONS = {
 
 
 def buffer_records(plan: Plan) -> list[Record]:
-    """Return each buffer with its place, its life, what lies in it, who writes and reads it, and why it is there."""
+    """Return each buffer: offset, lifetime, tensors, writers, readers, and its purpose in words."""
     labels = {name: label.split("  (")[0] for name, label in buffer_labels(plan).items()}
     writers, readers = _touches(plan)
     records = []
@@ -68,7 +68,7 @@ def buffer_records(plan: Plan) -> list[Record]:
 
 
 def _touches(plan: Plan) -> tuple[Touches, Touches]:
-    """Return who writes and who reads each tensor; an op without code writes nothing."""
+    """Return the writers and readers of each tensor; an op without code is no writer."""
     writers, readers = defaultdict[str, list[tuple[int, str]]](list), defaultdict[str, list[tuple[int, str]]](list)
     for step, index in ((step, index) for step, stage in enumerate(plan.stages) for index in stage.ops):
         op = plan.graph.ops[index]
@@ -94,7 +94,7 @@ def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
 
 
 def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
-    """Return the buffers that are alive with this one on some of its bytes, and on how many."""
+    """Return the buffers that overlap this one in bytes and lifetime, with the number of shared bytes."""
     begin, at = plan.offsets[buffer.name], plan.offsets
     shares = {
         other.name: min(begin + buffer.bytes, at[other.name] + other.bytes) - max(begin, at[other.name])
@@ -105,7 +105,7 @@ def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
 
 
 def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
-    """Return what a buffer is for, and of a ring how many rows it keeps."""
+    """Return the purpose of a buffer in words, with the number of rows of a ring."""
     if kind == "scratch":
         return [f"working memory of step {buffer.start + 1}"]
     if kind != "ring":
@@ -118,7 +118,7 @@ def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
 
 
 def stage_records(plan: Plan) -> list[Record]:
-    """Return each fused stage: when its layers run, and how much of each map is kept."""
+    """Return each fused stage: the row timing of its layers, and the rows and columns that it keeps of each map."""
     return [_stage(plan, step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
 
 
@@ -126,7 +126,7 @@ def _stage(plan: Plan, step: int, stage: Stage) -> Record:
     graph, schedule = plan.graph, stage.schedule
     assert schedule is not None
     keys = ("first", "every", "rows", "rows_per_iteration")
-    maps = [_map(graph, name, rows, None) for name, rows in schedule.rings.items()]
+    maps = [_map(graph, name, rows, None) for name, rows in schedule.line_buffers.items()]
     maps += [_map(graph, name, rows, cols) for name, (rows, cols) in schedule.tiles.items()]
     return {
         "step": step,
@@ -142,7 +142,7 @@ def _stage(plan: Plan, step: int, stage: Stage) -> Record:
 
 
 def _map(graph: Graph, name: str, rows: int, cols: int | None) -> Record:
-    """Return how much of a map is kept: rows of it, and in a tile columns."""
+    """Return the rows of a map that a stage keeps, and the columns in a tile."""
     tensor = graph.tensors[name]
     _, height, width, _ = tensor.shape
     kept = rows * row_bytes(tensor) if cols is None else rows * cols * tensor.pixel_bytes

@@ -19,13 +19,13 @@ MAX_BAR = 24
 
 
 def clean(text: str, limit: int = 60) -> str:
-    """Return text out of a file, safe to print and at most `limit` characters long."""
+    """Return text from a file without control characters, cut to `limit` characters."""
     shown = printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 12]}...{shown[-9:]}"
 
 
 def size(count: int) -> str:
-    """Return bytes, and KiB where that reads better."""
+    """Return a size in bytes, with KiB added if it is large."""
     return f"{count:,} B" + (f" ({count / 1024:,.1f} KiB)" if count >= 1024 else "")
 
 
@@ -36,24 +36,27 @@ def rounded(value: float) -> str:
 
 
 def duration(milliseconds: float) -> str:
-    """Return a time as people say it, in milliseconds."""
+    """Return a time in milliseconds with three significant digits."""
     return f"{rounded(milliseconds)} ms"
 
 
 def counted(count: int, word: str) -> str:
+    """Return a count and its noun: `1 step`, `2 steps`."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def count_text(value: int | None) -> str:
+    """Return a number with thousands separated, or `-` for None."""
     return "-" if value is None else f"{value:,}"
 
 
 def bytes_of(memories: Mapping[str, int] | None) -> str:
+    """Return the bytes of each memory in one line."""
     return ", ".join(f"{name} {count:,} B" for name, count in (memories or {}).items()) or "nothing"
 
 
 def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), gap: str = "  ") -> list[str]:
-    """Return rows of cells as lines with aligned columns; those in `right` end flush."""
+    """Return rows of cells as lines with aligned columns; the columns in `right` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         gap.join(
@@ -65,9 +68,9 @@ def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), ga
 
 
 def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str] = ()) -> list[str]:
-    """Return headed rows as aligned lines of at most `width`, where that is possible.
+    """Return headed rows as aligned lines, at most `width` wide if possible.
 
-    Gaps get narrow first; then the columns with the headings `dispensable` are left out, one after the other.
+    If lines are too wide, first gaps get narrow, then the columns headed `dispensable` are dropped in turn.
     """
     lines = list[str]()
     for count in range(len(dispensable) + 1):
@@ -81,7 +84,7 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
 
 
 def beside_bars(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str]) -> list[str]:
-    """Return headed rows as lines with room for a bar after them; columns are left out only where not even a short one fits."""
+    """Return headed rows as lines that leave room for a bar; drop columns only if no short bar fits."""
     lines = fitted(rows, right, width - GOOD_BAR - 2)
     is_narrow = max(map(len, lines)) > width - MIN_BAR - 1
     return fitted(rows, right, width - GOOD_BAR - 2, dispensable) if is_narrow else lines

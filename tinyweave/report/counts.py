@@ -1,4 +1,4 @@
-"""`plan --count`: what a paper finds by its count, as values and in words. In: a Counted. Out: a record; lines."""
+"""Show a network by the counts of a paper, for `plan --count`. In: a Counted. Out: a record; lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = "none"
 
 
 def count_record(counted: Counted) -> Record:
-    """Return everything that was counted, ready for json.dumps."""
+    """Return the counts as a record, ready for json.dumps."""
     rows = {
         name: row
         and {

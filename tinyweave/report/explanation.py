@@ -1,4 +1,7 @@
-"""`plan --explain` in words. In: a Plan and an Explanation. Out: lines; names are those of the plan's picture and of the C."""
+"""Explain in words why a tensor lies where it lies, for `plan --explain`.
+
+In: a Plan and an Explanation. Out: lines; names are those of the plan's picture and of the C.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ MOST_NAMES = 6
 
 
 def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
-    """Return what it is, its life, who shares its bytes and who cannot, and what it would take to need less."""
+    """Return lines: the tensor, its lifetime, which buffers share its bytes or cannot, and what would save memory."""
     label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
     tensor = plan.graph.tensors.get(explanation.tensor)
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
@@ -30,6 +33,9 @@ def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
         rows = explanation.bytes * tensor.shape[1] // tensor.bytes
         lines.append(f"    {rows} of its {tensor.shape[1]} rows at a time, in a ring: its stage runs row by row")
     lines += [f"    {line}" for line in _twice(plan, explanation.tensor)]
+    if explanation.kernels:
+        lines.append(f"  computed by {explanation.kernels[-1][0]}")
+        lines += [f"    {kernel}: {reason}" for kernel, reason in explanation.kernels]
     if explanation.views:
         lines.append(f"  the same bytes are also {_some([repr(shortened(name, 40)) for name in explanation.views])}")
     for overlap in sorted(explanation.overlaps, key=lambda overlap: not overlap.shared):
@@ -42,7 +48,7 @@ def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
 
 
 def _twice(plan: Plan, name: str) -> list[str]:
-    """That what makes a tensor runs twice, and why."""
+    """Return a sentence that the producer of a tensor runs twice, and why."""
     maker = plan.graph.ops[plan.graph.producer[name]] if name in plan.graph.producer else None
     for op in filter(is_rematerialised, plan.graph.ops):
         if maker is op:
@@ -66,7 +72,7 @@ def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
 
 
 def _rule(overlap: Overlap) -> str:
-    """Return which kernel lets the output lie over its operand, and how."""
+    """Return a sentence on the overlap distance of a kernel: how far its output may overlap its operand."""
     if overlap.overlap_distance is not None and overlap.overlap_distance < 0:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.overlap_distance == 0:
@@ -80,7 +86,6 @@ def _beside(distance: int) -> str:
 
 
 def _overlaps(plan: Plan) -> bool:
-    """Return whether outputs lie over operands anywhere in the plan."""
     return any(sum(b.bytes for b in plan.alive(step)) > plan.live(step) for step in range(len(plan.stages)))
 
 
@@ -94,7 +99,7 @@ def _apart(overlap: Overlap, plan: Plan) -> str:
 
 
 def _less(plan: Plan, explanation: Explanation) -> list[str]:
-    """Return what the arena would gain without it, and what would have to change."""
+    """Return how much smaller the arena would be without the tensor, and what would have to change."""
     without, peak = explanation.without, explanation.peak
     if without >= peak:
         return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]

@@ -1,8 +1,7 @@
-"""Memory over time as a picture. In: the record of `reorder`. Out: an SVG's text, or a PNG's bytes with cairosvg.
+"""Draw memory over time. In: the record of `reorder`. Out: an SVG's text, or a PNG's bytes with cairosvg.
 
-One panel per order, to one scale: a column per step, in it the live tensors on top of each
-other, each as one band over the steps in which nothing below it changes. A line marks the peak; what is alive then is named
-beside the panel. The picture of `plan --pareto` is in front_figure.
+One panel per order, all to one scale: a column per step, in which the live tensors are stacked. A line marks the peak; the
+tensors alive then are listed beside the panel.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import importlib.util
 from html import escape
 from itertools import chain
 
+from ..installing import install
 from ..ir import CompileError
 from .columns import clean
 from .record import Record
@@ -47,7 +47,7 @@ def sheet(height: int, title: str) -> list[str]:
 
 
 def _longest_name(record: Record) -> int:
-    """Return letters of the longest layer name where names stand turned below the steps: neither few and wide nor too many."""
+    """Return the letters of the longest layer name if names are drawn vertically below the steps, else 0."""
     names = [_step_name(0, step) for step in record["orders"]["file"]["steps"]]
     column = (WIDTH - LEFT - RIGHT - NAMES) / max(1, len(names))
     longest = max(map(len, names), default=0)
@@ -85,7 +85,7 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
 
 
 def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
-    """(tensor, first step, number of steps, bytes below it), each as long as these bytes do not change."""
+    """Return rectangles: (tensor, first step, number of steps, bytes below it); one per offset of a tensor."""
     bands: list[tuple[str, int, int, int]] = []
     open_bands: dict[tuple[str, int], int] = {}
     for number, step in enumerate([*steps, {"tensors": {}}]):
@@ -99,7 +99,7 @@ def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
 
 
 def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -> list[str]:
-    """Return faint lines at round numbers of bytes, named where the peak's figure does not stand."""
+    """Return faint horizontal lines at round numbers of bytes, labelled except next to the peak."""
     unit = 1 << max(0, (largest // 3).bit_length() - 1)
     lines = []
     for count in range(0, largest + 1, unit):
@@ -112,7 +112,7 @@ def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -
 
 
 def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
-    """Return the layer below each step, turned where it is longer than the step is wide, or the number of every tenth or so."""
+    """Return labels below the steps: layer names, vertical if they are long, or only every tenth step number."""
     names = [_step_name(number, step) for number, step in enumerate(steps)]
     places = [LEFT + (number + 0.5) * column for number in range(len(names))]
     flat = column >= LETTER * max(map(len, names), default=0)
@@ -130,7 +130,6 @@ def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
-    """Return what is alive in the first of these steps, the topmost first, by the layers that made it."""
     if not steps:
         return []
     tensors = list(steps[0]["tensors"].items())[::-1]
@@ -148,11 +147,11 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
 
 
 def check_figure(name: str) -> None:
-    """Raise CompileError, which says what to do, where a file of this name cannot be drawn here."""
+    """Raise CompileError if no picture of this file type can be drawn on this machine."""
     if not name.endswith((".svg", ".png")):
         raise CompileError(f"--figure {name} is neither .svg nor .png", "give a name that ends in .svg or .png")
     if name.endswith(".png") and importlib.util.find_spec("cairosvg") is None:
-        raise CompileError("a PNG needs the package cairosvg", "install it, or give a name that ends in .svg")
+        raise CompileError("a PNG needs the package cairosvg", f"{install('report')}, or give a name that ends in .svg")
 
 
 def figure(record: Record, name: str) -> bytes:
@@ -161,7 +160,7 @@ def figure(record: Record, name: str) -> bytes:
 
 
 def encoded(drawn: str, name: str) -> bytes:
-    """Return an SVG's text as the bytes of a file of this name."""
+    """Return an SVG as bytes, converted to PNG if the file name ends in .png."""
     if name.endswith(".svg"):
         return drawn.encode()
     import cairosvg  # type: ignore[import-not-found, import-untyped, unused-ignore]

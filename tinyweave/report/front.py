@@ -1,4 +1,4 @@
-"""What RAM costs in time, for `plan --pareto`: its record, and the rows and lines that show it.
+"""The Pareto front of RAM and time for `plan --pareto`: its record, table rows and sentences.
 
 In: the plans of a front, those of other schedules for the same network, limits. Out: a dict of plain values; cells and
 sentences of it.
@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .. import __version__, results
+from .. import __version__
+from ..api import results
 from ..codegen import constant_bytes
 from ..devices import Device
 from ..ir import CompileError, Graph
 from ..kernels.layer_cycles import cost_model_core
 from ..ops import macs
-from ..planning import Plan
-from ..planning.fuse.schedule import plan_macs
+from ..planning import Limits, Plan
+from ..planning.fuse.row_schedule import plan_macs
 from ..planning.kernels.cycles import cycles_to_compare
 from ..simulate.instruction_timing import milliseconds
 from .columns import clean, rounded
@@ -32,15 +33,18 @@ Standing = Mapping[str, Plan | CompileError]
 def front_record(
     model: results.Model,
     plans: Sequence[Plan],
-    limits: results.Limits,
+    limits: Limits,
     core: str,
     device: Device | None = None,
     *,
     by_flash: Sequence[Plan] = (),
     standing: Standing | None = None,
 ) -> Record:
-    """Return RAM over cycles, those of a core like `core`, over work where no cycles are known; with plans that trade Flash for
-    cycles, those of other schedules, by name, or why there is none, and what others have published of the same network."""
+    """Return the record of `plan --pareto`: RAM, cycles and MACs of each Pareto-optimal plan.
+
+    Plans are compared by the cycles of `core` or of its cost model core, or by MACs if it has none. `by_flash`: the fastest
+    plans with fewer and fewer constants. `standing`: plans of other schedules by name, or the reason why there is none.
+    """
     like, network_macs = cost_model_core(core), macs(model.graph)
     cycles_of = partial(cycles_to_compare, core=like, reads=limits.reads)
     cycles = [cycles_of(plan) for plan in plans]
@@ -100,26 +104,26 @@ def _work(plan: Plan) -> float:
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return published figures with the milliseconds that their cycles take on a device with the same core."""
+    """Return a published figure with its cycles in milliseconds, if the device has the same core."""
     cycles = figure["cycles"].get(device.core) if device else None
-    known = cycles is not None and device is not None and device.clock_hz is not None
-    return {**figure, "latency_ms": round(milliseconds(cycles, device.clock_hz), 3) if known else None}
+    clock = device.clock_hz if device else None
+    return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
 
 
 def by_rows(record: Record) -> str:
-    """Return what of a front comes and goes by rows, to follow its title."""
+    """Return a clause for the title that names inputs and outputs streamed by rows."""
     streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
     return f", {' and '.join(streamed)} by rows" if streamed else ""
 
 
 def front_entries(record: Record) -> list[tuple[str, Record]]:
-    """Return the plans of the front, those that trade Flash for cycles and those of other schedules, each with its label."""
+    """Return (label, plan) of the Pareto front (empty label), of plans with less Flash, and of other schedules."""
     others = [(each["schedule"], each) for each in record["schedules"] if "arena" in each]
     return [*(("", each) for each in record["points"]), *(("by Flash", each) for each in record["by_flash"]), *others]
 
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed row per plan: RAM, time, work, constants, what is not proved."""
+    """Return a headed row per plan: arena, milliseconds, cycles relative to the fastest, MACs, constants, gap."""
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
     rows += [
@@ -140,7 +144,7 @@ def front_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def front_lines(record: Record) -> list[str]:
-    """Return what the columns mean, and what of the points is proved."""
+    """Return lines that explain the columns of `front_rows` and what is proved about the plans."""
     missing, like = _missing(record), record["cycles_of"]
     other = "" if like == record["core"] else f" for a {like}, since those of a {record['core']} are not known"
     without = f", {without_text(missing)}" if missing else ""
@@ -152,17 +156,20 @@ def front_lines(record: Record) -> list[str]:
 
 
 def proved_lines(record: Record) -> list[str]:
-    """Return what of the points is proved, and why other schedules have none."""
+    """Return lines on what is proved about the Pareto front, and why other schedules have no plan."""
     proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
+    proved += ", moves between steps apart"
     if any(point["gap"] for point in record["points"]):
         proved += "; with a gap: in that many bytes less, for placing the buffers took more than the busiest step needs"
+    if record["limit_flash"] is not None:
+        proved += "; where Flash is short: of the kernels that were left to choose from"
     left_out = {each["schedule"]: each["reason"] for each in record["schedules"] if "reason" in each}
     return [proved, *(f"{name}: {clean(reason, 200)}" for name, reason in left_out.items())]
 
 
 def published_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a row per figure that others published: RAM, time where it is known, by which tool."""
-    rows = []
+    """Return a row per figure that others published: RAM, time if it is known, tool, source."""
+    rows: list[tuple[str, ...]] = []
     for figure in record["published"]:
         time = figure["latency_ms"]
         counts = [
@@ -176,7 +183,7 @@ def published_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def verdict_line(record: Record) -> str:
-    """Return which plan of the front fits the limits, or how far the nearest is from them; empty without a limit."""
+    """Return the plan that fits the limits, or by how much the nearest exceeds them; empty without limits."""
     points, ram, limit_ms, flash = record["points"], record["limit"], record["limit_ms"], record["limit_flash"]
     within = [f"in {ram:,} B of RAM"] if ram is not None else []
     within += [f"with {flash:,} B of Flash"] if flash is not None and any(p["constants"] > flash for p in points) else []

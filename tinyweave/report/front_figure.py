@@ -1,7 +1,7 @@
-"""What RAM costs in time as a picture. In: the record of `plan --pareto`. Out: an SVG's text.
+"""Draw the Pareto front of RAM and time. In: the record of `plan --pareto`. Out: an SVG's text.
 
-A step per plan of the front, down to its arena from its time on; beside it other schedules as squares, and figures that others
-have published as dotted lines, as far as they are not so far off that the front would look flat; those are only named.
+The front is a staircase, other schedules are squares, published figures of other tools dotted lines. Points far from the front
+are only listed, so that the front does not look flat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ END = WIDTH - RIGHT - NAMES
 
 
 class _Axes(NamedTuple):
-    """What lies where: times from `begin` to `last`, RAM up to `largest`."""
+    """Axes of the picture: times from `begin` to `last`, RAM up to `largest` bytes."""
 
     begin: float
     last: float
@@ -41,7 +41,7 @@ class _Axes(NamedTuple):
 
 
 def front_svg(record: Record) -> str:
-    """Return a picture of RAM over the milliseconds that it takes on a device, or over cycles where these are not known."""
+    """Return an SVG of RAM over milliseconds on a device, or over cycles if milliseconds are unknown."""
     points, others = record["points"], [each for each in record["schedules"] if "arena" in each]
     has_ms = all(each["latency_ms_at_least"] is not None for each in [*points, *others])
 
@@ -88,7 +88,6 @@ def front_svg(record: Record) -> str:
 
 
 def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, has_ms: bool) -> list[str]:
-    """Return the front as a line of steps, with a dot per plan."""
     places = [(axes.x(time(point)), axes.y(point["arena"])) for point in points]
     (first, top), *rest = places
     path = f"M{first:.2f} {top:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in rest)
@@ -103,7 +102,6 @@ def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, h
 
 
 def _square(name: str, x: float, y: float) -> list[str]:
-    """Return another schedule as a square with its name, on the side where there is room."""
     anchor, beside = ("end", x - 8) if x > (LEFT + END) / 2 else ("start", x + 8)
     return [
         f'<rect x="{x - 4:.2f}" y="{y - 4:.2f}" width="8" height="8" fill="white" stroke="{OTHER}"/>',
@@ -112,7 +110,7 @@ def _square(name: str, x: float, y: float) -> list[str]:
 
 
 def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return RAM that other tools need as a line, for their times are not of this device."""
+    """Return the RAM of another tool as a dotted line, because its time was measured on another device."""
     y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
     return [
         f'<path d="M{LEFT} {y:.2f}H{END}" stroke="{PUBLISHED}" stroke-dasharray="1 3"/>',
@@ -131,14 +129,13 @@ def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
 
 
 def _said(entry: Record, has_ms: bool) -> str:
-    """Return time, RAM, and work where some of it is done again."""
+    """Return a label of a plan: time, arena, and MAC overhead if some MACs are recomputed."""
     time = f"{rounded(entry['latency_ms_at_least'])} ms" if has_ms else f"{entry['slowdown']:.2f}"
     work = f", MACs x{entry['mac_overhead']:.2f}" if (entry["mac_overhead"] or 1) >= 1.005 else ""
     return f"{time}: {entry['arena']:,} B{work}"
 
 
 def _ticks(axes: _Axes) -> list[float]:
-    """Return round numbers between the ends of the times, at most MOST_TICKS."""
     span = axes.last - axes.begin
     unit = 10.0 ** math.floor(math.log10(span)) / 100
     step = next(unit * factor for factor in (1, 2, 5, 10, 20, 50, 100, 1000) if span <= MOST_TICKS * unit * factor)

@@ -1,4 +1,4 @@
-"""Tell what `guard` found: as a record, as a table on the terminal, and in Markdown for a pull request."""
+"""The result of `guard` as a record, as a table on the terminal, and as Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from .. import __version__
-from ..guarding import MEASURED, Guarded
+from ..api.guarding import MEASURED, GuardResult
 from .columns import align, clean, count_text, rounded
 from .schema import VERSION
 
@@ -28,20 +28,20 @@ HEAD = ("model", "", "limit", "now", "recorded", "change", "")
 Record = dict[str, Any]
 
 
-def guard_record(results: Sequence[Guarded]) -> Record:
-    """Return how every model stands, for `guard --json`."""
+def guard_record(results: Sequence[GuardResult]) -> Record:
+    """Return the record of `guard --json`: limits, figures now and as recorded, per model."""
     return {
         "tinyweave": __version__,
         "schema": VERSION,
         "ok": all(each.ok for each in results),
         "guarded": [
             {
-                "name": each.watched.name,
-                "file": each.watched.file.name,
+                "name": each.config.name,
+                "file": each.config.file.name,
                 "sha256": each.sha256,
-                "device": each.watched.device,
+                "device": each.config.device,
                 "verified": each.verified,
-                "limits": dict(each.watched.limits),
+                "limits": dict(each.config.limits),
                 "now": dict(each.now),
                 "before": None if each.before is None else dict(each.before),
                 "exceeded": each.exceeded,
@@ -53,7 +53,7 @@ def guard_record(results: Sequence[Guarded]) -> Record:
 
 def guard_rows(record: Record) -> list[tuple[str, ...]]:
     """Return a headed row per model and figure: its limit, the figure now and as recorded, and whether the limit holds."""
-    rows = [HEAD]
+    rows: list[tuple[str, ...]] = [HEAD]
     for each in record["guarded"]:
         before = each["before"] or {}
         shown = [key for key in MEASURED if key in each["limits"] or each["now"][key] is not None]
@@ -78,7 +78,7 @@ def _change(old: float | None, now: float | None) -> str:
 
 
 def show_guard(out: Console, record: Record) -> None:
-    """Show the table, with what is wrong in red, and the verdict."""
+    """Show the table, with exceeded limits in red, and the verdict."""
     rows = guard_rows(record)
     for row, line in zip(rows, align(rows, frozenset(range(2, 6))), strict=True):
         out.print(Text(line.rstrip(), style="dim" if row is HEAD else "red" if row[-1] in ("TOO MUCH", "DIFFERS") else ""))
@@ -86,7 +86,7 @@ def show_guard(out: Console, record: Record) -> None:
 
 
 def guard_verdict(record: Record) -> str:
-    """Return the whole in one line."""
+    """Return one line: how many models keep their limits."""
     wrong = [clean(each["name"], 40) for each in record["guarded"] if each["exceeded"] or not each["verified"]]
     if not wrong:
         return f"all limits hold, every byte is right: {len(record['guarded'])} of {len(record['guarded'])}"

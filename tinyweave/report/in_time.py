@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ..results import Model
+from ..api.results import Model
 from .columns import clean, count_text, counted
 
 RIGHT = frozenset({1, 2, 3, 4, 5, 6, 7})
@@ -13,7 +13,7 @@ HEADS = ("layer", "rows", "top", "new", "kept", "state", "MACs", "of", "why not 
 
 
 def stream_record(model: Model) -> dict[str, Any] | None:
-    """Return how a model takes its window hop by hop, None of one that takes it whole."""
+    """Return the rows that streaming in time keeps and computes per layer, or None if the model takes its whole window."""
     stream = model.stream
     if stream is None:
         return None
@@ -29,7 +29,7 @@ def stream_record(model: Model) -> dict[str, Any] | None:
 
 
 def stream_title(stream: dict[str, Any]) -> str:
-    """Return in a line what a call has to do."""
+    """Return one line: MACs of a call, bytes of state, and calls until the window is full."""
     share = f", {100 * stream['macs'] / stream['macs_window']:.1f} % of the window's" if stream["macs_window"] else ""
     return (
         f"streaming in time: a call takes {stream['hop']:,} of {counted(stream['window'], 'frame')} and executes "
@@ -39,13 +39,13 @@ def stream_title(stream: dict[str, Any]) -> str:
 
 
 def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return the head and a row per layer: its rows, those computed at a call, those kept, and why not fewer are computed.
+    """Return a headed table with a row per layer: rows of its map, rows computed and kept per call, MACs, and why not fewer.
 
-    Layers at the end that know no rows are one line.
+    The last layers, which have no rows in time, share one line.
     """
     layers = stream["layers"]
     last = max((i for i, layer in enumerate(layers) if layer["rows"] is not None), default=-1)
-    rows = [HEADS]
+    rows: list[tuple[str, ...]] = [HEADS]
     for layer in layers[: last + 2]:
         counts = (layer[key] if layer["rows"] is not None else None for key in ("rows", "top", "new", "kept", "bytes"))
         work = count_text(layer["macs"]), count_text(layer["macs_window"])

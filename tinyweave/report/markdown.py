@@ -1,4 +1,7 @@
-"""The report that `deploy` leaves beside the C. In: a record and the picture of its arena. Out: Markdown, no timestamps."""
+"""Write the report that `deploy` leaves beside the C.
+
+In: a record and the picture of its arena. Out: Markdown, no timestamps.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ def _work(record: Record) -> str:
 
 
 def _loops(record: Record) -> str:
-    """Return what the loops of stages took, which is no layer's."""
+    """Return the cost of the loops of fused stages, which belongs to no layer."""
     loops = [f"step {step['step'] + 1} {step['loop']['instructions']:,}" for step in record["steps"] or () if step["loop"]]
     return f"Stages take instructions for their loops besides: {', '.join(loops)}." if loops else ""
 
@@ -78,5 +81,4 @@ def _code(lines: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text out of a file that cannot break a table or start markup."""
     return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in clean(text, 400))

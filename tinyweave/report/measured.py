@@ -1,7 +1,7 @@
-"""Cycles that a board counted, beside those that were estimated: what `profile --measured` shows.
+"""Compare the cycles that a board counted with the estimate, for `profile --measured`.
 
 In: what the example of an export printed with its profile on, and the record of a profile. Out: rows of a table. The log is
-somebody's file: a line that is none of ours is passed over, a layer that is missing or unknown is one clear error.
+untrusted: other lines are skipped, and a missing or unknown layer is an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
 
 
 def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
-    """Return for each layer the cycles that were estimated and measured, and measured / estimated; None where not known."""
+    """Return for each layer its estimated cycles, the cycles that a board printed in the log `text`, and measured / estimated.
+
+    Measured cycles are the median of the log's inferences. The estimate is None if it is unknown, and the ratio is None if the
+    estimate is unknown or 0.
+    """
     rows, estimates = traced(plan), {layer["name"]: layer["cycles"] for layer in record["layers"]}
     found = read_log(text, record["model"]["name"], rows)
     return [

@@ -1,4 +1,4 @@
-"""What others need for the same network, as they or others published it; nothing of it is measured here.
+"""Find figures that others published for the same network.
 
 In: a graph as its file has it. Out: the figures of published.json whose network has the same layers: kinds, types and shapes in
 the same order, whatever their names and weights.

@@ -1,4 +1,4 @@
-"""What `quantize` and `prune` tell: one record each, and its lines on the terminal."""
+"""Make the records of `quantize` and `prune`, and show them on the terminal."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from .. import __version__, results
+from ..api import results
 from .columns import clean, hanging
-from .schema import VERSION
+from .record import head
 from .text import heading, show_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ..quantize.fidelity import Fidelity
 
 EXACT = 200.0  # dB: no noise at all
 STATES = ("int8", "pruned", "trained")  # of a network that is pruned
@@ -25,13 +27,10 @@ Record = dict[str, Any]
 
 
 def quantisation_record(done: results.Quantisation, out: Path | None = None) -> Record:
-    """Return what became of a float model, for `quantize`."""
+    """Return the record of `quantize`."""
     graph, near, mixed = done.model.original, done.fidelity, done.precision
     said = ("sqnr_db", "int8_sqnr_db", "saved")
-    return {
-        "tinyweave": __version__,
-        "schema": VERSION,
-        "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256, "ops": len(graph.ops)},
+    return head(done.model, len(graph.ops)) | {
         "out": str(out) if out else None,
         "bytes": {"float": done.float_bytes, "int8": len(done.file)},
         "inputs": [_edge(done, name) for name in graph.inputs],
@@ -59,7 +58,7 @@ def _edge(done: results.Quantisation, name: str) -> Record:
 
 
 def show_quantisation(out: Console, record: Record) -> None:
-    """Show the file, its edges, and how near it comes to the float model."""
+    """Show the int8 file, its inputs and outputs, and its error relative to the float model."""
     heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
     samples, right = record["samples"], record["accuracy"]
     lines = [f"size: {record['bytes']['int8']:,} B, the float file has {record['bytes']['float']:,} B"]
@@ -108,7 +107,7 @@ def _show_precision(out: Console, said: Record) -> None:
 
 
 def _show_layers(out: Console, layers: Sequence[Record]) -> None:
-    """Show the noise of each layer, in dB, the worst first; those that are accused are marked."""
+    """Show the noise of each layer, in dB, the worst first; layers with a fault are marked."""
     keys = ("costs", "alone", "cumulated", "output", "weights")
     rows = [["layer", "costs", "alone", "added up", "output", "weights", "what would help"]]
     rows += [[_short(layer["name"]), *(_decibel(layer[key]) for key in keys), clean(layer["helps"], 200)] for layer in layers]
@@ -133,12 +132,9 @@ def _preprocessing(said: Record) -> str:
 
 
 def pruning_record(done: results.Pruning, out: Path | None = None) -> Record:
-    """Return what became of a float model, for `prune`."""
+    """Return the record of `prune`."""
     before, after = done.needs
-    return {
-        "tinyweave": __version__,
-        "schema": VERSION,
-        "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256},
+    return head(done.model) | {
         "out": str(out) if out else None,
         "before": {"ram": before.ram, "flash": before.flash, "macs": done.macs[0]},
         "after": {"ram": after.ram, "flash": after.flash, "macs": done.macs[1]},
@@ -149,13 +145,13 @@ def pruning_record(done: results.Pruning, out: Path | None = None) -> Record:
     }
 
 
-def _fidelity(near: results.Fidelity) -> Record:
+def _fidelity(near: Fidelity) -> Record:
     accuracy = None if near.accuracy is None else {"float": near.accuracy[0], "int8": near.accuracy[1]}
     return {"sqnr_db": near.sqnr_db, "agreement": near.agreement, "accuracy": accuracy}
 
 
 def show_pruning(out: Console, record: Record) -> None:
-    """Show which channels went, what that saved, and what it lost."""
+    """Show the channels removed per layer, the bytes saved, and the accuracy lost."""
     heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
     rows = [["channels", "now", "norm lost", "layers whose channels go together"]]
     rows += [

@@ -1,4 +1,4 @@
-"""What a network recognised, as pictures. In: labels, answers, scores. Out: an SVG's text.
+"""Draw a confusion matrix and the scores over a recording. In: labels, predictions, scores. Out: an SVG's text.
 
 A confusion matrix: a row per class, a column per answer. A recording: its waveform, below it the scores of every class over
 time as shades of grey, and a mark where a word was heard.
@@ -23,7 +23,7 @@ RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
 
 @dataclass(frozen=True, eq=False)
 class Heard:
-    """A recording and what was heard in it.
+    """A recording, the scores of every inference on it, and the detected words.
 
     samples: `rate` a second. moments: seconds of the inferences. scores: [moments, classes]. words: a class at each, or -1.
     """
@@ -36,14 +36,14 @@ class Heard:
 
 
 def confusion(labels: NDArray[np.int64], answers: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return how often each class [classes, answers] got each answer."""
+    """Return the confusion matrix: samples by [true class, predicted class]."""
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (labels, answers), 1)
     return counts
 
 
 def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64], heard: Heard | None = None) -> str:
-    """Return both pictures below each other, or the first alone. counts: [classes, answers]."""
+    """Return an SVG of a confusion matrix (counts: [true class, predicted class]) and, if given, of a recording."""
     second = TOP + HEAD + CELL * len(classes) + HEAD
     recording = [] if heard is None else _recording(classes, heard, second + HEAD)
     lines = sheet(second + (4 * HEAD + WAVE + ROW * len(classes) if recording else 0), escape(title))
@@ -100,9 +100,9 @@ def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
         ]
     for moment, word in zip(moments, heard.words, strict=True):
         if word >= 0:
-            x = LEFT + across * moment / seconds
+            at = LEFT + across * moment / seconds
             lines += [
-                f'<path d="M{x:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>',
-                f'<text x="{x + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>',
+                f'<path d="M{at:.1f} {top + HEAD}V{below + ROW * len(classes)}" stroke="{HEARD}"/>',
+                f'<text x="{at + 3:.1f}" y="{top + HEAD + 10}" font-size="13" fill="{HEARD}">{escape(classes[word])}</text>',
             ]
     return lines

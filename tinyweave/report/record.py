@@ -1,7 +1,7 @@
-"""The one record behind --json, the terminal and the Markdown report.
+"""Build the record that `--json` prints and that the terminal and Markdown reports show.
 
-In: a Model and what is known of it so far. Out: a dict of plain values, always with the same keys; what is not known is
-None, never 0. docs/JSON.md says what each key means.
+In: a Model, and its plan, profile and verification if known. Out: a dict of plain values, always with the same keys. Unknown
+values are None, never 0. docs/JSON.md explains each key.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__, api, results
+from .. import __version__, api
+from ..api import results
 from ..codegen.model import buffer_labels
 from ..devices import Device, all_devices
 from ..ir import CompileError, Graph
 from ..ops import macs, macs_original
-from ..planning import Plan
+from ..planning import Limits, Plan
 from ..simulate.instruction_timing import Cycles, milliseconds
 from .buffers import buffer_records, stage_records
 from .in_time import stream_record
@@ -25,7 +26,7 @@ from .schema import VERSION
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
 if TYPE_CHECKING:  # what `inspect` does not need
-    from ..api.advice import Proposal
+    from ..api.advice import Proposal, Remedy
     from ..planning.explain import Explanation
     from ..simulate.compare import Verification
 
@@ -39,29 +40,33 @@ def record(
     profile: results.Profile | None = None,
     verification: Verification | None = None,
     device: Device | None = None,
-    limits: results.Limits | None = None,
+    limits: Limits | None = None,
     ablation: Mapping[str, int] | None = None,
     unsupported: Sequence[CompileError] = (),
     row_source: str | None = None,
     row_source_flash: int | None = None,
 ) -> Record:
-    """Return everything that is known of one model, ready for json.dumps. row_source: what brings its input, as it is typed;
-    its bytes of Flash, where they were measured."""
+    """Return the record of one model, ready for json.dumps; unknown values are None.
+
+    `ablation`: technique of the planner -> arena with it and all techniques before it. `unsupported`: errors of the ops that
+    cannot be compiled. `row_source`: the `--source` option, such as `jpeg:640x480`. `row_source_flash`: measured bytes of its
+    code and tables.
+    """
     graph = model.graph
     took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
-    by_shape = api.layer_cycles_needed(plan, device) if plan else {}
+    by_shape = api.estimate_layer_cycles(plan, device) if plan else {}
     layers = plan_layers(plan, *took) if plan else graph_layers(graph)
     cycles = profile.cycles if profile else None
     summit = peak(layers)
     arena = sum(plan.arena.values()) if plan else None
-    limits = limits or results.Limits(None, None)
+    limits = limits or Limits()
     memories = limits.memories(plan.arena) if plan else None
     beside = api.row_source_bytes(model, row_source) if row_source else None
     rest = (profile.static + profile.stack if profile else 0) + (beside or 0)
     executed, network_macs = sum(layer.macs for layer in layers), macs(graph)
     whole_flash = profile.flash + (row_source_flash or 0) if profile else None
     boards = api.boards_that_fit(profile, beside or 0, row_source_flash or 0) if profile else ()
-    needed = api.flash_need(plan, device) if plan else None
+    needed = api.estimate_flash(plan, device) if plan else None
     estimate = needed if needed and not profile else None
     too_long = limits.latency_excess(cycles.likely) if cycles else api.latency_excess(plan, device, limits) if plan else None
     over = {
@@ -97,8 +102,7 @@ def record(
             "total": profile.ram + (beside or 0) if profile else None,
             "arena": arena,
             "memories": dict(plan.arena) if plan else None,
-            "static": profile.static if profile else None,
-            "stack": profile.stack if profile else None,
+            **_of(profile, "static", "stack"),
             "row_source": beside,
             "streamed_inputs": list(plan.streamed_inputs) if plan else None,
             "streamed_outputs": list(plan.streamed_outputs) if plan else None,
@@ -107,9 +111,7 @@ def record(
             "total": whole_flash,
             "constants": needed.constants if needed else None,
             "estimate": [estimate.lower_bound, estimate.upper_bound] if estimate else None,
-            "weights": profile.weights if profile else None,
-            "tables": profile.tables if profile else None,
-            "code": profile.code if profile else None,
+            **_of(profile, "weights", "tables", "code"),
             "row_source": row_source_flash,
         },
         "macs_original": macs_original(model.original),
@@ -121,19 +123,17 @@ def record(
         "flash_waits": profile.waits if profile else None,
         "latency_ms": _latency_ms(profile, device),
         "energy_mj": _energy_mj(profile, device),
-        "core": profile.core if profile else None,
-        "compiler": profile.compiler if profile else None,
+        **_of(profile, "core", "compiler"),
         "plain_c": list(profile.foreign) if profile else None,
         "plan": {
             "steps": len(plan.stages) if plan else None,
-            "lower_bound": plan.lower_bound if plan else None,
-            "optimal": plan.optimal if plan else None,
-            "gap": plan.gap if plan else None,
+            **_of(plan, "lower_bound", "optimal", "gap"),
             "channels_once": dict(plan.channels_once) if plan else None,
             **foreseen(plan, device),
             "ablation": dict(ablation) if ablation else None,
         },
         "advice": None,
+        "remedies": None,
         "peak": _peak(summit, plan) if summit else None,
         "verify": _verify(verification),
         "boards": [board.name for board in sorted(boards, key=lambda board: board.ram)] if profile else None,
@@ -161,7 +161,7 @@ def record(
 
 
 def deployment_record(done: results.Deployment) -> Record:
-    """Return everything that is known of a deployment."""
+    """Return the record of a deployment."""
     return record(
         done.model,
         plan=done.plan,
@@ -174,12 +174,16 @@ def deployment_record(done: results.Deployment) -> Record:
     )
 
 
+def _of(source: object, *keys: str) -> Record:
+    return {key: getattr(source, key) if source else None for key in keys}
+
+
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
     return {layer: count.likely for layer, count in cycles.items()}
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """Return what each step took; of one that runs row by row also what is not its layers', which is its loop's."""
+    """Return instructions and cycles of each step, and of the loop of each fused stage without its kernels."""
     cycles = [step.likely for step in profile.cycles_per_step]
     counts = {
         "instructions": (profile.per_step, profile.per_layer),
@@ -199,9 +203,9 @@ def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
 
 
 def costs(record: Record) -> list[Record]:
-    """Return what took time, in the order of execution: the layers, and after those of a stage what else the stage took.
+    """Return the costs in order of execution: each layer, and after the layers of a fused stage its loop.
 
-    Where nothing is known of the layers of a stage, its entry is the whole stage.
+    If the layers of a stage were not measured separately, the stage is one entry.
     """
     layers = {layer["name"]: layer for layer in record["layers"]}
     entries = []
@@ -229,10 +233,20 @@ def _peak(summit: LayerRow, plan: Plan | None) -> Record:
 
 
 def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) -> Record:
-    """Return one entry of the advice: a command, what it changes as its words, and what its plan needs."""
+    """Return one entry of the advice: a command, the options that it changes, and what its plan needs."""
     time = None if proposal.latency_ms is None else round(proposal.latency_ms, 3)
     need = {"ram": proposal.arena, "flash": proposal.need.constants, "latency_ms": time}
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
+
+
+def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
+    """Return one way to change the network: the planned need, or else the estimated share of weights or input that may stay."""
+    planned = remedy.planned
+    need = {"ram": None, "flash": None, "latency_ms": None, "fits": None}
+    if planned is not None:
+        need = {key: proposal_record(planned, "", ())[key] for key in need}
+    about = {"share": remedy.share, "changes": list(changes), "input": shape and list(shape)}
+    return {"way": remedy.way, "command": command, **need, **about}
 
 
 def _latency_ms(profile: results.Profile | None, device: Device | None) -> float | None:
@@ -246,8 +260,8 @@ def _energy_mj(profile: results.Profile | None, device: Device | None) -> float 
 
 
 def foreseen(plan: Plan | None, device: Device | None) -> Record:
-    """Return what follows from the shapes of a plan's layers of the time that it takes, where the core's timings are known."""
-    needed = api.cycles_needed(plan, device) if plan else None
+    """Return the cycles and milliseconds estimated from the shapes of a plan's layers; None for cores without timings."""
+    needed = api.estimate_cycles(plan, device) if plan else None
     if needed is None:
         return dict.fromkeys(("cycles", "cycles_at_least", "cycles_missing", "latency_ms", "latency_ms_at_least"))
     return {
@@ -260,31 +274,34 @@ def foreseen(plan: Plan | None, device: Device | None) -> Record:
 
 
 def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
-    """Return the milliseconds of these cycles at the device's clock; None where either is not known."""
     if cycles is None or device is None or device.clock_hz is None:
         return None
     return round(milliseconds(cycles, device.clock_hz), 3)
 
 
 def overhead(executed: int, network_macs: int) -> float | None:
-    """F, rounded up, so that it can be given as an option."""
+    """Return the MAC overhead, rounded up so that `--max-mac-overhead` accepts it."""
     return math.ceil(executed / network_macs * 10_000 - 1e-6) / 10_000 if network_macs else None
+
+
+def head(model: results.Model, ops: int | None = None) -> Record:
+    """Return the first keys of a record: versions and the model; `ops` is its number of ops if the record has that key."""
+    named = {"name": model.name, "file": model.path.name, "sha256": model.sha256}
+    return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
 
 
 def explanation_record(explanation: Explanation) -> Record:
     """Return why a tensor lies where it lies, for `plan --explain`."""
     touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
+    touches["kernels"] = [{"kernel": kernel, "reason": reason} for kernel, reason in explanation.kernels]
     return asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
-    """Return the file's order and the best one, step by step, for `reorder`."""
+    """Return the record of `reorder`: the file's order and the best order with the live tensors of each step."""
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
-    return {
-        "tinyweave": __version__,
-        "schema": VERSION,
-        "model": {"name": done.model.name, "file": done.model.path.name, "sha256": done.model.sha256, "ops": len(graph.ops)},
+    return head(done.model, len(graph.ops)) | {
         "count": done.count,
         "lower_bound": done.best.lower_bound,
         "optimal": True if not done.best.gap else None,
@@ -295,7 +312,7 @@ def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
 
 
 def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Record:
-    steps = [
+    steps: list[Record] = [
         {"op": graph.ops[index].name, "kind": graph.ops[index].kind, "bytes": sum(alive.values()), "tensors": alive}
         for index, alive in zip(order, live, strict=False)
     ]
@@ -305,11 +322,11 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
 
 
 def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
-    """Return the record of a model, with one entry per board: those that fit first, the smallest RAM first among them."""
+    """Return the record of a model with one entry per board: boards that fit first, then by RAM."""
     return record(model, plan=plan) | {
         "fits": any(board.fits for board in boards),
-        "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram) if board.fits],
-        "compare": [_fit(board) for board in sorted(boards, key=lambda b: (not b.fits, b.device.ram, b.device.name))],
+        "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram or 0) if board.fits],
+        "compare": [_fit(board) for board in sorted(boards, key=lambda b: (not b.fits, b.device.ram or 0, b.device.name))],
     }
 
 
@@ -329,7 +346,7 @@ def _fit(board: results.Fit) -> Record:
 
 
 def _standing(device: Device, ram: int, flash: int) -> Record:
-    """Return what a device has for so many bytes, and what is then left."""
+    """Return a device's RAM and Flash limits, and the bytes left for a model of this size."""
     parts = {
         key: {"total": size, "limit": limit, "left": None if limit is None else limit - size}
         for key, size, limit in (("ram", ram, device.ram), ("flash", flash, device.flash))
@@ -338,8 +355,8 @@ def _standing(device: Device, ram: int, flash: int) -> Record:
 
 
 def _room(ram: int, flash: int) -> list[Record]:
-    """Return the listed devices that hold so many bytes, the one with the least RAM first, and what is left on each."""
-    found = [_standing(device, ram, flash) for device in sorted(all_devices(), key=lambda device: device.ram)]
+    """Return the listed devices that have room for a model of this size, and the bytes left, sorted by RAM."""
+    found = [_standing(device, ram, flash) for device in sorted(all_devices(), key=lambda device: device.ram or 0)]
     return [each for each in found if all((each[key]["left"] or 0) >= 0 for key in ("ram", "flash"))]
 
 
@@ -363,13 +380,12 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
 
 
 def _excess(need: int | None, cap: int | None) -> int | None:
-    """Return bytes over the limit, 0 when it fits, None when either is not known."""
     return None if need is None or cap is None else max(0, need - cap)
 
 
 def _verify(verification: Verification | None) -> Record:
     keys = ("ok", "samples", "reference", "without_litert", "max_abs_diff", "first_difference")
-    return {key: getattr(verification, key) if verification else None for key in keys} | {
+    return _of(verification, *keys) | {
         "compilers": dict(verification.compilers) if verification else None,
         "boards": dict(verification.boards) if verification else None,
         "touched": {place: dict(used) for place, used in verification.touched.items()} if verification else None,

@@ -1,4 +1,4 @@
-"""Check a record that `--json` printed, which may be anybody's, before it is drawn. schema.json has the rules."""
+"""Check records of `--json` from untrusted files against schema.json before they are drawn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {  # by a key that no other kind has
 
 
 def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:
-    """Return the kind of a file's record, a definition of schema.json, and the record; CompileError where it is none."""
+    """Return the schema definition that a file's record meets, and the record; raise CompileError if it meets none."""
     try:
         value = json.loads(read_file(path, MAX_BYTES, f"give {wanted}"))
     except (ValueError, RecursionError) as error:
@@ -41,20 +41,20 @@ def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like p
 
 
 def kind_of(value: Any) -> str:
-    """Return which definition of the schema a value is to meet."""
+    """Return the name of the schema definition that applies to a value."""
     if isinstance(value, list):
         return "devices"
     return next((kind for key, kind in KINDS.items() if isinstance(value, dict) and key in value), "record")
 
 
 def faults(value: Any, kind: str) -> str:
-    """Say where a value does not meet a definition of the schema, or contradicts itself; empty where it is right."""
+    """Return the first place where a value violates a schema definition or contradicts itself, or an empty string."""
     import fastjsonschema
 
     try:
         _validator(kind)(value)
     except fastjsonschema.JsonSchemaValueException as error:
-        return f"{error.name} {error.message.removeprefix(error.name).strip()}"[:400]
+        return f"{error.name} {error.message.removeprefix(error.name or '').strip()}"[:400]
     return _contradiction(value) if kind == "record" else ""
 
 
@@ -67,7 +67,7 @@ def _validator(kind: str) -> Any:
 
 
 def _contradiction(record: dict[str, Any]) -> str:
-    """Say where the parts of a record contradict each other; empty where they do not."""
+    """Return the first contradiction between parts of a record, or an empty string."""
     steps = record["plan"]["steps"]
     buffers, stages, sizes = record["buffers"], record["stages"], record["ram"]["memories"]
     if steps is None:

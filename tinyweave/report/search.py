@@ -1,8 +1,9 @@
-"""What `search` and `train` tell: one record, its lines on the terminal, and the model card as Markdown."""
+"""Make the record of `search` and `train`, show it on the terminal, and write the model card."""
 
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -30,7 +31,7 @@ RECORDED = 300  # candidates of the record
 
 
 def search_record(found: SearchResult, run: Record) -> Record:
-    """Return what a search found; run: the settings that the folder holds."""
+    """Return the record of a search. run: the settings saved in its folder."""
     profile, done = found.deployment.profile, found.deployment
     archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
     rungs = [Rung(*pair) for pair in run["rungs"]]
@@ -77,7 +78,7 @@ def search_record(found: SearchResult, run: Record) -> Record:
             "candidates": len(found.candidates),
             "rungs": run["rungs"],
             "epochs": epochs,
-            "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} if supernet else None,
+            "supernet": {key: supernet[key] for key in ("warm_up", "epochs")} | _stage_one(run) if supernet else None,
         },
         "candidates": candidates,
         "chosen": archs.index(found.arch),
@@ -87,13 +88,17 @@ def search_record(found: SearchResult, run: Record) -> Record:
     }
 
 
+def _stage_one(run: Record) -> Record:
+    """Return the widths of a supernet, the share of its networks that fit, and limits within which enough would fit."""
+    return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
+
+
 def _own_size(prepared: Record, arch: Arch) -> Record:
-    """Return what is done to samples for this network, whose images may be smaller than those that the search read."""
     return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 
 def _front(candidates: list[Record], costs: list[str]) -> list[int]:
-    """Return the candidates that no other beats in accuracy and in all of these costs, the most accurate first."""
+    """Return the Pareto-optimal candidates in accuracy and these costs, the most accurate first."""
 
     def point(number: int) -> tuple[float, ...]:
         each = candidates[number]
@@ -107,7 +112,10 @@ def _front(candidates: list[Record], costs: list[str]) -> list[int]:
 
 
 def show_search(out: Console, record: Record) -> None:
-    """Show the network that was found: how right it is, and what it needs as it was measured."""
+    """Show where the firmware was written, and the facts of the best network.
+
+    Among them are its accuracy, measured RAM and Flash, estimated time if known, training, and whether it fits.
+    """
     heading(out, f"wrote {clean(record['firmware'], 200)}")
     show_lines(out, [line.replace("**", "") for line in _facts(record)])
 
@@ -180,12 +188,27 @@ def _facts(record: Record) -> list[str]:
     together = f"measured with the weights of a supernet: {of}; {trained['rungs'][0][0]} of them trained further"
     proof = "every byte is that of the reference" if record["verified"] else "ITS BYTES DIFFER FROM THE REFERENCE"
     over = ", ".join(f"{key} by {value:,.6g}" for key, value in record["excess"].items() if value)
+    if trained["supernet"]:
+        lines += _width(trained["supernet"])
     return [
         *lines,
         f"{record['macs'] / 1e6:.2f} M multiply-accumulates, {record['parameters']:,} weights",
         f"{together if trained['supernet'] else f'trained: {of}'}, {trained['epochs']:,} epochs in all",
         f"{proof}; {'it fits' if record['fits'] else f'it exceeds the limit of {over}'}",
     ]
+
+
+def _width(supernet: Record) -> list[str]:
+    share, enough = supernet["share"], supernet["enough"]
+    if share is None:  # all widths were searched
+        return []
+    said = f"stage one chose width {supernet['widths'][0]:g}, at which {100 * share:.0f} % of the sampled networks fit"
+    if enough is None:
+        return [said]
+    units = {"ram": "B of RAM", "flash": "B of Flash"}
+    limits = [f"{math.ceil(enough[name]):,} {unit}" for name, unit in units.items() if name in enough]
+    limits += [f"{math.ceil(100 * enough[name]) / 100:,} {name[-2:]}" for name in ("latency_ms", "energy_mj") if name in enough]
+    return [f"{said}: too few at every width; enough would fit within {', '.join(limits)}"]
 
 
 def _plan_of(planning: Record) -> str:
@@ -197,7 +220,7 @@ def _plan_of(planning: Record) -> str:
 
 
 def _input_of(prepared: Record) -> str:
-    """Return what firmware gives the network."""
+    """Return a description of the network's input, as firmware must preprocess it."""
     match prepared.get("source"):
         case "images":
             return f"pixels - 128, of an image of {' x '.join(map(str, prepared['size']))}"

@@ -1,34 +1,43 @@
-"""docs/SUPPORTED_OPS.md, from the constraints themselves: what a constraint's docstring says is what an error says.
-
-In: the rows of ops and kernels. Out: Markdown.
-"""
+"""Generate docs/SUPPORTED_OPS.md from the constraints, whose docstrings are the error messages."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from ..kernels.table import VARIANTS
 from ..ops import SPECS
 
+COMMON = 4  # op kinds that share a constraint, from which it is listed once for all
 HEAD = """\
 # Supported ops
 
-Generated from the constraints of each op kind (`tinyweave/ops`); a test keeps it so, `pytest --update-golden` writes it anew.
-The same sentences are the errors that a model which breaks them gets. "Types" are those of the data input and the output that a
-kernel takes; "any" moves elements of every type. A view costs no code and no bytes. Networks that are uint8 throughout
-become int8 where that changes no byte.
+Find the section of your op's kind: it lists the types of data input and output, and what an op of this kind must meet.
+`tinyweave inspect MODEL` names each op of a model that breaks a constraint, in the same words. "any": elements of every type
+are moved. "view": no code and no bytes. uint8 networks become int8 if that changes no byte.
+
+Generated from `tinyweave/ops` (`pytest --update-golden tests/report/test_supported_ops.py`).
 """
 
 
 def supported_ops() -> str:
-    """Return the page: a table of all kinds with their types, then what each demands."""
-    rows = [HEAD, "| kind | types |", "|---|---|", *(f"| [{kind}](#{kind}) | {_types(kind)} |" for kind in sorted(SPECS))]
+    """Return the page: the common constraints, then the types and the other constraints of each op kind."""
+    uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
+    common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
+    rows = [HEAD, "## Common constraints", "", *(f"{number}. {sentence}" for sentence, number in common.items())]
     for kind in sorted(SPECS):
-        rows += ["", f"## {kind}", ""]
-        rows += [f"- {' '.join((constraint.__doc__ or '').split())}" for constraint in SPECS[kind].constraints]
+        numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
+        rows += ["", f"## {kind}", "", f"- types: {_types(kind)}"]
+        rows += [f"- [common constraints](#common-constraints) {', '.join(map(str, numbers))}"] if numbers else []
+        rows += [f"- {sentence}" for sentence in _constraints(kind) if sentence not in common]
     return "\n".join(rows) + "\n"
+
+
+def _constraints(kind: str) -> list[str]:
+    return [" ".join((constraint.__doc__ or "").split()) for constraint in SPECS[kind].constraints]
 
 
 def _types(kind: str) -> str:
     if SPECS[kind].view:
         return "view"
     pairs = dict.fromkeys(row.types for row in VARIANTS if kind in row.kinds)
-    return ", ".join("any" if pair[0] == "any" else f"{pair[0]} to {pair[1]}" for pair in pairs) or "known when compiling"
+    return ", ".join(each if each == to else f"{each} to {to}" for each, to in pairs) or "known when compiling"

@@ -1,4 +1,4 @@
-"""Per-layer rows: where the bytes and the multiply-accumulates of a network are.
+"""Compute bytes and multiply-accumulates per layer.
 
 In: a Graph, or a Plan. Out: one Layer per op in the order of execution. Live bytes count what must be in RAM while the
 layer runs: its inputs and outputs, everything that a later layer still reads, and in a plan its scratch; bytes that buffers
@@ -15,27 +15,23 @@ from typing import Any
 
 from ..codegen.layer import shape_text
 from ..ir import UNSUPPORTED, Graph, Op, is_constant, printable
-from ..ops import macs_per_op
+from ..ops import macs_per_op, spec_of
 from ..planning import Plan
 from ..planning.alias.overlap import views
 from ..planning.explain import kernel_reason
-from ..planning.fuse.schedule import plan_macs
+from ..planning.fuse.row_schedule import plan_macs
 from ..planning.order.search import file_order, live_bytes
 
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One op: bytes of its activations in and out, of its constants, and live while it runs; of a plan its kernel, and why.
-
-    tensors: names of its outputs, those of the file where passes left them.
-    instructions, cycles: when measured, and estimated; in a stage that runs row by row those of its kernel's calls.
-    """
+    """One op of the layer table. Sizes are bytes; `live` counts all bytes in use during its step."""
 
     step: int
     name: str
     kind: str
     output: str
-    tensors: tuple[str, ...]
+    tensors: tuple[str, ...]  # names of its outputs
     window: str
     macs: int
     constants: int
@@ -43,9 +39,9 @@ class LayerRow:
     bytes_out: int
     live: int
     kernel: str | None = None
-    why: str | None = None
-    instructions: int | None = None
-    cycles: int | None = None
+    why: str | None = None  # the reason for this kernel
+    instructions: int | None = None  # measured, of the kernel's calls alone in a fused stage
+    cycles: int | None = None  # estimated from these instructions
 
 
 def graph_layers(graph: Graph) -> list[LayerRow]:
@@ -57,7 +53,7 @@ def graph_layers(graph: Graph) -> list[LayerRow]:
 def plan_layers(
     plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
 ) -> list[LayerRow]:
-    """Return the rows of a plan in its order; instructions, cycles: what ops took on `core`, by name, as far as it is known."""
+    """Return the rows of a plan in its order, with instructions and cycles measured on `core`, by op name, if known."""
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
     return [
@@ -104,8 +100,8 @@ def _rows(
 
 
 def _window(graph: Graph, op: Op) -> str:
-    """Kernel and stride as `3x3/2`, empty for ops without a window."""
-    extent = graph.input(op, 1).shape[1:3] if op.kind in ("conv_2d", "depthwise_conv_2d") else op.attrs.get("kernel")
+    """Return kernel size and stride as `3x3/2`, empty for ops without a window."""
+    extent = graph.input(op, 1).shape[1:3] if spec_of(op).family == "convolution" else op.attrs.get("kernel")
     if extent is None:
         return ""
     h, w = op.attrs["stride"]
@@ -113,7 +109,7 @@ def _window(graph: Graph, op: Op) -> str:
 
 
 def order_csv(record: dict[str, Any]) -> str:
-    """Return the steps of both orders of a `reorder` record: which order, step, layer, kind, bytes, live tensors by spaces."""
+    """Return the steps of both orders of a `reorder` record as CSV; live tensors are separated by spaces."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))

@@ -1,4 +1,4 @@
-"""What the terminal shows: aligned plain lines, coloured only where a person looks at them.
+"""Show records on the terminal: aligned plain lines, coloured only on a terminal.
 
 In: records and plans. Out: lines printed on a rich Console. A pipe gets the same lines without colour, bars as #. What they
 say is in `words`.
@@ -39,6 +39,7 @@ from .measured import measured_rows
 from .record import Record, costs
 from .words import (
     ablation_rows,
+    advice_lines,
     advice_title,
     bound_line,
     change_rows,
@@ -53,7 +54,6 @@ from .words import (
     picture,
     profile_rows,
     proof_lines,
-    proposal_line,
     target_text,
     twice_lines,
     verdict_lines,
@@ -61,7 +61,7 @@ from .words import (
 
 
 def console() -> Console:
-    """Return standard output, as wide as the terminal is; elsewhere COLUMNS wide where that is set, else 100."""
+    """Return standard output, as wide as the terminal; if it is no terminal, COLUMNS or 100 columns wide."""
     columns = os.environ.get("COLUMNS", "")
     width = max(MIN_WIDTH, int(columns)) if columns.isdecimal() else WIDTH
     return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=True)
@@ -72,7 +72,7 @@ def _draws_blocks(out: Console) -> bool:
 
 
 def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
-    """Sentences, wrapped to the width with a hanging indent; the first line styled."""
+    """Show sentences wrapped to the width with a hanging indent, the first line styled."""
     for index, line in enumerate(lines):
         indent = " " * (len(line) - len(line.lstrip()) + 4)
         for part in textwrap.wrap(
@@ -82,11 +82,11 @@ def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
 
 
 def heading(out: Console, text: str) -> None:
+    """Show a line in bold."""
     out.print(Text(text, style="bold"))
 
 
 def _show_indented(out: Console, lines: Sequence[str]) -> None:
-    """Show the lines of a table, and an empty one."""
     for line in lines:
         out.print(Text(f"  {line}"))
     out.print()
@@ -102,7 +102,7 @@ def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles
 
 
 def show_model(out: Console, record: Record) -> None:
-    """Show what the network takes and gives."""
+    """Show inputs and outputs of the network."""
     model = record["model"]
     heading(out, model["name"])
     is_padded = record["macs_original"] != record["macs"]
@@ -146,7 +146,7 @@ def show_unsupported(out: Console, record: Record) -> None:
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
-    """Show where the time goes: a row per layer with a bar for its share, then why kernels that could be faster are not."""
+    """Show a row per layer with a bar for its share of the time, then why faster kernels were not used."""
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
@@ -163,14 +163,14 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
 
 
 def show_measured(out: Console, record: Record) -> None:
-    """Show what a board counted beside the estimate, a row for each layer."""
+    """Show a row per layer with its estimated cycles and the cycles that a board measured."""
     heading(out, f"cycles of {record['model']['name']} by layer, estimated for a {record['core']} and measured")
     for line in align(measured_rows(record["measured"], record["cycles"]), frozenset({1, 2, 3})):
         out.print(Text(f"  {line}"))
 
 
 def show_plan(out: Console, record: Record, plan: Plan) -> None:
-    """Show the arena over the steps, how good that is, and what each technique of the planner saves."""
+    """Show the plan as a picture, its lower bound, and the saving of each technique."""
     first, *lines = picture(plan, out.width)
     heading(out, first)
     for line in lines:
@@ -191,7 +191,7 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Less RAM for more time: a row per plan, with a bar for its arena; then how others do with the same network."""
+    """Show the Pareto front: a row per plan with a bar for its arena, then published figures of the same network."""
     labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)
@@ -220,7 +220,7 @@ def show_memory(out: Console, record: Record) -> None:
 
 
 def show_proof(out: Console, record: Record) -> None:
-    """Show what was run and compared."""
+    """Show which runs were compared, and whether their bytes are equal."""
     verify = record["verify"]
     good = "yellow" if verify["without_litert"] else "green"
     show_lines(out, proof_lines(record), {True: good, False: "bold red", None: ""}[verify["ok"]])
@@ -228,23 +228,24 @@ def show_proof(out: Console, record: Record) -> None:
 
 
 def show_verdict(out: Console, record: Record) -> None:
-    """Show the last word."""
+    """Show the verdict."""
     show_lines(out, verdict_lines(record), {True: "bold green", False: "bold red", None: "bold"}[record["fits"]])
 
 
 def show_advice(out: Console, record: Record) -> None:
-    """Show what would fit instead: a line per proposal, then its command, whole, to be copied."""
+    """Show the advice: a line per proposal, then its complete command."""
     if record["advice"] is None:
         return
     out.print()
-    heading(out, advice_title(record["advice"]))
-    for proposal in record["advice"]:
-        out.print(Text(f"  {proposal_line(proposal)}", style="green" if proposal["fits"] else ""))
-        out.print(Text(f"    {clean(proposal['command'], 1000)}"))
+    show_lines(out, [advice_title(record)], "bold")
+    for line, command in advice_lines(record):
+        show_lines(out, [f"  {line}"], "green")
+        if command:
+            out.print(Text(f"    {clean(command, 1000)}"))
 
 
 def show_misfit(out: Console, record: Record) -> None:
-    """That a network cannot be deployed, before anything is built."""
+    """Show that a network does not fit before anything is built."""
     show_target(out, record)
     show_verdict(out, record)
     show_advice(out, record)
@@ -266,8 +267,8 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
         (
             d.name,
             d.core,
-            f"{d.clock_hz / 1e6:g}",
-            f"{d.ram // 1024:,} KiB",
+            f"{(d.clock_hz or 0) / 1e6:g}",
+            f"{(d.ram or 0) // 1024:,} KiB",
             "-" if d.flash is None else f"{d.flash // 1024:,} KiB" + (" *" if d.has_external_flash else "  "),
             ", ".join(d.aliases[:2]) + (", ..." if len(d.aliases) > 2 else ""),
         )
@@ -330,7 +331,7 @@ def show_reordering(out: Console, record: Record) -> None:
 
 
 def show_comparison(out: Console, record: Record) -> None:
-    """Show one line per board with what is left of its memories, then what would have to shrink where it does not fit."""
+    """Show a line per board with the bytes left, then notes."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {counted(len(boards), 'board')}: fits {len(record['boards'])}")
     lines = fitted(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}), out.width, ("MHz", "RAM", "Flash", "core"))

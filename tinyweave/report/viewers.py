@@ -1,8 +1,7 @@
-"""A record as files of other programs: a trace for Perfetto and Chrome, node data by which Model Explorer colours a model.
+"""Convert a record for other programs: a trace for Perfetto and Chrome, node data for Model Explorer.
 
-In: a record with what its layers took. Out of `trace`: the trace event format's complete events, a layer each, in microseconds
-of the device where cycles are estimated and its clock is known, else a cycle or an instruction for a microsecond. Out of
-`node_data`: per figure the JSON of Model Explorer's custom node data, whose nodes are named by their output tensors.
+Events of a trace last as long as the layer on the device, in microseconds. If the clock is unknown, a cycle or an instruction
+counts as a microsecond. Nodes of Model Explorer's custom node data are named by their output tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ FIGURES = ("live", "macs", "constants", "cycles", "instructions")
 
 
 def trace(record: Record) -> Record:
-    """Return the layers one after the other; those of a stage, which take turns, too, and then its loop."""
+    """Return a trace with one event per layer, in sequence, and one for the loop after the layers of a fused stage."""
     cycles = record["cycles"] is not None
     scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0
     unit = "us, estimated" if scale != 1.0 else "estimated cycles" if cycles else "instructions"
@@ -32,7 +31,7 @@ def trace(record: Record) -> Record:
 
 
 def node_data(record: Record) -> dict[str, str]:
-    """Return file name -> content, for figures that are known of some layer."""
+    """Return file name -> content for each figure that is known for at least one layer."""
     gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
     layers = [layer | {"cycles": layer["cycles_by_shape"]} if layer["cycles"] is None else layer for layer in record["layers"]]
     known = {

@@ -14,6 +14,7 @@ from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, roun
 from .record import Record, costs
 
 PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
+LIMITING = {"--device", "--flash", "--latency-ms"}  # options of a proposal that keeps the network and changes its limits
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
 NUMBERS = (
     ("MACs", "macs"),
@@ -31,10 +32,10 @@ def clock(device: Record) -> str:
 
 
 def target_text(device: Record) -> str:
-    """Return a device's name with its core and its clock, as far as they say more."""
+    """Return a device's name, with core and clock if they are known and differ from the name."""
     facts = ["" if device["name"] == device["core"] else device["core"], clock(device) if device["clock_hz"] else ""]
     said = ", ".join(filter(None, facts))
-    return device["name"] + (f" ({said})" if said else "")
+    return f"{device['name']} ({said})" if said else str(device["name"])
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
@@ -54,7 +55,7 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """Return what each layer and each stage's loop took, as cells, headed, and which columns are numbers."""
+    """Return the headed table of `profile` as cells, a row per layer and per loop of a stage, and which columns are numbers."""
     clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
     for layer in costs(record):
@@ -76,7 +77,7 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
 
 
 def kernel_lines(record: Record) -> list[str]:
-    """Return per reason the layers whose kernel could be faster."""
+    """Return a line per reason why layers do not have a faster kernel."""
     layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
         if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
@@ -85,7 +86,7 @@ def kernel_lines(record: Record) -> list[str]:
 
 
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
-    """Return what has changed since an earlier record: totals, then the layers of both whose cost differs."""
+    """Return table rows (name, before, now, change) of totals, then of layers whose cost differs from an earlier record."""
 
     def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
         share = f"{new / old - 1:+.1%}" if old and new is not None else ""
@@ -102,11 +103,12 @@ def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str
 
 
 def entry_title(entry: Record) -> str:
+    """Return the name of a layer, or of the loop of a step."""
     return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
 def picture(plan: Plan, width: int = WIDTH) -> list[str]:
-    """Return the arena over the steps, with the names that the C has, long ones wrapped below themselves."""
+    """Return the plan as text: a line per buffer with its offsets and steps, named as in the C."""
     lines, start = [], 0
     for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width)):
         start = line.index("tensor") if line.endswith("  tensor") else start
@@ -116,7 +118,7 @@ def picture(plan: Plan, width: int = WIDTH) -> list[str]:
 
 
 def twice_lines(plan: Plan) -> list[str]:
-    """Return which layers run twice, for how many of their channels, and why."""
+    """Return a line per rematerialised layer: how many channels are computed twice, and why."""
     if not plan.channels_once:
         return []
     makers = {name: plan.graph.ops[plan.graph.producer[name]].name.removesuffix("_joined") for name in plan.channels_once}
@@ -131,7 +133,7 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return how far the arena is from what is proved: of its buffers, not of other orders, stages and kernels."""
+    """Return how far the arena is above its lower bound, which holds for these buffers only."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"
@@ -141,7 +143,7 @@ def bound_line(record: Record) -> str:
 
 
 def foreseen_lines(record: Record) -> list[str]:
-    """Return how long a plan takes on its device, before anything was built."""
+    """Return the time that a plan is estimated to take on its device, before a build."""
     plan, device = record["plan"], record["device"]
     if plan["cycles_missing"] is None:
         return []
@@ -151,25 +153,26 @@ def foreseen_lines(record: Record) -> list[str]:
     about = "at least" if without else "about"
     latency_ms = plan["latency_ms_at_least"]
     time = "" if latency_ms is None else f", {duration(latency_ms)} at {clock(device)}"
-    said = f"time: {about} {plan['cycles_at_least']:,} cycles{time}, {f'{without}; ' if without else ''}"
+    slow = "with the smallest kernels, for want of Flash; " if record["excess"]["flash"] else ""
+    said = f"time: {about} {plan['cycles_at_least']:,} cycles{time}, {slow}{f'{without}; ' if without else ''}"
     return [f"{said}estimated from the layers' shapes for a {device['core']}; see 'profile'"]
 
 
 def without_text(missing: Sequence[str]) -> str:
-    """Say which kinds of layers an estimate leaves out; empty for none."""
+    """Return a clause that names the kinds of layers an estimate leaves out, or an empty string."""
     *others, last = missing or [""]
     names = f"{', '.join(others)} and {last}" if others else last
     return f"without {names}, whose kernels have no timings" if last else ""
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
-    """Return technique, arena, and how much less that is than with none of them."""
+    """Return a row per technique: its name, the arena with it, and the saving relative to no technique."""
     first = next(iter(ablation.values()))
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
 def _held(record: Record) -> str:
-    """Return which of the network's inputs and outputs lie in the arena, and which do not."""
+    """Return a clause that says which inputs and outputs lie in the arena."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
     in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
@@ -181,7 +184,7 @@ def _held(record: Record) -> str:
 
 
 def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
-    """Return what a deployment needs of RAM and Flash by part, against its limits: part, bytes, limit, what."""
+    """Return RAM and Flash of a deployment by part: rows of name, bytes, limit, description."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     room = limits["memories"] or {}
     arenas = " + ".join(
@@ -212,7 +215,7 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
 
 
 def proof_lines(record: Record) -> list[str]:
-    """Return what was proved, on what, with which compilers; and what was not checked."""
+    """Return lines on the comparison of bytes: result, reference, machines and compilers, and what was not checked."""
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
@@ -235,7 +238,7 @@ def proof_lines(record: Record) -> list[str]:
 
 
 def verdict_lines(record: Record) -> list[str]:
-    """Return whether a plan or a deployment fits, its RAM and Flash against the limits, its peak, and which boards would do."""
+    """Return the verdict: whether it fits, RAM, Flash and time against their limits, the peak, and boards with room."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
     device = record["device"]["name"] if record["device"] else ""
     lines = [f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()]
@@ -265,7 +268,6 @@ def verdict_lines(record: Record) -> list[str]:
 
 
 def _latency_line(record: Record) -> str:
-    """Return the time that one inference takes and its limit; and that a plan that takes too long is the fastest."""
     limits, over, plan = record["limits"], record["excess"]["latency_ms"], record["plan"]
     limit = limits["latency_ms"]
     taken, note = record["latency_ms"], "estimated from the instructions that ran"
@@ -281,7 +283,7 @@ def _latency_line(record: Record) -> str:
 
 
 def flash_estimate_line(record: Record) -> str:
-    """Return what a plan needs of Flash: its constants, exact, and an estimate with its range of what a build adds."""
+    """Return the Flash of a plan: exact constants, and the estimated range of the code."""
     flash, limit, over = record["flash"], record["limits"]["flash"], record["excess"]["flash"]
     constants, (lower_bound, upper_bound) = flash["constants"], flash["estimate"]
     if over:
@@ -298,7 +300,7 @@ def flash_estimate_line(record: Record) -> str:
 
 
 def peak_text(peak: Record) -> str:
-    """Return the step that needs most, and in a plan what lies in the arena then."""
+    """Return the peak: its bytes, its step, and in a plan the buffers that are live."""
     line = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
     if not peak["buffers"]:
         return line
@@ -307,28 +309,64 @@ def peak_text(peak: Record) -> str:
     return f"{line}: {parts}" + (f"; {shared:,} B of them shared" if shared else "")
 
 
-def advice_title(advice: Sequence[Record]) -> str:
-    """Return what the proposals have in common, or that there are none."""
-    if not advice:
-        return "nothing that was tried needs less"
-    if any(proposal["fits"] is not False for proposal in advice):
+def advice_title(record: Record) -> str:
+    """Return the heading above the advice, or a sentence that there is none."""
+    closest = [proposal for proposal in record["advice"] if proposal["fits"] is False]
+    shown = advice_lines(record)
+    if shown and not record["remedies"]:
         return "what to change, the least first; each was planned"
-    if any(proposal["fits_ram"] for proposal in advice):
-        return "nothing that was tried fits the Flash; the RAM would be enough with"
-    return f"nothing that was tried fits: the least is {advice[0]['ram']:,} B of RAM; closest"
+    others = "; what can be done" if shown else ""
+    if closest:
+        least = min(closest, key=lambda proposal: proposal["ram"])
+        over = least["ram"] - record["limits"]["ram"]
+        need = f"{least['ram']:,} B of RAM" + (f", {over:,} B too many" if over > 0 else "")
+        return f"nothing that was tried fits: the least is {need}, with {' '.join(least['changes'])}{others}"
+    if record["excess"]["flash"] and not record["excess"]["ram"]:
+        return f"no option saves {record['excess']['flash']:,} B of constants{others}"
+    return f"no other options fit{others}"
+
+
+def advice_lines(record: Record) -> list[tuple[str, str | None]]:
+    """Return the advice: a line per proposal and its command, proposals that fit first."""
+    fitting = [each for each in record["advice"] or () if each["fits"] is not False]
+    keeping = [each for each in fitting if not LIMITING & set(each["changes"])]
+    lines = [(proposal_line(each), each["command"]) for each in keeping]
+    lines += [(remedy_line(each), each["command"]) for each in record["remedies"] or ()]
+    return [*lines, *((proposal_line(each), each["command"]) for each in fitting if each not in keeping)]
 
 
 def proposal_line(proposal: Record) -> str:
     """Return what a proposal changes, what it needs and whether that fits."""
     said = {True: "fits", None: "may fit, deploy measures its Flash", False: "does not fit"}[proposal["fits"]]
-    if proposal["fits"] is False and proposal["fits_ram"]:
-        said = f"fits the RAM, but not the Flash with {proposal['flash']:,} B of constants"
-    time = "" if proposal["latency_ms"] is None else f", {duration(proposal['latency_ms'])}"
-    return f"{' '.join(proposal['changes'])}: arena {proposal['ram']:,} B{time}, {said}"
+    changes = proposal["changes"]
+    beside = ", in the chip or beside it" if "--flash" in changes else ""
+    beside = ", the least that was reached" if "--latency-ms" in changes else beside
+    return f"{' '.join(changes)}{beside}: {_needs(proposal)}, {said}"
+
+
+def remedy_line(remedy: Record) -> str:
+    """Return one way to change the network, with its planned or estimated result."""
+    beside = f" and {' '.join(remedy['changes'])}" if remedy["changes"] else ""
+    match remedy["way"]:
+        case "quantize":
+            said = "fits" if remedy["fits"] else "may fit"
+            return f"weights of 4 bits{beside}: constants {remedy['flash']:,} B, {_needs(remedy)}, {said}; planned"
+        case "prune":
+            return f"fewer channels{beside}: about {100 * remedy['share']:.0f} % of the weights may stay; estimated"
+        case "input":
+            rows, columns = (max(1, round(remedy["share"] * side)) for side in remedy["input"][1:3])
+            old = "x".join(map(str, remedy["input"][1:3]))
+            return f"a smaller input: about {rows}x{columns} in place of {old}, trained anew; estimated"
+    return "another network, trained on your samples: it is searched for within the limits"
+
+
+def _needs(plan: Record) -> str:
+    time = "" if plan["latency_ms"] is None else f", {duration(plan['latency_ms'])}"
+    return f"arena {plan['ram']:,} B{time}"
 
 
 def cycle_lines(record: Record) -> list[str]:
-    """Return what one inference takes on the device, estimated, and what the estimate rests on."""
+    """Return the estimated cycles, time and energy of one inference, and the sources of the estimate."""
     if record["core"] is None:
         return []
     if record["cycles"] is None:
@@ -348,6 +386,7 @@ def cycle_lines(record: Record) -> list[str]:
 
 
 def instructions_line(record: Record) -> str:
+    """Return the instructions of one inference, and per executed MAC."""
     count, macs = record["instructions"], record["macs"]
     if count is None:
         return "instructions: not measured"
@@ -361,7 +400,7 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed row per board: time of an inference; bytes needed and left, below 0 where the network does not fit."""
+    """Return a headed row per board: time of an inference, bytes needed, and bytes left (negative if it does not fit)."""
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]
@@ -380,7 +419,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def comparison_lines(record: Record) -> list[str]:
-    """Return where the RAM goes, whose figures are another core's, and how often the network was run."""
+    """Return notes below the table: parts of the RAM, boards measured on another core, and number of runs."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     is_timed = any(board["latency_ms"] is not None for board in record["compare"])
     timed = "ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states"

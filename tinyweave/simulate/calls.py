@@ -1,7 +1,7 @@
-"""The calls that a request asks for, whichever emulator makes them, and the rows that come and go meanwhile.
+"""Runs the calls of a request on any emulator, and serves the row callbacks of the model.
 
-In: a machine, and a request of emulated.py. Out: the answer to it: what the calls left, and what they cost.
-unicorn_process.py, which is a process of its own, loads this one by its path.
+In: a machine, and a request of emulated.py. Out: the answer: what the calls computed and what they cost.
+unicorn_process.py, a process of its own, loads this file by its path.
 """
 
 from __future__ import annotations
@@ -12,80 +12,84 @@ from typing import Any, Protocol
 
 
 class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this program
-    """The program did what it must not do; the text says what, `pc` and `address` where, None if that is not known."""
+    """The program did something forbidden at address `pc`, accessing `address`; None if unknown."""
 
     def __init__(self, what: str, pc: int | None = None, address: int | None = None):
+        """Describe what the program did, and where."""
         super().__init__(what)
         self.pc, self.address = pc, address
 
 
 class Rows:
-    """Of one inference the inputs that are asked for by rows, and what has come of the outputs that are handed out so."""
+    """The streamed inputs of one inference, and the rows of its streamed outputs received so far."""
 
     def __init__(self, request: Mapping[str, Any], inputs: Sequence[bytes] = ()):
+        """Start an inference with its streamed inputs; no output row has been received yet."""
         self.request, self.inputs = request, inputs
         self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
 
     def bring(self, index: int, first: int, count: int) -> bytes:
-        """Return what read_rows(user, input, first, count, destination) asks for."""
+        """Return the rows that a call read_rows(user, input, first, count, destination) asks for."""
         row = self.request["streamed_inputs"][index]
         data = self.inputs[index][first * row : (first + count) * row]
         if len(data) != count * row:
-            raise Stopped(f"read_rows was asked for rows {first} to {first + count} of input {index}, which it does not have")
+            raise Stopped(f"called read_rows for rows {first} to {first + count} of input {index}, which do not exist")
         return data
 
     def take(self, index: int, first: int, count: int, read: Callable[[int], bytes]) -> None:
-        """Take what write_rows(user, output, first, count, source) hands out; `read` gives so many bytes of the source."""
+        """Store the rows of a call write_rows(user, output, first, count, source); `read(n)` returns n bytes of the source."""
         row, come = self.request["streamed_outputs"][index], self.come[index]
         if (first + count) * row > self.request["outputs"][index]:
-            raise Stopped(f"write_rows was given rows that the output does not have, {first} to {first + count}")
+            raise Stopped(f"called write_rows for rows {first} to {first + count} of output {index}, which do not exist")
         if first * row != len(come):
-            raise Stopped(f"write_rows was not given each row once and in order: {first} after {len(come) // row}")
+            raise Stopped(f"called write_rows out of order: row {first} of output {index}, but row {len(come) // row} is next")
         come += read(count * row)
 
     def move(self, machine: Machine, to_model: bool, wanted: Sequence[int]) -> None:
-        """Do what a callback of the model asks for by its arguments but the first: bring rows to a place, or take them."""
-        *rows, place = wanted
+        """Perform a callback of the model: read_rows if `to_model`, else write_rows.
+
+        `wanted` holds the callback's arguments without the first one.
+        """
+        index, first, count, address = wanted
         if to_model:
-            machine.write(place, self.bring(*rows))
+            machine.write(address, self.bring(index, first, count))
         else:
-            self.take(*rows, partial(machine.read, place))
+            self.take(index, first, count, partial(machine.read, address))
 
 
 class Machine(Protocol):
-    """A core with a program in it. struct, io: the addresses of the model's memories and of its callbacks. step: the last
-    traced step of the inference, -1 before the first; dumps: what was taken after steps."""
+    """A core with a program."""
 
-    struct: int
-    io: int
-    step: int
-    dumps: dict[int, bytes]
+    struct: int  # address of the model's struct of memories
+    io: int  # address of the model's struct of callbacks
+    step: int  # last traced step of the inference, -1 before the first
+    dumps: dict[int, bytes]  # index of a requested dump -> its bytes
 
     @property
     def instructions(self) -> int:
-        """Return how many the last call took."""
+        """Return the instructions of the last call."""
 
     def call(self, function: str, *arguments: int) -> int:
-        """Run a function of the model to its end and return its result."""
+        """Run a function of the model and return its result."""
 
     def read(self, address: int, count: int) -> bytes:
         """Return bytes of memory."""
 
     def write(self, address: int, data: bytes) -> None:
-        """Change bytes of memory."""
+        """Set bytes of memory."""
 
     def begin(self, rows: Rows) -> None:
-        """Forget the steps of the inference before; the next one's callbacks bring and take `rows`."""
+        """Start a new inference, whose callbacks use `rows`, and forget the steps of the last one."""
 
     def report(self) -> dict[str, Any]:
-        """Return what else the last call cost."""
+        """Return the further costs of the last call."""
 
     def remains(self) -> dict[str, Any]:
-        """Return the memories, and what of the stack was used, as the calls left them."""
+        """Return the memories and the stack use after all calls."""
 
 
 def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request."""
+    """Make the calls of a request and return the answer."""
     answer: dict[str, Any] = {"status": 0, "outputs": []}
     function = "init"
 
@@ -103,7 +107,7 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
             for index, data in enumerate(inputs):
                 to = call("input", index)
                 if (to == 0) != (index in request["streamed_inputs"]):
-                    raise Stopped("streams other inputs than the caller said")
+                    raise Stopped("streams other inputs than the caller declared")
                 if to:
                     machine.write(to, data)
             machine.begin(rows := Rows(request, inputs))
@@ -113,10 +117,10 @@ def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
             for index, count in enumerate(request["outputs"]):
                 at = call("output", index)
                 if (at == 0) != (index in request["streamed_outputs"]):
-                    raise Stopped("hands out other outputs by rows than the caller said")
+                    raise Stopped("streams other outputs than the caller declared")
                 outputs.append(machine.read(at, count) if at else bytes(rows.come[index]))
                 if len(outputs[-1]) != count and not answer["status"]:
-                    raise Stopped(f"did not hand out all rows of output {index}")
+                    raise Stopped(f"did not pass on all rows of output {index}")
             answer["outputs"].append(outputs)
         function = "invoke"
         answer |= machine.remains()

@@ -1,8 +1,8 @@
-"""The proof: the same inputs through the reference, the host's C and the emulated core's C, every byte compared.
+"""The proof: run the same inputs through the reference, the C on this machine and the C on emulated cores; compare every byte.
 
-In: a plan, its emitted folder, samples. Out: a Verification, with the first layer, element and value that differ.
-The truth is LiteRT's reference kernels on the imported file where they can be run, and the numpy reference of `ops` where
-not; both are compared with each other as well.
+In: a plan, the folder of its C, samples. Out: a Verification, with the first layer, element and value that differ. The
+reference is LiteRT's reference kernels on the imported file if they can run it, else the numpy reference of `ops`. The two
+are also compared with each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..planning import Plan, Progress
 from .litert import CannotRunError
 from .run import Inference
 from .target import HOST, Build, Caches, Run, build, invoke, run, with_trace
-from .target import output_bytes as output_bytes  # noqa: PLC0414 - beside `pack`, for those who run a build by hand
+from .target import output_bytes as output_bytes  # noqa: PLC0414 - part of this module's API, with `pack`, to run a build by hand
 
 Sample = Sequence[np.ndarray]
 Arrays = list[np.ndarray]
@@ -30,31 +30,30 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """What was compared and what came out. compilers: where the C ran -> compiler and flags. reference: what is the truth.
-    without_litert: why LiteRT's kernels had no part in it, None when they had.
-    touched: where it ran -> memory -> highest arena byte written, plus one.
-    boards: where it ran as complete firmware on a second emulator -> compiler and flags."""
+    """The result of a comparison."""
 
     samples: int
     reference: str
-    compilers: Mapping[str, str]
-    arena: Mapping[str, int]
+    compilers: Mapping[str, str]  # target -> compiler and flags
+    arena: Mapping[str, int]  # memory -> bytes that the plan claims
+    # target -> memory -> highest arena byte written, plus one
     touched: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    max_abs_diff: float = 0
+    max_abs_diff: float = 0  # largest absolute difference from the reference
     first_difference: str | None = None
-    without_litert: str | None = None
+    without_litert: str | None = None  # why LiteRT's kernels were not used; None if they were
+    # board on which complete firmware ran in a second emulator -> compiler and flags
     boards: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Return whether every output byte is right, and the arena that was touched the one that was claimed, everywhere."""
+        """Return whether every output byte is right and the arena in use is the arena claimed, on all targets."""
         return self.first_difference is None and all(dict(self.arena) == dict(used) for used in self.touched.values())
 
 
 def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) -> list[Arrays]:
-    """`count` samples, never fewer than given: the given ones, then all least, all greatest, all zero point, then random.
+    """Return `count` samples: the given inputs, then all minima, all maxima, all zero points, then random ones.
 
-    Inputs that may have but one value have it.
+    All given inputs are returned, even if there are more than `count`. Inputs with only one legal value have that value.
     """
     tensors, fixed = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph)
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
@@ -67,7 +66,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 
 def _range(tensor: Tensor) -> tuple[float, float]:
-    """Return the least and the greatest value of an input; floats stay in [-1, 1)."""
+    """Return the range of values for an input; floats are in [-1, 1)."""
     return {"float32": (-1.0, 1.0), "bool": (0, 1)}.get(tensor.dtype) or limits(tensor.dtype)
 
 
@@ -87,7 +86,7 @@ def _random(tensor: Tensor, rng: np.random.Generator) -> np.ndarray:
 def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     if array.dtype != array_type(tensor.dtype) or array.size != tensor.elements:
         raise CompileError(
-            f"needs {tensor.dtype}{list(tensor.shape)}, the given input is {array.dtype}{list(array.shape)}",
+            f"needs {tensor.dtype}{list(tensor.shape)}, but the input is {array.dtype}{list(array.shape)}",
             "give inputs of the model's own type and shape",
             tensor=tensor,
         )
@@ -96,14 +95,13 @@ def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The right outputs, per sample. reference: what they are from. max_abs_diff, difference: between LiteRT's and numpy's.
-    without_litert: why LiteRT's kernels had no part in it, None when they had."""
+    """The correct outputs of all samples."""
 
     outputs: list[Arrays]
     reference: str
-    max_abs_diff: float
-    difference: str | None
-    without_litert: str | None
+    max_abs_diff: float  # largest absolute difference between LiteRT's and numpy's outputs
+    difference: str | None  # the first difference between these, in words
+    without_litert: str | None  # why LiteRT's kernels were not used; None if they were
 
 
 def verify(
@@ -116,18 +114,20 @@ def verify(
     right: Truth | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare the C in `folder`, on the host and on emulated `cores`, with what is right for every sample, by numpy if left
-    out."""
+    """Compare the C in `folder`, run on the host and on emulated `cores`, with the reference outputs of every sample.
+
+    `right` holds the reference outputs; if None, the numpy reference computes them.
+    """
     right = right or truth(plan.graph, cases, progress=progress)
     builds = [build(plan, folder, name, target) for target in (HOST, *cores)]
     return verdict(right, cases, [run_samples(built, cases, progress=progress) for built in builds], progress)
 
 
 def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = None, progress: Progress | None = None) -> Truth:
-    """Return the outputs that are right.
+    """Return the reference outputs of all samples.
 
-    `reference` runs LiteRT's reference kernels; without it, or where it raises CannotRunError, the numpy reference alone is the
-    truth, which nothing else checks. Where the network has state the samples are one sequence of inferences on one memory.
+    `reference` runs LiteRT's reference kernels. Without it, or if it raises CannotRunError, the outputs are those of the
+    numpy reference alone. If the network has state, the samples are one sequence of inferences.
     """
     report = progress or (lambda what, done, of: None)
     expected: list[Arrays] = []
@@ -137,29 +137,29 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
         values = ops.run(graph, dict(zip(graph.inputs, sample, strict=True)), state=state)
         expected.append([values[output] for output in graph.outputs])
     if reference is None:
-        return Truth(expected, NUMPY, 0.0, None, "it was not asked")
+        return Truth(expected, NUMPY, 0.0, None, "it was not requested")
     report(LITERT, 0, 1)
     try:
         outputs = reference(cases)
     except CannotRunError as error:
         return Truth(expected, NUMPY, 0.0, None, str(error))
     worst, first, _ = _differ(graph, outputs, expected, f"the {NUMPY}")
-    return Truth(outputs, f"{LITERT}, {'unlike' if first else 'equal to'} {NUMPY}", worst, first, None)
+    return Truth(outputs, f"{LITERT}, {'different from' if first else 'equal to'} {NUMPY}", worst, first, None)
 
 
 def run_samples(
     built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
 ) -> Run:
-    """Run a build on all samples, see `target.run`."""
+    """Run a build on all samples; see `target.run`."""
     report = progress or (lambda what, done, of: None)
     packed = [pack(built.plan.graph, sample) for sample in cases]
     return run(built, packed, caches=caches, tell=lambda index: report(built.target, index, len(cases)))
 
 
 def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress: Progress | None = None) -> Verification:
-    """Compare what builds of a plan did with the samples with what is right.
+    """Compare the outputs of several builds of a plan with the reference outputs.
 
-    Where the network has state, what came after a reset must repeat what came before it.
+    If the network has state, the outputs after a reset must repeat those before it.
     """
     plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
     graph = plan.graph
@@ -188,12 +188,12 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
 
 
 def pack(graph: Graph, sample: Sample) -> list[bytes]:
-    """Return a sample as the bytes that the C takes."""
+    """Return a sample as bytes, as the C takes its inputs."""
     return _packed(graph, graph.inputs, sample)
 
 
 def pack_outputs(graph: Graph, outputs: Sample) -> list[bytes]:
-    """Return outputs as the bytes that the C gives."""
+    """Return output arrays as bytes, as the C returns its outputs."""
     return _packed(graph, graph.outputs, outputs)
 
 
@@ -208,7 +208,7 @@ def unpack(graph: Graph, run: Inference) -> Arrays:
 
 
 def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:
-    """Return the outputs of an inference, and of those before it, as arrays."""
+    """Return the outputs of the earlier inferences and of the last one as arrays."""
     return [_arrays(graph, raw) for raw in (*run.earlier, run.outputs)]
 
 
@@ -221,13 +221,13 @@ def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
         pixels = np.frombuffer(raw, np.int8).reshape(*tensor.shape[:-1], tensor.pixel_bytes)
         array, channels = unpacked(pixels, 2 * tensor.pixel_bytes), (1, *tensor.shape)[-1]
         if array[..., channels:].any():
-            raise ValueError(f"the half byte behind the channels of '{tensor.name}' is not 0")
+            raise ValueError(f"the padding after the last channel of '{tensor.name}' is not 0")
         return array[..., :channels].reshape(tensor.shape)
     return np.frombuffer(raw, tensor.dtype).reshape(tensor.shape)
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None, int]:
-    """(largest absolute difference, the first difference in words or None, its sample)."""
+    """Return (largest absolute difference, first difference in words or None, index of its sample)."""
     worst, first, bad = 0.0, None, 0
     for case, (truth, outputs) in enumerate(zip(expected, got, strict=True)):
         for name, want, have in zip(graph.outputs, truth, outputs, strict=True):
@@ -242,7 +242,7 @@ def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -
 
 
 def difference(want: np.ndarray, have: np.ndarray) -> str | None:
-    """Return where two arrays first differ in a byte, or None."""
+    """Return a description of the first byte in which two arrays differ, None if they are equal."""
     if want.tobytes() == have.tobytes():
         return None
     unequal = np.frombuffer(want.tobytes(), np.uint8) != np.frombuffer(have.tobytes(), np.uint8)
@@ -253,7 +253,10 @@ def difference(want: np.ndarray, have: np.ndarray) -> str | None:
 
 
 def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
-    """In words, the first layer whose output in the C differs from the numpy reference on one sample, after earlier ones."""
+    """Return a description of the first layer whose output in the C differs from the numpy reference.
+
+    If the network has state, `earlier` are the samples of the inferences before `sample`.
+    """
     plan, graph = built.plan, built.plan.graph
     state = ops.initial_state(graph)
     for before in earlier:
@@ -264,7 +267,7 @@ def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ())
         for step, stage in enumerate(plan.stages)
         for output in graph.ops[stage.ops[-1]].outputs
         if plan.variants[stage.ops[-1]]
-        and graph.producer[output] == stage.ops[-1]  # state that changes again is known at the end
+        and graph.producer[output] == stage.ops[-1]  # of state that changes several times, numpy keeps the last value only
     ]
     whole = [(step, t) for step, t in wanted if t not in plan.streamed_outputs]
     dump = [(step, plan.memory(t), plan.offset(t), graph.tensors[t].bytes) for step, t in whole]

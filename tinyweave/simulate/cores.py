@@ -1,11 +1,13 @@
-"""The cores that are emulated, as data: what it takes to build for each, and what the emulator calls it.
+"""The emulated cores as data: compiler flags, and the emulator's name of each core.
 
-In: nothing. Out: CORES, by the name that devices/parts/*.toml use. `isa` chooses the compiler here and the registers, the
-disassembler and the calling convention in unicorn_process.py. Cores without floats in hardware compute them in the compiler's
-library. Unicorn has no Cortex-M0+, whose instructions are those of a Cortex-M0, only single precision on a Cortex-M7, and no
-Cortex-M55, which QEMU plays; nor does it know of itself that a Cortex-M0 cannot access words at odd addresses. SiFive's E31 is
-an RV32IMAC with a name of its own for its timings. zig leaves out the extensions that a core may lack (DSP of the Cortex-M33,
-floats, MVE) unless its flags name them.
+In: nothing. Out: CORES, by the names that devices/parts/*.toml use. `isa` selects the compiler here, and in
+unicorn_process.py the registers, the disassembler and the calling convention. Cores without a floating-point unit use the
+compiler's library.
+
+Limits of the emulators: Unicorn has no Cortex-M0+, but its instructions are those of the Cortex-M0. Its Cortex-M7 has
+single precision only. It has no Cortex-M55, which QEMU emulates instead. It does not reject unaligned words on a Cortex-M0
+by itself. SiFive's E31 is an RV32IMAC, listed separately for its timings. zig leaves out optional extensions (DSP of the
+Cortex-M33, floating point, MVE) unless its flags name them.
 """
 
 from __future__ import annotations
@@ -15,17 +17,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Core:
-    """isa: arm (Thumb) or riscv. gcc, zig: the compilers' flags. emulator: unicorn or qemu. cpu: its name (or board) there.
+    """An emulated core: compiler flags, and its name in the emulator."""
 
-    aligned: an access must lie at a multiple of its size, as on cores that cannot do it otherwise or only by a trap.
-    """
-
-    isa: str
+    isa: str  # "arm" (Thumb) or "riscv"
     gcc: tuple[str, ...]
     zig: tuple[str, ...]
-    cpu: str
-    emulator: str = "unicorn"
-    aligned: bool = False
+    cpu: str  # emulator's name of the core or board
+    emulator: str = "unicorn"  # "unicorn" or "qemu"
+    aligned: bool = False  # whether unaligned accesses are faults: the core cannot do them, or only by a trap
 
 
 def _cortex_m(name: str, zig: str, cpu: str, fpu: str = "", emulator: str = "unicorn") -> Core:

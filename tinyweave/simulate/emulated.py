@@ -1,8 +1,9 @@
-"""Builds emitted C for a microcontroller's core and runs it on an emulated one, where RAM, Flash and instructions are measured.
+"""Emitted C on an emulated core: builds firmware, runs it, and measures RAM, Flash, stack and instructions.
 
-In: the folder of an emitted model, its name, a core. Out: Firmware with its sizes, and Runs of it. Every memory, the
-stack, Flash and static data are mapped each by itself with nothing around them; a stray access is a Fault that says where.
-Instructions are counted per basic block, predicated ones included; the stack is the lowest value of the stack pointer.
+In: the folder of an emitted model, its name, a core. Out: Firmware with its sizes, and Inferences. Each memory, the stack,
+Flash and static data are mapped separately with unmapped bytes around them, so that a stray access is a Fault with its
+place. Instructions are counted per basic block; predicated ones count. Stack use is measured by the lowest value of the
+stack pointer.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import toolchain
+from ..installing import install
 from ..ir import CompileError
 from . import qemu
 from .cores import CORES
-from .instruction_timing import TIMINGS, BlockTiming, Cycles, Instruction, block_timing, waiting
+from .instruction_timing import TIMINGS, BlockCosts, Cycles, Instruction, block_costs, block_cycles, waiting
 from .messages import decode, encode
 from .run import (
     FOLDER,
@@ -41,15 +43,15 @@ from .run import (
 from .worker import isolated, worker
 
 PAGE = 4096
-WRITTEN, IN_MEMORY = 1, 2  # flags of a section
-UNWINDING = ".ARM.ex"  # sections that no program of ours keeps
-# emulator -> where the first memory starts, from one to the next, where the stack's lowest byte is
+WRITTEN, IN_MEMORY = 1, 2  # flags of an ELF section: SHF_WRITE, SHF_ALLOC
+UNWINDING = ".ARM.ex"  # prefix of unwinding sections, which the linker script discards
+# emulator -> address of the first memory, distance to the next one, lowest address of the stack
 ADDRESSES = {
     "unicorn": (0x30000000, 0x08000000, 0x24000000),
     "qemu": (qemu.MEMORY_START, qemu.MEMORY_STEP, qemu.STACK_START),
 }
 STACK_BYTES = 1 << 16
-HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # all that emitted C needs of a C library
+HEADERS = tuple(sorted((FOLDER / "include").glob("*.h")))  # everything that emitted C needs of a C library
 LIMIT_INSTRUCTIONS = 100_000_000_000
 LIMIT_S = 600.0
 FUNCTIONS = ("init", "reset", "input", "invoke", "output")  # of a model
@@ -59,18 +61,19 @@ COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
 @dataclass(frozen=True, eq=False)
 class Firmware:
-    """A linked model. compiler: version and flags. sizes in bytes, read off the ELF file: weights; tables (all other constants,
-    and the initial values of static data); code (of the model, its kernels, and what the compiler added); static."""
+    """A linked model."""
 
     path: Path
     model: str
     core: str
     compiler: str
+    # bytes of `weights`, `tables` (all other constants, and initial values of static data), `code` (of the model, its kernels
+    # and the compiler's library) and `static` (data), read from the ELF file
     sizes: Mapping[str, int]
 
 
 def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -> list[str]:
-    """Return how C is compiled for a core."""
+    """Return the compiler flags for a core."""
     zig = compiler.name == "zig"
     flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
     flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
@@ -78,9 +81,10 @@ def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -
 
 
 def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False, plain: bool = False) -> Firmware:
-    """Compile and link the model in `folder` for `core`; with `trace`, runs can be split and looked at by step.
+    """Compile and link the model in `folder` for `core`.
 
-    With `plain`, kernels for instructions that `core` lacks become plain C; without it they do not compile.
+    With `trace`, runs can be measured and dumped by step. With `plain`, kernels that use instructions which `core` lacks
+    are compiled as plain C; without it they do not compile.
     """
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
@@ -101,26 +105,25 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
 
 
 def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence[Path]) -> list[Path]:
-    """Return the objects of C files for a core, which need no C library."""
+    """Return the object files of C files for a core; no C library is needed."""
     return toolchain.objects(compiler, flags, [*files, *HEADERS], ["-idirafter", str(HEADERS[0].parent)])
 
 
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
-    """Link objects to a program, with what the compiler brings."""
+    """Link object files and the compiler's own library to a program."""
     libraries = [] if compiler.name == "zig" else ["-nostdlib", "-lgcc"]
     toolchain.compile_c(compiler, [*flags, *compiled, *libraries, "-o", program])
 
 
 def elf(path: Path) -> Any:
-    """Return a compiled file, to be looked into."""
+    """Return the parsed ELF file at a path."""
     from elftools.elf.elffile import ELFFile
 
     return ELFFile(BytesIO(path.read_bytes()))
 
 
 def compiled_bytes(folder: Path, core: str) -> dict[str, int]:
-    """Return the bytes of `flash` and `ram` of the C in a folder, compiled for a core; not what it takes of the compiler's
-    library."""
+    """Return the bytes of `flash` and `ram` of the C files in a folder, compiled for a core, without the compiler's library."""
     compiler, found = COMPILERS[CORES[core].isa](), {"flash": 0, "ram": 0}
     for path in objects(compiler, flags_for(core, compiler), sorted(folder.glob("*.[ch]"))):
         for section in elf(path).iter_sections():
@@ -136,7 +139,7 @@ class _Elf:
     ram: tuple[int, bytes]
     code: tuple[int, int]
     symbols: Mapping[str, int]
-    places: Mapping[str, tuple[int, int]]  # of functions and constants: where they begin and end
+    places: Mapping[str, tuple[int, int]]  # function or constant -> its begin and end
     functions: tuple[tuple[int, str], ...]  # by address
     sizes: Mapping[str, int]
 
@@ -150,7 +153,8 @@ def _read_elf(path: Path) -> _Elf:
     unknown = set(parts) - {".text", ".rodata", ".data", ".bss"}
     if unknown:
         raise CompileError(
-            f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}", "emitted C puts nothing there"
+            f"{path.name} has the unexpected sections {', '.join(sorted(unknown))}",
+            "emit the C again; it does not use these sections",
         )
     symbols = {s.name: s["st_value"] & ~1 if s["st_info"]["type"] == "STT_FUNC" else s["st_value"] for s in entries}
     constants = {s["st_value"]: s for s in entries if s["st_info"]["type"] == "STT_OBJECT"}
@@ -173,7 +177,7 @@ def _read_elf(path: Path) -> _Elf:
 
 
 def _join(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:
-    """Neighbouring sections as one, from the page of the first on."""
+    """Return (address, bytes) of neighbouring sections as one image that starts at a page boundary."""
     if not parts:
         return 0, b""
     start = min(address for address, _ in parts) // PAGE * PAGE
@@ -199,15 +203,25 @@ def invoke(
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Inference:
-    """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
+    """Run init, write the inputs, run invoke and read the outputs, in memories that are full of noise.
 
-    `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. `dump` asks for (step, memory,
-    offset, bytes) after steps of a traced build. streamed_inputs: those that the model asks for by rows -> bytes of a row;
-    handed: outputs that it hands out by rows, likewise; what it takes to bring or take them is not counted. caches: `code`,
-    `data` or `unified` -> bytes, bytes of a line, ways; empty when invoke begins. layers: names of layers whose kernel calls
-    are to be counted by themselves -> the traced step that they are part of; a name is that of the layer's parameters in the C.
-    Raises Fault for an access to what is not the model's, a write to guard bytes or below the stack pointer, a failing call,
-    rows that do not come once and in order, and when a limit is passed.
+    Raises Fault for an access outside the model's memory, a write to guard bytes or below the stack pointer, an error code,
+    streamed rows out of order, and a passed limit.
+
+    Args:
+        firmware: The linked model.
+        memories: Memory -> bytes, in the model's order.
+        inputs: The bytes of each input.
+        output_bytes: The size of each output.
+        fill: Number of the noise pattern; see run.py.
+        earlier: Inferences and resets before this inference. Their outputs are in Inference.earlier.
+        dump: (step, memory, offset, bytes) to read after a step of a traced build.
+        streamed_inputs: Index of each streamed input -> bytes of a row.
+        streamed_outputs: Index of each streamed output -> bytes of a row.
+        caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty at first.
+        layers: Layers to count separately: C name of their parameters -> traced step that contains them.
+        limit_instructions: Most instructions of one call.
+        limit_s: Most seconds of the whole run.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
@@ -221,8 +235,9 @@ def invoke(
     request = {
         "isa": core.isa,
         "cpu": core.cpu,
-        "aligned": core.aligned and fill % 2 == 0,  # a complementary run makes the same accesses, ten times as fast
-        "hook": str(toolchain.library_file(FOLDER / "hook.c", toolchain.host())),
+        # the complementary run makes the same accesses and is ten times as fast without the check
+        "aligned": core.aligned and fill % 2 == 0,
+        "hook": str(toolchain.library_file(toolchain.host(), FOLDER / "hook.c")),
         "flash": linked.flash,
         "ram": linked.ram,
         "code": linked.code,
@@ -249,7 +264,7 @@ def invoke(
     check_end(firmware.model, answer["status"], regions, images, answer["images"])
     below = STACK_BYTES - answer["stack"]
     if answer["stack_image"][:below] != stack[:below]:
-        raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may write as well")
+        raise Fault(f"{firmware.model} wrote below its stack pointer, where an interrupt may overwrite it")
     functions: dict[str, int] = {}
     blocks: dict[StepPart, list[BasicBlock]] = {}
     for part, ran in answer["blocks"].items():
@@ -279,7 +294,6 @@ def invoke(
 
 
 def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
-    """Return what unicorn_process.py answers."""
     with worker(isolated(FOLDER / "unicorn_process.py")).session(limit_s) as child:
         child.send(encode(request))
         try:
@@ -289,25 +303,25 @@ def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
 
 
 def missing(core: str) -> tuple[str, str] | None:
-    """Return why a core cannot be emulated here and what to do about it, or None when it can."""
+    """Return (why a core cannot be emulated here, what to do about it), None if it can be."""
     for package in ("unicorn", "capstone") if CORES[core].emulator == "unicorn" else ():
         if importlib.util.find_spec(package) is None:
-            return f"the emulated core needs {package}, which is not installed", "pip install 'tinyweave[verify]'"
+            return f"the emulated core needs {package}, which is not installed", install("verify")
     if CORES[core].emulator == "qemu" and toolchain.which(qemu.PROGRAM) is None:
         return f"an emulated {core} needs {qemu.PROGRAM}, which is not installed", "install QEMU (version 7 or later)"
     return None
 
 
 def nearest(*cores: str) -> str:
-    """Return the first of these that is emulated; one that needs QEMU only where QEMU is."""
+    """Return the first of these cores that can be emulated here."""
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
-    """Return the estimated cycles of each part of a run on `core`; none for a core without timings.
+    """Return the estimated cycles of each part of a run; {} for a core without timings.
 
-    waits: of the core's cycles, how many a line takes that the caches of the run missed; None: memory answers at once.
+    `waits` is the number of cycles to fetch one line that the caches missed; None means zero wait states.
     """
     if core not in TIMINGS:
         return {}
@@ -315,7 +329,7 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
     for part, ran in run.blocks.items():
         total = Cycles(0, 0, 0)
         for block in ran:
-            total = total.plus(*timed[block.code].cycles(block.executions, block.taken))
+            total = total.plus(*block_cycles(timed[block.code], block.executions, block.taken))
         missed = run.misses[part]
         data = missed.get("data", 0) + missed.get("unified", 0)
         by_part[part] = total if waits is None else waiting(total, missed.get("code", 0), data, waits)
@@ -323,7 +337,7 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
 
 
 def by_step(parts: Mapping[StepPart, Cycles]) -> list[Cycles]:
-    """Return the cycles of each step, its layers' included, from those of the parts of a traced run."""
+    """Return the cycles of each step, with those of its layers, from the cycles of all parts of a traced run."""
     steps = [Cycles(0, 0, 0)] * (max((step for step, _ in parts), default=-1) + 1)
     for (step, _), part in parts.items():
         if step >= 0:
@@ -331,28 +345,30 @@ def by_step(parts: Mapping[StepPart, Cycles]) -> list[Cycles]:
     return steps
 
 
-_timings: dict[tuple[str, bytes], BlockTiming] = {}  # by core and code
+_timings: dict[tuple[str, bytes], BlockCosts] = {}  # by core and code
 
 
-def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockTiming]:
-    """Return code -> timing of blocks for a core that has timings; the emulator's process disassembles."""
+def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
+    """Return machine code -> cycle costs of each basic block, which the emulator's process disassembles."""
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
             fields = [line.split("\t") for line in lines.split("\n")]
-            named = [Instruction(*text, frozenset(read.split()), frozenset(written.split())) for *text, read, written in fields]
-            _timings[core, code] = block_timing(core, named)
+            named = [
+                Instruction(name, operands, frozenset(read.split()), frozenset(written.split()))
+                for name, operands, read, written in fields
+            ]
+            _timings[core, code] = block_costs(core, named)
     return {code: _timings[core, code] for code in blocks}
 
 
 def _function(linked: _Elf, address: int) -> tuple[str, int]:
-    """Return the function that an address lies in, and how far."""
     index = bisect.bisect_right(linked.functions, (address, "\uffff")) - 1
     start, name = linked.functions[index] if index >= 0 else (0, "?")
     return name, address - start
 
 
 def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
-    """Return a fault on the emulated core in one line."""
+    """Return one line that describes a fault on the emulated core."""
     stop = answer["stopped"]
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
@@ -366,7 +382,7 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
 
 
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
-    """Return an address in words."""
+    """Return a description of an address."""
     memory_start, memory_step, stack_start = addresses
     index, offset = divmod(address - memory_start + memory_step // 2, memory_step)
     if 0 <= index < len(regions):

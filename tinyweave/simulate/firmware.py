@@ -1,6 +1,6 @@
-"""Complete firmware, start-up code and linker script included, on a board that QEMU plays.
+"""Complete firmware, with start-up code and linker script, on a board that QEMU emulates.
 
-In: the files of a firmware, as text. Out: a linked program, and what it printed by semihosting.
+In: the files of a firmware as text. Out: a linked program, and what it printed by semihosting.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .. import toolchain
-from ..ir import CompileError
+from . import qemu
 from .emulated import IN_MEMORY, WRITTEN, elf, flags_for, link_all, objects
 from .qemu import PROGRAM
 from .run import FOLDER, Fault
+from .worker import guarded
 
 DEFINED = ("-DTW_FIRMWARE", "-DTW_PRINT_OUTPUTS")
 
 
 def is_qemu_there() -> bool:
+    """Return whether QEMU is installed."""
     return toolchain.which(PROGRAM) is not None
 
 
 def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> tuple[Path, str]:
-    """Write, compile and link a firmware in `folder`; return its file, and compiler and flags.
+    """Compile and link a firmware in `folder`; return the ELF file, and the compiler with its flags.
 
-    files: names and contents of C files, headers, and one linker script, *.ld. plain: kernels for instructions that the core
-    lacks become plain C.
+    `files` maps file names to the text of C files, headers and one linker script (*.ld), which are written to `folder`. With
+    `plain`, kernels for instructions that the core lacks are compiled as plain C.
     """
     compiler = toolchain.arm()
     for name, text in files.items():
@@ -40,7 +42,7 @@ def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> 
 
 
 def variables(program: Path) -> dict[str, int]:
-    """Return the bytes of each variable of a firmware in RAM, by name; what lies in no variable has the name ""."""
+    """Return variable -> bytes of all variables of a firmware in RAM; the key "" has all other bytes."""
     file = elf(program)
     held = {
         number: section["sh_size"]
@@ -53,15 +55,14 @@ def variables(program: Path) -> dict[str, int]:
 
 
 def run(program: Path, board: str, limit_s: float, file: Path | None = None) -> str:
-    """Run a firmware on a board until it ends; return what it printed. file: what it may read."""
+    """Run a firmware on a board until it ends; return what it printed. `file` is a file that it may read."""
     words = "-display none -monitor none -serial none -nodefaults -semihosting-config".split()
     semihosting = "enable=on,target=native" + (f",arg=firmware,arg={file.name}" if file else "")
     folder = file.parent if file else None
-    command = [toolchain.which(PROGRAM) or PROGRAM, "-M", board, *words, semihosting, "-kernel", str(program.resolve())]
+    command = [qemu.program(), "-M", board, *words, semihosting, "-kernel", str(program.resolve())]
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False, cwd=folder)
-    except OSError as error:
-        raise CompileError(f"{PROGRAM} cannot be run: {error.strerror}", "install QEMU") from error
+        with guarded(command) as (told, stdin):
+            done = subprocess.run(told, stdin=stdin, capture_output=True, timeout=limit_s, check=False, cwd=folder)
     except subprocess.TimeoutExpired as error:
         raise Fault(f"the firmware did not finish within {limit_s:g} s") from error
     said = (done.stdout + done.stderr).decode("ascii", "replace").splitlines(keepends=True)

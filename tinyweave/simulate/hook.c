@@ -1,59 +1,59 @@
-/* hook.c - counts what an emulated program executes, for unicorn_process.py, at one call per basic block, and what of its reads
- * of code and constants a cache would miss.
+/* hook.c - counts the basic blocks that an emulated program executes, and the cache misses of its code and constants, for
+ * unicorn_process.py. Unicorn calls it once per basic block.
  *
- * A block that has not been seen before is described by `describe` (its instructions, how far it lowers the stack pointer);
- * from then on it costs a comparison and two additions. The stack pointer is read only where it may have changed downwards.
+ * At the first execution of a block, `describe` fills in its instructions and how far it lowers the stack pointer. Later
+ * executions cost a comparison and two additions. The stack pointer is read only if it may have been lowered.
  *
- * What a layer takes is counted by itself: a kernel's first argument, where invoke calls it, is the address of the layer's
- * parameters, and until invoke goes on all blocks are that layer's.
+ * Layers are counted separately. If invoke calls a function whose first argument is the address of a layer's parameters, all
+ * blocks until the return to invoke belong to that layer.
  */
 #include <stdint.h>
 
 typedef struct {
     uint64_t executions;
-    uint64_t taken;        /* how often another block followed than the one behind it */
+    uint64_t taken;        /* executions that were followed by a block elsewhere in memory */
     uint32_t bytes;        /* 0 = not described yet */
     uint32_t instructions; /* per execution */
-    int32_t dip;           /* the lowest stack pointer in it, relative to that at its start, <= 0 */
+    int32_t dip;           /* lowest stack pointer relative to the block's start, <= 0 */
     uint32_t flags;
 } tw_block;
 
 enum { LOWERS_STACK = 1, SETS_STACK = 2, IS_TRACE = 4 };
-enum { CONDITIONS = 0x0600FC00 }; /* in the status register: those of the instructions that follow */
+enum { CONDITIONS = 0x0600FC00 }; /* bits of the status register: conditions of the IT block in progress */
 
 typedef struct {
     uint32_t line_bits, sets, ways;
-    uint32_t *lines; /* per set its lines, the one used last first; of each its number, plus 1 */
+    uint32_t *lines; /* per set the numbers of its lines plus 1, most recently used first; 0: none */
 } tw_cache;
 
-/* A layer that is counted by itself, or, the first of them, all the rest. */
+/* Counts of one layer. The first of them counts everything outside layers. */
 typedef struct {
-    uint32_t begin, end; /* addresses of its parameters */
+    uint32_t begin, end; /* addresses of the layer's parameters */
     tw_block *blocks;
     uint64_t code_misses, data_misses;
 } tw_layer;
 
 typedef struct {
-    uint32_t first, slots; /* code starts at `first`, a slot per two bytes */
-    tw_layer *layers, *layer; /* all, and the one that runs */
+    uint32_t first, slots;            /* address of the code; one slot per two bytes */
+    tw_layer *layers, *layer;         /* all layers; the layer that runs */
     uint32_t layer_count;
-    uint32_t invoke, invoke_bytes, in_invoke; /* where the code of invoke is, 0 bytes for no layers; whether that runs */
-    tw_block *last; /* the block that ran before this one, which ends at `end` */
+    uint32_t invoke, invoke_bytes, in_invoke; /* code of invoke, 0 bytes if no layers are counted; whether it runs */
+    tw_block *last;                   /* the previous block, which ends at `end` */
     uint64_t end;
     uint64_t instructions, limit;
     uint32_t lowest_stack, look_at_stack;
-    uint32_t unaligned; /* the address of the first access that is no multiple of its size, else 0 */
+    uint32_t unaligned; /* address of the first unaligned access, 0 for none */
     int stack_register, argument_register;
     int (*read_register)(void *engine, int which, void *value);
     int (*write_register)(void *engine, int which, const void *value);
-    int status_register; /* of a core that can make instructions depend on a condition, else 0 */
+    int status_register; /* of a core with IT blocks, else 0 */
     int (*stop)(void *engine);
-    void (*describe)(uint64_t address, uint32_t bytes); /* must fill the block */
+    void (*describe)(uint64_t address, uint32_t bytes); /* fills in the block */
     void (*trace)(void);
-    tw_cache *code, *data; /* 0 = not looked at */
+    tw_cache *code, *data; /* NULL: not simulated */
 } tw_counter;
 
-/* How many lines of these bytes the cache misses; it has them now. */
+/* Access `bytes` bytes through a cache with least-recently-used replacement. Returns the number of missed lines. */
 static uint64_t use(tw_cache *cache, uint32_t address, uint32_t bytes)
 {
     uint64_t misses = 0;
@@ -73,7 +73,7 @@ static uint64_t use(tw_cache *cache, uint32_t address, uint32_t bytes)
     return misses;
 }
 
-/* The layer whose kernel has just been called, or what is no layer. */
+/* Return the layer whose kernel has just been called, or layer 0 for another function. */
 static tw_layer *called(void *engine, tw_counter *counter)
 {
     uint32_t argument = 0;
@@ -94,7 +94,7 @@ void tw_on_block(void *engine, uint64_t address, uint32_t bytes, tw_counter *cou
     }
     counter->last = 0;
     if (slot >= counter->slots) {
-        return; /* where the program returns to */
+        return; /* the return address of the call */
     }
     const uint32_t in_invoke = (uint32_t)address - counter->invoke < counter->invoke_bytes;
     if (in_invoke != counter->in_invoke) {
@@ -144,7 +144,7 @@ void tw_on_constant(void *engine, int type, uint64_t address, int bytes, int64_t
     (void)type;
     (void)value;
     counter->layer->data_misses += use(counter->data, (uint32_t)address, (uint32_t)bytes);
-    if (counter->status_register) { /* Unicorn forgets to end them where a load among them is looked at */
+    if (counter->status_register) { /* Unicorn leaves the IT state set if a load inside an IT block is hooked */
         uint32_t status = 0;
         counter->read_register(engine, counter->status_register, &status);
         if (status & CONDITIONS) {

@@ -1,11 +1,14 @@
 /* host.c - runs an emitted model in a process of its own, for host.py, which speaks to it through stdin and stdout.
  *
- * It is compiled once for all models; host_model.c leads to the one that it is linked with. Every memory is mapped between two
- * pages that cannot be accessed, and starts and ends as the image that the request gives. All numbers are int64_t.
- * Request: memories {name[64], size, base, bytes, image}, inputs {bytes}, bytes of a row of each streamed input or 0, the same
- * of outputs, rounds {1, data of all inputs: an inference; or 0: a reset}, of which the last is an inference, whether to report
- * the last one's steps.
- * Answer: 'S' step (then 'R' memory offset bytes -> data, or 'C' to continue) ..., 'D' status, outputs of all inferences, images.
+ * It is compiled once for all models; host_model.c connects it to the model that it is linked with. Every memory is mapped
+ * between inaccessible pages. Its initial contents come with the request, its final contents go into the answer. All numbers
+ * are int64_t.
+ *
+ * Request: the memories {name[64], size, base, bytes, image}; for the inputs their bytes, then the bytes of a row of each, 0 if
+ * it is not streamed; the same for the outputs; the rounds {1, data of all inputs: an inference; or 0: a reset}, the last of
+ * which is an inference; whether to report the steps of the last one.
+ * Answer: for each reported step 'S' step, after which the client sends 'R' memory offset bytes, to read data, or 'C', to
+ * continue. Then 'D' status, the outputs of all inferences, the final images.
  */
 #define _DEFAULT_SOURCE
 #define _DARWIN_C_SOURCE
@@ -15,15 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "host_model.h"
 
 typedef struct { char name[64]; uint8_t *mapped; int64_t size, base, bytes; } memory;
 
-static const int64_t guard = (int64_t)1 << 20; /* inaccessible bytes on either side of a memory */
+static const int64_t guard = (int64_t)1 << 20; /* inaccessible bytes before and after each memory */
 
-typedef struct { void *data; size_t bytes; } block; /* the model's struct has one of a memory, in the order of the request */
+typedef struct { void *data; size_t bytes; } block; /* a memory in the model's struct, in the order of the request */
 
 static memory *memories;
 static int64_t memory_count;
@@ -65,14 +69,14 @@ static void *allocate(int64_t bytes)
 {
     void *data = malloc(bytes > 0 ? (size_t)bytes : 1);
     if (data == NULL) {
-        stop("the host has not enough memory for this model");
+        stop("the host does not have enough memory for this model");
     }
     return data;
 }
 
 static uint8_t *arena(const memory *m) { return m->mapped + guard + m->base; }
 
-/* Says where an access went that the guard pages caught, or that the sanitizer trapped. */
+/* Report an access to the guard pages, or undefined behaviour that the sanitizer trapped, and end the process. */
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
     char where[160] = "", step[48] = "", text[512];
@@ -116,7 +120,34 @@ static void watch_signals(void)
     }
 }
 
-/* Maps a memory between its inaccessible zones and takes its contents from the request. */
+static pid_t parent;
+
+static void on_second(int signal_number)
+{
+    (void)signal_number;
+    if (getppid() != parent) {
+        _exit(70);
+    }
+}
+
+/* Check every second whether the parent process still exists. If it was killed, nothing else would end this process. */
+static void watch_parent(void)
+{
+    const char *number = getenv("TINYWEAVE_PARENT");
+    const struct itimerval second = {{1, 0}, {1, 0}};
+    struct sigaction action;
+    if (number == NULL) {
+        return;
+    }
+    parent = (pid_t)strtol(number, NULL, 10);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_second;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &second, NULL);
+}
+
+/* Map a memory between inaccessible pages and read its contents from the request. */
 static void map(memory *m)
 {
     take(m->name, sizeof m->name);
@@ -125,7 +156,7 @@ static void map(memory *m)
     m->bytes = take_number();
     m->mapped = mmap(NULL, (size_t)(m->size + 2 * guard), PROT_NONE, MAP_PRIVATE | MAP_ANON, -1, 0);
     if (m->mapped == MAP_FAILED || mprotect(m->mapped + guard, (size_t)m->size, PROT_READ | PROT_WRITE) != 0) {
-        stop("the host has not enough memory for this model");
+        stop("the host does not have enough memory for this model");
     }
     take(m->mapped + guard, m->size);
 }
@@ -170,7 +201,8 @@ static int64_t sum(const int64_t *numbers, int64_t count)
     return total;
 }
 
-/* What inputs or outputs hold, one after the other; row_bytes: of those that go by rows, of others 0; rows: that have come. */
+/* The inputs or the outputs. data: their contents, one after the other. row_bytes: bytes of a row of a streamed one, else 0.
+ * rows: rows of a streamed output that have been received. */
 typedef struct { uint8_t *data; int64_t count, *bytes, *row_bytes, *rows; } tensors;
 
 typedef struct { tensors inputs, outputs; } ends;
@@ -191,7 +223,7 @@ static void free_tensors(tensors *of)
     free(of->rows);
 }
 
-/* Where rows lie, of which `why` says what is wrong if the tensor does not have them. */
+/* Return the address of rows of a streamed tensor; stop with the message `why` if they do not exist. */
 static uint8_t *find_rows(const tensors *of, int32_t index, int32_t first, int32_t count, const char *why)
 {
     const int64_t row = index >= 0 && index < of->count ? of->row_bytes[index] : 0;
@@ -204,7 +236,7 @@ static uint8_t *find_rows(const tensors *of, int32_t index, int32_t first, int32
 static int read_rows(void *user, int32_t input, int32_t first, int32_t count, void *destination)
 {
     const tensors *from = &((const ends *)user)->inputs;
-    const uint8_t *rows = find_rows(from, input, first, count, "read_rows was asked for rows that the input does not have");
+    const uint8_t *rows = find_rows(from, input, first, count, "the model called read_rows for rows that do not exist");
     memcpy(destination, rows, (size_t)(count * from->row_bytes[input]));
     return 0;
 }
@@ -212,16 +244,16 @@ static int read_rows(void *user, int32_t input, int32_t first, int32_t count, vo
 static int write_rows(void *user, int32_t output, int32_t first, int32_t count, const void *source)
 {
     const tensors *to = &((const ends *)user)->outputs;
-    uint8_t *rows = find_rows(to, output, first, count, "write_rows was given rows that the output does not have");
+    uint8_t *rows = find_rows(to, output, first, count, "the model called write_rows for rows that do not exist");
     if (first != to->rows[output]) {
-        stop("write_rows was not given each row once and in order");
+        stop("the model called write_rows out of order");
     }
     memcpy(rows, source, (size_t)(count * to->row_bytes[output]));
     to->rows[output] += count;
     return 0;
 }
 
-/* One inference. */
+/* Run one inference and return the status of invoke. */
 static int64_t infer(const block *blocks, ends *of)
 {
     const host_io io = {of, read_rows, write_rows};
@@ -230,7 +262,7 @@ static int64_t infer(const block *blocks, ends *of)
     for (int64_t i = 0; i < inputs->count; ++i) {
         void *to = host_model.input(blocks, (int32_t)i);
         if ((to == NULL) != (inputs->row_bytes[i] != 0)) {
-            stop("the model streams other inputs than the caller said");
+            stop("the model streams other inputs than the caller declared");
         }
         if (to != NULL) {
             memcpy(to, inputs->data + sum(inputs->bytes, i), (size_t)inputs->bytes[i]);
@@ -244,12 +276,12 @@ static int64_t infer(const block *blocks, ends *of)
     for (int64_t i = 0; i < outputs->count && status == 0; ++i) {
         const void *from = host_model.output(blocks, (int32_t)i);
         if ((from == NULL) != (outputs->row_bytes[i] != 0)) {
-            stop("the model hands out other outputs by rows than the caller said");
+            stop("the model streams other outputs than the caller declared");
         }
         if (from != NULL) {
             memcpy(outputs->data + sum(outputs->bytes, i), from, (size_t)outputs->bytes[i]);
         } else if (outputs->rows[i] * outputs->row_bytes[i] != outputs->bytes[i]) {
-            stop("the model did not hand out all rows of an output");
+            stop("the model did not pass on all rows of an output");
         }
     }
     return status;
@@ -261,7 +293,7 @@ static void serve(void)
 
     memory_count = take_number();
     if (memory_count * (int64_t)sizeof(block) != host_model.memory_bytes) {
-        stop("the model has another number of memories than the caller gave");
+        stop("the model has another number of memories than the caller declared");
     }
     memories = allocate(memory_count * (int64_t)sizeof *memories);
     block *blocks = allocate(host_model.memory_bytes);
@@ -327,6 +359,7 @@ static void serve(void)
 int main(void)
 {
     watch_signals();
+    watch_parent();
     for (;;) {
         serve();
     }

@@ -1,7 +1,8 @@
-"""Builds emitted C for this machine and runs it, step by step where asked.
+"""Emitted C on this machine: builds a program and runs it, optionally step by step.
 
-In: the folder of an emitted model and its name. Out: a program (the model and host.c) and Runs of it. The program is a child
-process that serves many runs; arenas lie between inaccessible pages, so a stray access ends in a Fault that says where.
+In: the folder of an emitted model and its name. Out: a program (the model and host.c) and Inferences. The program is a
+child process that serves many runs. Memories are mapped between inaccessible pages, so that a stray access is a Fault with
+its place.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from .worker import worker
 
 Read = Callable[[str, int, int], bytes]
 
-# a leak would need a heap, which emitted code does not use
+# no leak check: emitted code has no heap
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:allow_user_segv_handler=1:handle_segv=1", "UBSAN_OPTIONS": "print_stacktrace=0"}
 LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
 class Program:
-    """A model that runs here. compiler: version and flags."""
+    """A program that runs a model on this machine; `compiler` is its version and flags."""
 
     path: Path
     model: str
@@ -36,18 +37,20 @@ class Program:
 
 
 def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Program:
-    """Compile the model in `folder` to a program for `invoke`; with `trace`, its steps can be watched.
+    """Compile the model in `folder` to a program for `invoke`; with `trace`, its steps can be observed.
 
-    `sanitize` traps undefined behaviour, and accesses outside of C objects where the compiler has AddressSanitizer.
+    With `sanitize`, undefined behaviour is a Fault, and if the compiler has AddressSanitizer, so is an access outside C
+    objects.
     """
     compiler = toolchain.host()
     ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
     files = toolchain.sources(Path(folder), model)
     flags = ["-std=c99", optimize, "-DTW_PLAIN_C", *(_sanitizer(compiler) if sanitize else ("-fno-sanitize=all",))]
     flags += ["-DTW_TRACE=tw_trace"] if trace else []
-    lines = ["-g"] if sanitize else []  # for what a sanitizer says
+    lines = ["-g"] if sanitize else []  # so that sanitizers report lines
     model_flags = [*flags, *lines, f"-DTW_MODEL={model}", f'-DTW_MODEL_HEADER="{model}.h"']
-    words = [*model_flags, "-I", folder, ours[0], *toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]]), "-o"]
+    objects = toolchain.objects(compiler, [*flags, *lines], [*files, *ours[1:]])
+    words: list[str | Path] = [*model_flags, "-I", folder, ours[0], *objects, "-o"]
     path = toolchain.cached(
         model, compiler, model_flags, [*files, *ours], lambda path: toolchain.compile_c(compiler, [*words, path])
     )
@@ -56,7 +59,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
 
 @lru_cache
 def _sanitizer(compiler: toolchain.Toolchain) -> tuple[str, ...]:
-    """Return the strictest flags for which this compiler has all that it needs."""
+    """Return the strictest sanitizer flags that work with this compiler."""
     undefined = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     if compiler.name == "zig":
         return ("-fsanitize=undefined", "-fsanitize-trap=undefined")
@@ -87,14 +90,11 @@ def invoke(
     streamed_outputs: Mapping[int, int] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Inference:
-    """init, write the inputs, invoke, read the outputs, in memories (name -> bytes, in the model's order) full of noise.
+    """Run init, write the inputs, run invoke and read the outputs, in memories that are full of noise.
 
-    `earlier` comes between init and the inference itself; its outputs go to Inference.earlier. After each step of the last
-    inference of a traced build, what `dump` asks for of it as (step, memory, offset, bytes) goes to Inference.dumps, and
-    `on_step(step, read)` is called, where `read(memory, offset, count)` gives arena bytes. streamed_inputs: those that the
-    model asks for by rows -> bytes of a row. streamed_outputs: those that it hands out by rows, likewise. Raises Fault for
-    accesses outside, undefined behaviour (sanitized builds), a failing call, rows that do not come once and in order, and after
-    `limit_s` seconds.
+    Most arguments are those of `emulated.invoke`. `on_step(step, read)` is called after each step of a traced build;
+    `read(memory, offset, count)` returns arena bytes. Raises Fault for an access outside the model's memory, undefined
+    behaviour (in sanitized builds), an error code, streamed rows out of order, and after `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]
@@ -107,7 +107,9 @@ def invoke(
     request.append(_numbers(len(rounds)))
     for arrays in rounds:
         if arrays is not None and list(map(len, arrays)) != list(map(len, inputs)):
-            raise ValueError(f"inputs of {list(map(len, arrays))} bytes in one run, of {list(map(len, inputs))} in the last")
+            raise ValueError(
+                f"an earlier run has inputs of {list(map(len, arrays))} bytes, the last run of {list(map(len, inputs))}"
+            )
         request += [_numbers(0)] if arrays is None else [_numbers(1), *arrays]
     request.append(_numbers(bool(dump or on_step)))
     dumps: dict[int, bytes] = {}

@@ -1,4 +1,4 @@
-/* host_model.c - leads host.c to a model: TW_MODEL is its prefix, TW_MODEL_HEADER its header. */
+/* host_model.c - connects host.c to a model. TW_MODEL is the prefix of its functions, TW_MODEL_HEADER its header. */
 #include "host_model.h"
 
 #include TW_MODEL_HEADER

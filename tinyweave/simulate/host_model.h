@@ -1,17 +1,17 @@
-/* host_model.h - what host.c calls of the model that it is linked with. */
+/* host_model.h - the functions of a model that host.c calls. */
 #ifndef HOST_MODEL_H
 #define HOST_MODEL_H
 
 #include <stdint.h>
 
-/* The members of the model's own struct. */
+/* The callbacks, with the same members as the model's own struct. */
 typedef struct {
     void *user;
     int (*read_rows)(void *user, int32_t input, int32_t first, int32_t count, void *destination);
     int (*write_rows)(void *user, int32_t output, int32_t first, int32_t count, const void *source);
 } host_io;
 
-/* name: the prefix of its functions. memory_bytes: the size of its struct of memories, which the functions are given. */
+/* name: the prefix of the model's functions. memory_bytes: the size of the struct of memories that they take. */
 typedef struct {
     const char *name;
     int64_t memory_bytes;

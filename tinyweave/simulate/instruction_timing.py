@@ -1,11 +1,12 @@
-"""Cycles of instructions that ran one after the other, estimated from what is published of the cores.
+"""Cycle estimates of basic blocks, from what is published about the cores.
 
-In: the instructions of a basic block, a core; lines missed by caches. Out: the fewest, the likely and the most cycles, where
-the extremes are those of what the sources leave open. All figures are estimates: nobody but the core itself knows.
-Sources: Cortex-M0 DDI 0432, M0+ DDI 0484, M3 DDI 0337 and M4 DDI 0439, "Instruction set summary" and "Load/store timings" of
-each. For the M7 Arm publishes none; what is here follows measurements at quinapalus.com/cm7cycles.html. For the M33 it
-publishes none either: its pipeline is as long as the M4's, whose figures stand for it, with more left open. For SiFive's E31
-they are those of SiFive's manuals, each named where its figure stands.
+In: the instructions of a basic block, and a core; lines missed by caches. Out: the fewest, the likely and the most cycles.
+The range covers what the sources leave open. All figures are estimates.
+
+Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DDI 0432), M0+ (DDI 0484), M3 (DDI 0337) and
+M4 (DDI 0439) manuals. Arm publishes no timings of the M7: its figures follow the measurements at
+quinapalus.com/cm7cycles.html. Nor of the M33: its pipeline is as long as that of the M4, whose figures it gets with a wider
+range. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure.
 """
 
 from __future__ import annotations
@@ -16,53 +17,46 @@ from typing import NamedTuple
 
 
 class Instruction(NamedTuple):
-    """name: its mnemonic without condition and width. operands: as in assembly. read, written: registers."""
+    """A disassembled instruction, and the registers that it reads and writes."""
 
-    name: str
+    name: str  # mnemonic without condition and width
     operands: str
     read: frozenset[str]
     written: frozenset[str]
 
 
 class Cycles(NamedTuple):
-    """An estimate and what it may be off by."""
+    """An estimate of cycles and its range."""
 
     fewest: int
     likely: int
     most: int
 
     def plus(self, fewest: int, likely: int, most: int) -> Cycles:
+        """Return the sum with another estimate."""
         return Cycles(self.fewest + fewest, self.likely + likely, self.most + most)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Cycles of a kind of instruction.
-
-    indexed: of a store whose address is the sum of registers. multiple: of an access to several words, besides one for each.
-    behind: what an access takes less directly behind a load whose result it does not need for its address. computed: what an
-    access takes more whose address comes from the instruction before. accumulate, long: of multiplications that add, that
-    have 64 bits. reload: what a branch that is taken takes more. call: what a call takes more than that. missed: what a
-    conditional branch takes more that does not go where it mostly goes. result: with `dual`, when a loaded or multiplied
-    value may be used. dual: whether two instructions may start in one cycle.
-    """
+    """Cycles of each kind of instruction on a Cortex-M."""
 
     load: int = 2
     store: int = 1
-    indexed: int = 2
-    multiple: int = 1
-    behind: int = 1
-    computed: int = 1
+    indexed: int = 2  # store whose address is the sum of registers
+    multiple: int = 1  # load or store of several words, besides one cycle per word
+    behind: int = 1  # cycles saved by an access directly after a load whose result is not part of its address
+    computed: int = 1  # cycles added if the instruction before an access computes its address
     multiply: int = 1
-    accumulate: int = 1
-    long: int = 1
+    accumulate: int = 1  # multiply-accumulate
+    long: int = 1  # multiplication with a 64-bit result
     divide: int = 7
-    predicate: int = 1
-    reload: int = 2
-    call: int = 0
-    missed: int = 0
-    result: int = 2
-    dual: bool = False
+    predicate: int = 1  # IT instruction
+    reload: int = 2  # cycles added by a taken branch
+    call: int = 0  # cycles that a call adds to `reload`
+    missed: int = 0  # cycles added by a mispredicted conditional branch
+    result: int = 2  # with `dual`, cycles until a loaded or multiplied value can be used
+    dual: bool = False  # whether two instructions can start in one cycle
 
 
 M4 = Timing()
@@ -77,23 +71,17 @@ M7_RANGE = (replace(M7, divide=3, predicate=0, reload=0, missed=4), M7, replace(
 
 @dataclass(frozen=True)
 class RiscvTiming:
-    """Cycles of a RISC-V core that starts at most one instruction in a cycle, in order, and waits for what that needs.
+    """Cycles on an in-order, single-issue RISC-V core that stalls until the operands of an instruction are ready."""
 
-    word, narrow, product, quotient: from the start of a load of a word, of a byte or halfword, of a multiplication, of a
-    division to when its result may be used. busy: from the start of a multiplication to that of the next. stored: what a load
-    waits for the store directly before it that wrote the same place. reload: what a branch that is taken takes more. missed: as
-    in `Timing`. drained: whether a block takes until all that it began is finished, as far as the next may need that.
-    """
-
-    word: int
-    narrow: int
-    product: int
-    quotient: int
-    busy: int
-    stored: int
-    reload: int
-    missed: int
-    drained: bool = False
+    word: int  # cycles from the start of a word load until its result can be used
+    narrow: int  # the same for a load of a byte or halfword
+    product: int  # the same for a multiplication
+    quotient: int  # the same for a division
+    busy: int  # cycles from the start of one multiplication to the next
+    stored: int  # stall of a load from the address of the store directly before it
+    reload: int  # cycles added by a taken branch
+    missed: int  # cycles added by a mispredicted conditional branch
+    drained: bool = False  # whether a block lasts until all its results are ready, since the next block may need them
 
 
 # SiFive E31: 3.2 and 3.3 are "Instruction Fetch Unit" and "Execution Pipeline" of the FE310-G000 Manual, whose core is an E31.
@@ -105,16 +93,16 @@ E31 = RiscvTiming(
     product=5,  # 3.3: "MUL, MULH, MULHU, and MULHSU have a 5-cycle result latency"
     quotient=17,  # 3.3: "DIV, DIVU, REM, and REMU have between a 2-cycle and 33-cycle result latency"; this is the middle
     busy=5,  # 3.3: "can only execute one operation at a time and will block until the previous operation" is over
-    stored=5,  # E51 Manual, 3.4 (a sister core): "Loads to addresses currently in the store pipeline [...] five-cycle penalty"
+    stored=5,  # E51 Manual, 3.4 (a related core): "Loads to addresses currently in the store pipeline [...] five-cycle penalty"
     reload=0,
     missed=3,  # 3.2: "Mispredicted control-flow instructions incur a three-cycle penalty"
 )
-# Open: whether its predictor foresees all branches, what a branch mostly does, or none that is taken, for it keeps few targets;
-# what is divided; whether the multiplier ("8-bit per cycle", 3.3) is free after four cycles; whether the next block needs at
-# once what a block began.
+# Unknown, hence the range: whether its predictor is right for all branches, for the more frequent way of each, or for no taken
+# branch, as it stores few targets; the operands of divisions; whether the multiplier ("8-bit per cycle", 3.3) is free after
+# four cycles; whether the next block needs a block's last results at once.
 E31_RANGE = (replace(E31, quotient=2, busy=4, missed=0), E31, replace(E31, quotient=33, reload=3, missed=0, drained=True))
 
-LINE_WORDS = 4  # of a cache's line of 16 bytes, and the double words of one of 32
+LINE_WORDS = 4  # bus transfers per cache line: 4 words of 16 bytes, or 4 double words of 32
 
 # core -> fewest, likely, most
 TIMINGS: dict[str, tuple[Timing, Timing, Timing] | tuple[RiscvTiming, RiscvTiming, RiscvTiming]] = {
@@ -138,38 +126,10 @@ TABLES = {"tbb", "tbh"}
 CALLS = {"bl", "blx"}
 BRANCHES = {"b", "bx", *CALLS, *CONDITIONAL, *TABLES}
 LONG = {"smull", "umull", "smlal", "umlal", "umaal"}
-# field of `Timing` -> the instructions that take so long
+# field of `Timing` -> instructions with that cost
 TAKES = {"load": LOADS, "divide": {"sdiv", "udiv"}, "long": LONG, "accumulate": {"mla", "mls"}, "multiply": {"mul"}}
-SLOW_FLOATS = {
-    "vdiv": 14,
-    "vsqrt": 14,
-    "vmla": 3,
-    "vmls": 3,
-    "vnmla": 3,
-    "vnmls": 3,
-    "vfma": 3,
-    "vfms": 3,
-    "vfnma": 3,
-    "vfnms": 3,
-}
-DSP = (
-    "smla",
-    "smls",
-    "smmu",
-    "smmla",
-    "smmls",
-    "smul",
-    "smua",
-    "smus",
-    "sxt",
-    "uxt",
-    "pkh",
-    "ssat",
-    "usat",
-    "sadd",
-    "ssub",
-    "rev",
-)
+SLOW_FLOATS = {"vdiv": 14, "vsqrt": 14, **dict.fromkeys("vmla vmls vnmla vnmls vfma vfms vfnma vfnms".split(), 3)}
+DSP = tuple("smla smls smmu smmla smmls smul smua smus sxt uxt pkh ssat usat sadd ssub rev".split())
 RISCV_WORDS = {"lw", "lwsp"}
 RISCV_NARROW = {"lb", "lbu", "lh", "lhu"}
 RISCV_STORES = {"sb", "sh", "sw", "swsp"}
@@ -179,22 +139,20 @@ RISCV_RESULTS = {"word": RISCV_WORDS, "narrow": RISCV_NARROW, "product": PRODUCT
 SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
 
 
-@dataclass(frozen=True)
-class BlockTiming:
-    """Of a block, per timing of its core: the cycles of one run, those of being left by a branch, and those of a branch that
-    was not foreseen, 0 where the last instruction is no conditional one."""
-
-    costs: tuple[tuple[int, int, int], ...]
-
-    def cycles(self, executions: int, taken: int) -> Cycles:
-        """Of `executions` runs of which `taken` were left by a branch."""
-        rarer = min(taken, executions - taken)
-        counts = [once * executions + left * taken + missed * rarer for once, left, missed in self.costs]
-        return Cycles(min(counts), counts[1], max(counts))
+# per timing of the core: cycles of one run of a basic block, those added by a taken branch at its end, and those added by a
+# mispredicted one (0 without a conditional branch)
+BlockCosts = tuple[tuple[int, int, int], ...]
 
 
-def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
-    """Return the timing of a block; KeyError for a core not in TIMINGS."""
+def block_cycles(costs: BlockCosts, executions: int, taken: int) -> Cycles:
+    """Return the cycles of `executions` runs of a basic block, `taken` of which ended with a taken branch."""
+    rarer = min(taken, executions - taken)
+    counts = [once * executions + left * taken + missed * rarer for once, left, missed in costs]
+    return Cycles(min(counts), counts[1], max(counts))
+
+
+def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
+    """Return the cycle costs of a basic block; raises KeyError for a core that is not in TIMINGS."""
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
         if isinstance(timing, RiscvTiming):
@@ -203,24 +161,24 @@ def block_timing(core: str, instructions: Sequence[Instruction]) -> BlockTiming:
             once = (_two_at_a_time if timing.dual else _one_by_one)(instructions, timing)
             left = timing.reload + (timing.call if last in CALLS else 0)
         costs.append((once, left, timing.missed if last in CONDITIONAL else 0))
-    return BlockTiming(tuple(costs))
+    return tuple(costs)
 
 
 def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
-    """With `waits` cycles for each line of code and of data that comes from Flash.
+    """Return the cycles with `waits` wait states for each line of code and data that is fetched from Flash.
 
-    Fewest: code is there before it is needed. Most: a line takes its four words' time more to come in.
+    Fewest: all code is prefetched in time. Most: each line also takes one cycle per word.
     """
     return cycles.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
 
 
 def milliseconds(count: int, clock_hz: int) -> float:
-    """Return how long so many cycles take."""
+    """Return the duration of `count` cycles in milliseconds."""
     return count / clock_hz * 1e3
 
 
 def _registers(instruction: Instruction) -> int:
-    """Return how many words an access to several moves."""
+    """Return the number of words that a load or store of several registers transfers."""
     words = 0
     for part in instruction.operands.partition("{")[2].rstrip("}").split(","):
         name, _, end = part.strip().partition("-")
@@ -229,13 +187,13 @@ def _registers(instruction: Instruction) -> int:
 
 
 def _address(instruction: Instruction) -> frozenset[str]:
-    """Return the registers that an access gets its address from."""
+    """Return the registers from which an access computes its address."""
     inside = instruction.operands.partition("[")[2].partition("]")[0]
     return frozenset(part.strip() for part in inside.split(",") if part.strip() in instruction.read)
 
 
 def _alone(instruction: Instruction, timing: Timing) -> int:
-    """Return cycles of an instruction whatever is around it; a taken branch's reload apart."""
+    """Return the cycles of an instruction regardless of its neighbours, without those of a taken branch."""
     name = instruction.name
     if name in STORES:
         return timing.indexed if len(_address(instruction)) > 1 else timing.store
@@ -250,7 +208,7 @@ def _alone(instruction: Instruction, timing: Timing) -> int:
 
 
 def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
-    """In the order of the code, each after the one before."""
+    """Return the cycles of instructions on a core that starts each after the one before has finished."""
     total, before = 0, None
     for instruction in instructions:
         count = _alone(instruction, timing)
@@ -265,9 +223,12 @@ def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 
 def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
-    """Two neighbours may start together where neither needs the other, nor both the one unit that there is."""
+    """Return the cycles on a dual-issue core.
+
+    Two neighbours start together if neither needs the other's result and they do not need the same unit.
+    """
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read
-    clock, before = 0, None  # the cycle at which the next may start, if it does not start with the one before
+    clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`
     for instruction in instructions:
         wanted = max((ready.get(register, 0) for register in instruction.read), default=0)
         if before and wanted <= clock - 1 and _start_together(before, instruction):
@@ -284,7 +245,7 @@ def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 
 def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int:
-    """One after the other, each when what it reads and what it writes again is there, and the unit that it needs is free."""
+    """Return the cycles on a core that starts each instruction once its registers and its unit are ready."""
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read or written
     clock = free = 0  # the cycles from which the next instruction and the next multiplication may start
     written = ""  # where the instruction before stored to
@@ -311,7 +272,7 @@ def _start_together(first: Instruction, second: Instruction) -> bool:
 
 
 def _units(instruction: Instruction) -> set[str]:
-    """Return which of the units that there are once an instruction needs."""
+    """Return the units of which the core has only one that an instruction needs."""
     name, operands = instruction.name, instruction.operands
     needs = {
         "multiplier": name in LONG or name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus")),

@@ -1,8 +1,8 @@
 """The oracle: LiteRT's reference kernels on a .tflite file.
 
-In: the file's bytes and lists of input arrays. Out: per list the outputs and, when asked, those of every op. LiteRT aborts on
-some files, so it runs in a process of its own with limits on time and memory (litert_process.py), which is kept for further
-requests. What keeps LiteRT from running one model is a CannotRunError; a process that does not start is another CompileError.
+In: the bytes of the file, and lists of input arrays. Out: the outputs of each list, and those of every op if asked. LiteRT
+aborts on some files, so it runs in a separate process with limits on time and memory (litert_process.py), which is reused.
+If LiteRT cannot run a model, a CannotRunError is raised; if the process does not start, a CompileError.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..ir import CompileError
+from ..installing import install, pip
+from ..ir import CompileError, Graph
+from ..ops import SPECS
 from .messages import decode, encode
 from .run import FOLDER
 from .worker import Died, Worker, isolated, worker
@@ -26,15 +28,15 @@ MEMORY_BYTES = 8 << 30
 
 
 class CannotRunError(CompileError):
-    """LiteRT has no outputs of this model: it is not installed, refuses the model, dies on it, or takes too long."""
+    """LiteRT gives no outputs: it is not installed, rejects the model, crashes, or takes too long."""
 
 
 @dataclass(frozen=True)
 class LitertRun:
-    """One inference. layers: per op of the file that computes, in its order, the op's outputs; empty unless asked for."""
+    """The result of one inference."""
 
     outputs: list[Array]
-    layers: list[list[Array]]
+    layers: list[list[Array]]  # outputs of each op of the file that computes something, in order; [] unless asked for
 
 
 def run(
@@ -45,12 +47,13 @@ def run(
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[LitertRun]:
-    """Run a model once per list of inputs, one after the other on the same state.
+    """Run a model once for each list of inputs, in sequence on the same state.
 
-    Raises CannotRunError when LiteRT is not installed, refuses the model, dies on it, or takes longer than `timeout_s` seconds.
+    With `keep`, the outputs of every op are returned as well. Raises CannotRunError if LiteRT is not installed, rejects the
+    model, crashes, or takes longer than `timeout_s` seconds.
     """
     if importlib.util.find_spec("ai_edge_litert") is None:
-        raise CannotRunError("ai-edge-litert is not installed", "pip install 'tinyweave[verify]'")
+        raise CannotRunError("ai-edge-litert is not installed", install("verify"))
     child = worker(isolated(FOLDER / "litert_process.py", str(memory_bytes)))
     if not child.is_alive:
         _start(child)
@@ -66,19 +69,30 @@ def run(
         raise CannotRunError(f"LiteRT died with code {died.code} on this model", died.last_line) from died
     except (ValueError, KeyError, TypeError) as error:
         raise CannotRunError("LiteRT died on this model", "its answer cannot be read") from error
-    raise CannotRunError(f"LiteRT refuses this model: {answer['refused']}")
+    raise CannotRunError(f"LiteRT rejects this model: {answer['refused']}")
+
+
+def check_kernels(graph: Graph) -> None:
+    """Raise CannotRunError if LiteRT's kernel would misread the type of an operand of an imported file.
+
+    LiteRT does not reject such an op but computes garbage. `bench/fuzzing/litert_kernels.py` finds these ops.
+    """
+    for op in graph.ops:
+        spec = SPECS.get(op.kind)
+        what = spec.misread(graph, op) if spec else None
+        if what is not None:
+            raise CannotRunError(f"LiteRT's kernel reads {what}", op=op)
 
 
 def _start(child: Worker) -> None:
-    """Wait until the process has said that it is ready."""
-    code, said = "", "it says something else than that it is ready"
+    code, said = "", "it did not report that it is ready"
     try:
-        with contextlib.suppress(ValueError), child.session(TIMEOUT_S):  # what it says may be no message
+        with contextlib.suppress(ValueError), child.session(TIMEOUT_S):  # its output may not be a message
             if decode(child.receive) == "ready":
                 return
     except Died as died:
-        code, said = f" (code {died.code})", died.last_line or "it says nothing"
+        code, said = f" (code {died.code})", died.last_line or "no error message"
     child.stop()
     raise CompileError(
-        f"LiteRT is installed but does not start{code}: {said}", "pip install --force-reinstall 'tinyweave[verify]'"
+        f"LiteRT is installed but does not start{code}: {said}", f"{pip()} install --force-reinstall ai-edge-litert"
     )

@@ -1,7 +1,8 @@
-"""The process in which LiteRT runs: a program of its own, spoken to by litert.py through its pipes.
+"""The process that runs LiteRT, which litert.py talks to through its pipes.
 
-`litert_process.py BYTES`, of memory at most. It says that it is ready, then answers each request (a model, lists of inputs,
-whether every op's outputs are wanted) with its runs, or with why LiteRT refuses the model. It imports nothing of tinyweave.
+`litert_process.py BYTES` limits its memory. It reports that it is ready. Then it answers each request (a model, lists of
+inputs, whether to return every op's outputs) with the runs, or with LiteRT's reason for rejecting the model. It imports
+nothing of tinyweave.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def serve(memory_bytes: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # LiteRT prints to stdout: keep that apart from the answers
+    # LiteRT prints to stdout: keep its output out of the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     answer: Any = "ready"
@@ -50,7 +51,7 @@ def _infer(model: bytes, inputs: list[list[NDArray[Any]]], keep: bool) -> list[d
     for arrays in inputs:
         details = interpreter.get_input_details()
         if len(arrays) != len(details):
-            raise ValueError(f"the model has {len(details)} inputs, {len(arrays)} were given")
+            raise ValueError(f"the model has {len(details)} inputs, but {len(arrays)} were given")
         for detail, array in zip(details, arrays, strict=True):
             interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
@@ -71,13 +72,12 @@ def _layers(interpreter: Any, model: bytes) -> list[list[NDArray[Any]]]:
 
 
 def _codes(root: Any) -> list[tuple[Any, int]]:
-    """Return each operator code of a model, with its builtin op."""
     codes = [root.OperatorCodes(index) for index in range(root.OperatorCodesLength())]
     return [(code, max(code.BuiltinCode(), code.DeprecatedBuiltinCode())) for code in codes]
 
 
 def _load(model: bytes, keep: bool) -> Any:
-    """Return an interpreter with reference kernels; op versions that its resolver doesn't know are lowered until it does."""
+    """Return an interpreter with reference kernels; op versions that it does not know are lowered until it does."""
     while True:
         try:
             interpreter = Interpreter(
@@ -96,7 +96,7 @@ def _load(model: bytes, keep: bool) -> Any:
 
 
 def _lower_version(model: bytes, name: str, version: int) -> bytes:
-    """Return the same file with `version` of the builtin op `name` replaced by the version before it."""
+    """Return the model with `version` of the builtin op `name` replaced by the previous version."""
     import tflite
 
     changed = bytearray(model)

@@ -1,8 +1,8 @@
-"""What processes tell each other through pipes: JSON, and bytes and arrays behind it. Reading a message runs nothing.
+"""Messages between processes: JSON, followed by bytes and arrays. Reading a message executes nothing.
 
-In: values of None, numbers, text, bytes, arrays, lists, tuples and dicts of them. Out: the same, but tuples that are no keys
-are lists, and numpy's numbers are arrays. A message is the bytes of its JSON and of the rest, as two int64, then both.
-Processes that are files of their own load this one by its path.
+In: None, numbers, text, bytes, arrays, and lists, tuples and dicts of these. Out: the same, except that tuples other than
+dict keys become lists, and numpy scalars become arrays. A message is two int64 (bytes of the JSON, bytes of the rest), then
+both. Stand-alone processes load this file by its path.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ def encode(value: Any) -> bytes:
 
 
 def decode(read: Callable[[int], bytes]) -> Any:
-    """Return the value of a message; `read` returns so many bytes. EOFError: it ended early; ValueError: it is none."""
+    """Return the value of a message, read by `read(n)`, which returns n bytes.
+
+    Raises EOFError if the message ends early, ValueError if it is not a message.
+    """
     sizes = HEAD.unpack(_exactly(read, HEAD.size))
     if not all(0 <= size <= MOST_BYTES for size in sizes):
-        raise ValueError("not a message: it says that it is too long")
+        raise ValueError("not a message: its length is out of range")
     text, rest = (_exactly(read, size) for size in sizes)
     try:
         return _value(json.loads(text), rest)
@@ -45,7 +48,10 @@ def _exactly(read: Callable[[int], bytes], count: int) -> bytes:
 
 
 def _plain(value: Any, rest: list[bytes]) -> Any:
-    """Return a value as JSON has it; bytes and arrays go to `rest`, dicts become pairs, since their keys need not be text."""
+    """Return a value as JSON, with its bytes and arrays appended to `rest`.
+
+    Dicts become lists of pairs, since their keys need not be text.
+    """
     if isinstance(value, dict):
         return {"pairs": [[key, _plain(item, rest)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
@@ -54,7 +60,7 @@ def _plain(value: Any, rest: list[bytes]) -> Any:
         return {"bytes": _place(bytes(value), rest)}
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.hasobject:
-            raise ValueError("an array of objects is no bytes")
+            raise ValueError("an array of objects cannot be sent")
         return {"array": _place(np.ascontiguousarray(value).tobytes(), rest), "dtype": value.dtype.str, "shape": value.shape}
     return value
 

@@ -1,9 +1,9 @@
-"""Runs firmware on a board that QEMU plays, for the cores that Unicorn lacks; takes and gives what unicorn_process.py does.
+"""Firmware on a board that QEMU emulates, for cores that Unicorn lacks. Requests and answers are those of unicorn_process.py.
 
-In: a request (code, memories, calls to make). Out: what the calls left, and what they cost. QEMU is stopped at the end of each
-call, and at each traced step, through its gdb port; under -icount its monitor says how many instructions ran. Memories lie in
-the board's RAM with noise on either side, so that stray writes are found afterwards; stray reads are not. The stack is the
-deepest of it that was written.
+In: a request (code, memories, calls). Out: what the calls computed and what they cost. QEMU is stopped through its gdb port
+at the end of each call and at each traced step. With -icount, its monitor reports the number of instructions. Memories are
+in the board's RAM with noise on either side. So stray writes are detected afterwards, and stray reads are not. Stack use is
+the lowest byte that was written.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from ..ir import CompileError
 from . import calls
 from .calls import Rows, Stopped
 from .run import Fault
+from .worker import guarded
 
 PROGRAM = "qemu-system-arm"
-# in the DDR of an MPS3 board, as firmware.ld's Flash
+# in the DDR of an MPS3 board, like the Flash of firmware.ld
 MEMORY_START, MEMORY_STEP, STACK_START = 0x78000000, 0x02000000, 0x77FE0000
 MARGIN = 4096  # bytes of noise before and after a memory
-# in the ITCM: the pointers to memories and to callbacks, where calls end, and what stands for the callbacks
+# in the ITCM: structs of memories and callbacks, return address of calls, code that stores a word, callbacks, vector table
 STRUCT, IO, RETURN, FAULT, STORE, READ_ROWS, WRITE_ROWS, VECTORS = (
     0x10000000 + at for at in (0, 0x80, 0x100, 0x180, 0x200, 0x280, 0x300, 0x400)
 )
@@ -37,19 +38,19 @@ VTOR, CPACR, CFSR, MMFAR, BFAR = 0xE000ED08, 0xE000ED88, 0xE000ED28, 0xE000ED34,
 FLOATS_ON = 0x00F00000
 SP, LR, PC, XPSR = 13, 14, 15, 25
 THUMB = 0x01000000
-PACKET_BYTES = 1900  # of data, written as twice as many digits
-GRANULE = 8  # of the stack: a written granule equals the noise that was there in 1 of 2^32 cases or fewer
+PACKET_BYTES = 1900  # of data per gdb packet, in twice as many hexadecimal digits
+GRANULE = 8  # bytes of stack compared at a time; a written granule equals the noise with a probability below 2^-32
 
 
 class _Board:
-    """A stopped board whose memory and registers can be set, and its functions called."""
+    """A stopped board, whose memory and registers can be set and whose functions can be called."""
 
     def __init__(self, gdb: socket.socket, monitor: socket.socket, deadline: float):
         self.gdb, self.monitor, self.deadline = gdb, monitor, deadline
         self.answers, self.said = gdb.makefile("rb"), monitor.makefile("rb")
         self.said.readline()
         self.ask_monitor("qmp_capabilities")
-        self.ask("qXfer:features:read:target.xml:0,fff")  # without it, registers cannot be set one by one
+        self.ask("qXfer:features:read:target.xml:0,fff")  # QEMU lets single registers be set only after this
 
     def ask(self, command: str) -> str:
         data = command.encode()
@@ -105,7 +106,7 @@ class _Board:
         return int(struct.unpack("<I", bytes.fromhex(self.ask(f"p{number:x}")))[0])
 
     def run(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
-        """Run a function; yields pc at each breakpoint on the way to RETURN, where it ends."""
+        """Run a function until it returns to RETURN; yield the pc at each breakpoint on the way."""
         for number, value in (*enumerate(arguments), (SP, stack_top), (LR, RETURN | 1), (XPSR, THUMB), (PC, function)):
             self.set_register(number, value)
         self.ask("c")
@@ -120,40 +121,45 @@ class _Board:
 
 
 def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-    """unicorn_process.py's answer to the same request; `cpu` is QEMU's name of the board."""
+    """Return what unicorn_process.py would answer to the same request; `cpu` is QEMU's name of the board."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
         command = [
-            toolchain.which(PROGRAM) or PROGRAM,
+            program(),
             "-M",
             request["cpu"],
             *"-icount shift=0,sleep=off -S -display none -nodefaults".split(),
             *(word for port in ("gdb", "qmp") for word in (f"-{port}", f"unix:{folder / port},server=on,wait=off")),
         ]
-        try:
+        with guarded(command) as (words, stdin):
             with (folder / "errors").open("wb") as errors:
-                process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=folder)
-        except OSError as error:
-            raise CompileError(f"{PROGRAM} cannot be run: {error.strerror}", "install QEMU") from error
-        try:
-            deadline = time.monotonic() + limit_s
-            with _connect(folder / "gdb", deadline) as gdb, _connect(folder / "qmp", deadline) as monitor:
-                return calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
-        except TimeoutError as error:
-            raise Fault(f"the generated code did not finish within {limit_s:g} s") from error
-        except OSError as error:
-            process.kill()
-            process.wait()
-            lines = (folder / "errors").read_text(errors="replace").splitlines()
-            said = [line for line in lines if line.strip() and "warning" not in line]
-            raise Fault(f"QEMU stopped: {said[0] if said else error}") from error
-        finally:
-            process.kill()
-            process.wait()
+                process = subprocess.Popen(words, stdin=stdin, stdout=errors, stderr=errors, cwd=folder)
+            try:
+                deadline = time.monotonic() + limit_s
+                with _connect(folder / "gdb", deadline) as gdb, _connect(folder / "qmp", deadline) as monitor:
+                    return calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
+            except TimeoutError as error:
+                raise Fault(f"the generated code did not finish within {limit_s:g} s") from error
+            except OSError as error:
+                process.kill()
+                process.wait()
+                lines = (folder / "errors").read_text(errors="replace").splitlines()
+                said = [line for line in lines if line.strip() and "warning" not in line]
+                raise Fault(f"QEMU stopped: {said[0] if said else error}") from error
+            finally:
+                process.kill()
+                process.wait()
+
+
+def program() -> str:
+    """Return the path of QEMU; raises CompileError if it is not installed."""
+    path = toolchain.which(PROGRAM)
+    if path is None:
+        raise CompileError(f"{PROGRAM} cannot be run: it is not in PATH", "install QEMU (version 7 or later)")
+    return path
 
 
 def _connect(path: Path, deadline: float) -> socket.socket:
-    """Return the socket that QEMU opens some time after its start."""
     while True:
         connection = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
@@ -166,7 +172,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
 
 
 class _Machine:
-    """A board with a program and its memories, as calls.py has it."""
+    """A board with a program and its memories; implements the protocol Machine of calls.py."""
 
     struct, io = STRUCT, IO
 
@@ -181,17 +187,17 @@ class _Machine:
         self.begin(Rows(request))
         pointers = zip(self.starts, (count for _, _, count, _ in request["memories"]), strict=True)
         board.write(VECTORS, struct.pack("<16I", self.stack_top, *[FAULT | 1] * 15))
-        board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: the core's own registers are not gdb's to write
+        board.write(STORE, bytes.fromhex("01607047"))  # str r1, [r0]; bx lr: gdb cannot write the core's own registers
         board.write(STRUCT, b"".join(struct.pack("<2I", *pointer) for pointer in pointers))
         board.write(IO, struct.pack("<3I", 0, READ_ROWS | 1, WRITE_ROWS | 1))
         for start, data in (request["flash"], request["ram"], request["stack"], *self.margins, *self.memories):
             board.write(start, data)
         for address in (RETURN, FAULT, READ_ROWS, WRITE_ROWS, request["trace"]):
             if address is not None and board.ask(f"Z0,{address:x},2") != "OK":
-                raise ConnectionError("QEMU sets no breakpoint")
+                raise ConnectionError("QEMU rejects a breakpoint")
         for register, value in ((VTOR, VECTORS), (CPACR, FLOATS_ON)):
             for _ in board.run(STORE, self.stack_top, register, value):
-                raise ConnectionError("QEMU does not let the board be set up")
+                raise ConnectionError("QEMU stopped while the board was being set up")
 
     def begin(self, rows: Rows) -> None:
         self.rows, self.step = rows, -1
@@ -199,13 +205,13 @@ class _Machine:
         self.dumps: dict[int, bytes] = {}
 
     def call(self, function: str, *arguments: int) -> int:
-        """Run a function of the model to its end and return its result; steps are credited on the way."""
+        """Run a function of the model and return its result; instructions are credited to steps on the way."""
         board, begun = self.board, time.monotonic()
         before = self.credited = board.instructions
         for pc in board.run(self.request["functions"][function], self.stack_top, *arguments):
             if pc in (READ_ROWS, WRITE_ROWS):
-                arguments = [board.register(number) for number in range(1, 4)]
-                self.rows.move(self, pc == READ_ROWS, [*arguments, board.word(board.register(SP))])
+                rows = [board.register(number) for number in range(1, 4)]
+                self.rows.move(self, pc == READ_ROWS, [*rows, board.word(board.register(SP))])
                 board.set_register(0, 0)
             else:
                 self.step = board.register(0)
@@ -220,7 +226,7 @@ class _Machine:
         return board.register(0)
 
     def credit(self) -> None:
-        """Add to the step what ran since the last call of this."""
+        """Add the instructions since the last call of this to the current step."""
         now = self.board.instructions
         self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
         self.credited = now

@@ -1,6 +1,6 @@
-/* runtime.c - what a compiler may call without being asked, so that firmware links without a C library.
+/* runtime.c - functions to which a compiler may generate calls, so that firmware links without a C library.
  *
- * They count as the model's code where they are linked, since it is the model that needs them.
+ * If they are linked, they count as code of the model, which needs them.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -11,9 +11,9 @@
 #define NO_LOOP_TO_CALL __attribute__((optimize("no-tree-loop-distribute-patterns")))
 #endif
 
-typedef struct __attribute__((packed, may_alias)) { uint32_t value; } word; /* at any address */
+typedef struct __attribute__((packed, may_alias)) { uint32_t value; } word; /* may be unaligned */
 
-/* What lies at `from` may be overwritten behind what has been read. */
+/* Copy upwards. The regions may overlap if `t` is below `f`: bytes are read before they are overwritten. */
 NO_LOOP_TO_CALL static inline void copy_forward(uint8_t *t, const uint8_t *f, size_t count)
 {
     for (; count >= 16; count -= 16, t += 16, f += 16) {
@@ -73,7 +73,7 @@ NO_LOOP_TO_CALL int memcmp(const void *left, const void *right, size_t count)
 }
 
 #ifdef TW_TRACE
-/* Where the emulator sees that a step has ended. One block: a return. */
+/* The emulator recognises the end of a step by this function. It is a single basic block. */
 __attribute__((noinline)) void TW_TRACE(int32_t step)
 {
     __asm__ volatile("" : : "r"(step));

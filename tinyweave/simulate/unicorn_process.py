@@ -1,9 +1,10 @@
-"""The process in which Unicorn runs: a program of its own, spoken to by emulated.py through its pipes.
+"""The process that runs Unicorn, which emulated.py talks to through its pipes.
 
-In: requests (code, memories, calls to make), as messages.py has them. Out: what the calls left, and what they cost.
-A machine stays for further requests with the same program: translated code is kept, all memory and registers start anew.
-A C hook (hook.c) counts blocks; Python is entered only for a block's first execution, for traced steps, and for faults.
-Unicorn is GPL: it is imported here and nowhere else, and this process shares nothing with tinyweave but bytes.
+In: requests (code, memories, calls), as messages.py encodes them. Out: what the calls computed and what they cost. A
+machine is kept for further requests with the same program: its translated code is reused, and its memory and registers are
+set anew. A C hook (hook.c) counts blocks. Python runs only for a block's first execution, for traced steps and for faults.
+
+Unicorn is GPL: it is imported only here, and this process shares only bytes with tinyweave.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from unicorn import arm_const, riscv_const
 
 
 def beside(name: str, *wanted: str) -> Any:
-    """Return what a file beside this one defines."""
+    """Return definitions of another file in this folder."""
     return itemgetter(*wanted)(runpy.run_path(str(Path(__file__).with_name(name))))
 
 
@@ -37,12 +38,12 @@ encode, decode = beside("messages.py", "encode", "decode")
 describe, named = beside("disassembly.py", "describe", "named")
 Rows, Stopped, run_calls = beside("calls.py", "Rows", "Stopped", "run")
 
-# where the model's memory struct lies and, IO beyond it, that of the callbacks; where its functions return to; the callbacks
+# addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
 IO = 0x100
 PAGE = 0x1000
-MACHINES = 2  # kept for further requests: of a build, and of the same one with its steps traced or its caches counted
-OF_ONE_RUN = ("rounds", "dump")  # what two requests to the same machine may differ in, besides the contents of its memory
+MACHINES = 2  # machines kept: of a build, and of the same build with trace or caches
+OF_ONE_RUN = ("rounds", "dump")  # keys in which requests to the same machine may differ, besides the contents of memory
 LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
 ACCESS = {
     unicorn.UC_MEM_READ_UNMAPPED: "read of",
@@ -58,27 +59,23 @@ TRACE = ctypes.CFUNCTYPE(None)
 
 @dataclass(frozen=True)
 class Isa:
-    """What differs from one instruction set to the next.
-
-    mark: the bit that tells a code address in a register from the address itself. endless: a jump to itself, where functions
-    return to. back: a return from a function.
-    """
+    """What differs between instruction sets."""
 
     engine: tuple[int, int]
-    names: ModuleType  # of unicorn's cpus
+    names: ModuleType  # Unicorn's constants for its cores
     arguments: tuple[int, ...]
     result: int
     stack: int
     link: int
     pc: int
-    status: int
-    mark: int
-    endless: bytes
-    back: bytes
+    status: int  # status register, 0 for none
+    mark: int  # lowest bit of code addresses in registers: 1 for Thumb, else 0
+    endless: bytes  # code of a jump to itself, to which functions return
+    back: bytes  # code of a return from a function
 
 
 class BlockCounter(ctypes.Structure):
-    """tw_block of hook.c."""
+    """Struct tw_block of hook.c: executions, size and stack use of a basic block."""
 
     _fields_ = [
         ("executions", ctypes.c_uint64),
@@ -94,7 +91,7 @@ COUNTS = np.dtype(BlockCounter)
 
 
 class CacheState(ctypes.Structure):
-    """tw_cache of hook.c."""
+    """Struct tw_cache of hook.c: a set-associative cache in front of Flash."""
 
     _fields_ = [
         ("line_bits", ctypes.c_uint32),
@@ -105,7 +102,7 @@ class CacheState(ctypes.Structure):
 
 
 class LayerCounter(ctypes.Structure):
-    """tw_layer of hook.c."""
+    """Struct tw_layer of hook.c: block counts and cache misses of a layer."""
 
     _fields_ = [
         ("begin", ctypes.c_uint32),
@@ -117,7 +114,7 @@ class LayerCounter(ctypes.Structure):
 
 
 class Counter(ctypes.Structure):
-    """tw_counter of hook.c."""
+    """Struct tw_counter of hook.c: all state of the block counter."""
 
     _fields_ = [
         ("first", ctypes.c_uint32),
@@ -180,7 +177,7 @@ ISAS = {
 
 @contextmanager
 def pointing() -> Iterator[None]:
-    """Tell a pointer of the model's to where there is no memory."""
+    """Raise Stopped if the model gave a pointer to unmapped memory."""
     try:
         yield
     except unicorn.UcError as error:
@@ -188,37 +185,39 @@ def pointing() -> Iterator[None]:
 
 
 class UnicornMachine:
-    """A core with a program and its memories, as calls.py has it; `start` makes them what a request says."""
+    """A core with a program and its memories; implements the protocol Machine of calls.py. `start` resets it for a request."""
 
     struct, io = STRUCT, STRUCT + IO
 
     def __init__(self, request: dict[str, Any]):
+        """Map the memories of a request and install the hooks."""
         self.request = request
         self.isa = ISAS[request["isa"]]
         self.engine = unicorn.Uc(*self.isa.engine)
         self.engine.ctl_set_cpu_model(getattr(self.isa.names, request["cpu"]))
-        self.caches: dict[str, tuple[CacheState, Any]] = {}  # what is read through it -> the cache, and its lines
+        self.caches: dict[str, tuple[CacheState, Any]] = {}  # "code", "data" or "unified" -> the cache and its lines
         read, write, execute = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC
-        self.place(*request["flash"], read | execute)
-        self.place(*request["ram"], read | write)
-        self.place(RETURN, self.isa.endless, read | execute)
-        self.place(*request["stack"], read | write)
+        self.place(request["flash"], read | execute)
+        self.place(request["ram"], read | write)
+        self.place((RETURN, self.isa.endless), read | execute)
+        self.place(request["stack"], read | write)
         self.stack_top = request["stack"][0] + len(request["stack"][1])
         self.starts = [start + base for start, base, *_ in request["memories"]]
         for start, *_, image in request["memories"]:
-            self.place(start, image, read | write)
+            self.place((start, image), read | write)
         pointers = b"".join(struct.pack("<2I", start + base, count) for start, base, count, _ in request["memories"])
         callbacks = READ_ROWS, WRITE_ROWS
-        self.place(STRUCT, pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks)), read)
+        pointers = pointers.ljust(IO, b"\0") + struct.pack("<3I", 0, *(at | self.isa.mark for at in callbacks))
+        self.place((STRUCT, pointers), read)
         for at in callbacks if request["streamed_inputs"] or request["streamed_outputs"] else ():
-            self.place(at, self.isa.back, read | execute)
+            self.place((at, self.isa.back), read | execute)
             self.engine.hook_add(unicorn.UC_HOOK_BLOCK, self.on_rows, begin=at, end=at)
         self.engine.hook_add(unicorn.UC_HOOK_MEM_INVALID, self.on_invalid)
         self.count_blocks()
         self.registers = self.engine.context_save()
 
     def start(self, request: dict[str, Any]) -> None:
-        """Begin anew: registers as after power-up, memory, static data and stack as `request` has them."""
+        """Reset the registers, and set memories, static data and stack to the contents in `request`."""
         self.request = request
         self.fault: tuple[int, int] | None = None
         self.failure: Exception | None = None
@@ -230,31 +229,36 @@ class UnicornMachine:
         self.counter.lowest_stack, self.counter.unaligned = self.stack_top, 0
 
     def begin(self, rows: Any) -> None:
-        """Forget the steps of the inference before."""
+        """Start a new inference, whose callbacks use `rows`, and forget the steps of the last one."""
         self.rows, self.step = rows, -1
         self.step_counts: dict[int, NDArray[np.uint64]] = {}
         self.step_misses: dict[int, dict[str, int]] = {}
         self.dumps: dict[int, bytes] = {}
 
-    def place(self, address: int, data: bytes, rights: int) -> None:
+    def place(self, contents: tuple[int, bytes], rights: int) -> None:
+        """Map memory and write `contents`, an address and bytes, to it."""
+        address, data = contents
         if data:
             self.engine.mem_map(address, -(-len(data) // PAGE) * PAGE, rights)
             self.engine.mem_write(address, data)
 
     @property
     def instructions(self) -> int:
+        """Return the instructions of the last call."""
         return int(self.counter.instructions)
 
     def read(self, address: int, count: int) -> bytes:
+        """Return bytes of memory."""
         with pointing():
             return bytes(self.engine.mem_read(address, count))
 
     def write(self, address: int, data: bytes) -> None:
+        """Set bytes of memory."""
         with pointing():
             self.engine.mem_write(address, data)
 
     def add_caches(self) -> None:
-        """Add caches before Flash: of code, of data, or one of both."""
+        """Add the caches of the request in front of Flash: for code, for data, or unified."""
         for what, (bytes_, line, ways) in self.request["caches"].items():
             sets = bytes_ // line // ways
             lines = (ctypes.c_uint32 * (sets * ways))()
@@ -264,11 +268,14 @@ class UnicornMachine:
                 setattr(self.counter, part, ctypes.addressof(cache))
 
     def count_blocks(self) -> None:
+        """Install hook.c, which counts blocks, cache misses and unaligned accesses."""
         library = ctypes.CDLL(unicorn.unicorn_py3.unicorn.uclib._name)
         hook = ctypes.CDLL(self.request["hook"])
         (first, end), (invoke, invoke_end) = self.request["code"], self.request["invoke"]
         places = [(0, 0), *((begin, end) for _, begin, end in self.request["layers"].values())]
-        self.layers = (LayerCounter * len(places))(*places)  # the first is what is no layer's
+        self.layers = (LayerCounter * len(places))(
+            *(LayerCounter(*place) for place in places)
+        )  # the first counts what is outside layers
         self.counter = Counter(
             first=first,
             slots=(end - first + 1) // 2,
@@ -307,6 +314,7 @@ class UnicornMachine:
                 raise unicorn.UcError(error)
 
     def on_rows(self, _: unicorn.Uc, address: int, *rest: object) -> None:
+        """Serve a callback of the model."""
         with self.failing():
             arguments = [self.engine.reg_read(register) for register in self.isa.arguments]
             if len(arguments) == 4:
@@ -316,7 +324,7 @@ class UnicornMachine:
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Keep an exception, which cannot pass through Unicorn, and stop."""
+        """Stop the emulation at an exception and keep it, since it cannot pass through Unicorn."""
         try:
             yield
         except Exception as error:
@@ -324,24 +332,26 @@ class UnicornMachine:
             self.engine.emu_stop()
 
     def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
+        """Record an access to unmapped memory."""
         self.fault = (access, address & 0xFFFFFFFF)
         return False
 
     def on_new_block(self, address: int, size: int) -> None:
+        """Fill in the counter of a block at its first execution."""
         with self.failing():
             instructions, dip, computed = describe(self.request["isa"], self.read(address, size))
             block = BlockCounter.from_address(
                 self.counter.layer[0].blocks + (address - self.counter.first) // 2 * ctypes.sizeof(BlockCounter)
             )
             if block.bytes:
-                raise ValueError(f"the block at 0x{address:08x} had another length before")
+                raise ValueError(f"the block at 0x{address:08x} has changed its length")
             block.bytes, block.instructions, block.dip = size, instructions, dip
             block.flags = (LOWERS_STACK if dip else 0) | (SETS_STACK if computed else 0)
-            if address == self.request["trace"]:  # it is not the model's: not counted
+            if address == self.request["trace"]:  # the hook is not part of the model and is not counted
                 block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
 
     def on_trace(self) -> None:
-        """Credit a step that has ended with what ran since the one before, and take the dumps asked for."""
+        """Credit the counts since the previous step to the step that has ended, and take its dumps."""
         with self.failing():
             self.step = self.engine.reg_read(self.isa.arguments[0])
             self.credit(self.step)
@@ -350,7 +360,7 @@ class UnicornMachine:
                     self.dumps[index] = self.read(self.starts[memory] + offset, count)
 
     def begin_counts(self) -> None:
-        """Count anew, in tables whose memory is taken page by page as layers need it."""
+        """Reset the counts of blocks, instructions and cache misses."""
         self.tables = [np.zeros(self.counter.slots, COUNTS) for _ in self.layers]
         for layer, table in zip(self.layers, self.tables, strict=True):
             layer.blocks, layer.code_misses, layer.data_misses = table.ctypes.data, 0, 0
@@ -360,7 +370,7 @@ class UnicornMachine:
             ctypes.memset(lines, 0, ctypes.sizeof(lines))
 
     def credit(self, step: int) -> None:
-        """Add to a step what ran outside of layers since the last call of this, and count that anew."""
+        """Add the counts outside layers to a step and reset them."""
         table, rest = self.tables[0], self.layers[0]
         self.step_counts[step] = self.step_counts.get(step, 0) + np.stack([table["executions"], table["taken"]])
         table["executions"] = table["taken"] = 0
@@ -369,18 +379,21 @@ class UnicornMachine:
         rest.code_misses = rest.data_misses = 0
 
     def missed(self, layer: LayerCounter) -> dict[str, int]:
-        """Return per cache the lines of it that a layer missed."""
+        """Return cache -> number of cache misses in a layer."""
         counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
         return {what: counts[what] for what in self.caches}
 
     def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> NDArray[np.int64]:
-        """[blocks that ran, 5]: address, bytes, instructions, how often it ran, how often it was not left at its end."""
+        """Return an array [blocks that ran, 5]: address, bytes, instructions, executions, executions left by a taken branch."""
         ran = np.flatnonzero((executions > 0) & (table["flags"] & IS_TRACE == 0))
         columns = (self.counter.first + 2 * ran, table["bytes"][ran], table["instructions"][ran], executions[ran], taken[ran])
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
     def report(self) -> dict[str, Any]:
-        """Return what the last call cost, what ran of each part, and what caches missed: by step and layer, "" for the rest."""
+        """Return the CPU seconds of the last call and, by (step, layer), the basic blocks that ran and the cache misses.
+
+        The basic blocks are rows as in `spent`. Layer "" is what a step does outside layers.
+        """
         self.credit(self.step)
         rest, *tables = self.tables
         blocks = {(step, ""): self.spent(rest, *counts) for step, counts in self.step_counts.items()}
@@ -391,6 +404,7 @@ class UnicornMachine:
         return {"seconds": self.seconds, "blocks": blocks, "misses": misses}
 
     def remains(self) -> dict[str, Any]:
+        """Return the memories and the stack use after all calls."""
         stack, image = self.request["stack"]
         return {
             "images": [self.read(start, len(image)) for start, *_, image in self.request["memories"]],
@@ -399,7 +413,7 @@ class UnicornMachine:
         }
 
     def call(self, function: str, *arguments: int) -> int:
-        """Run a function to its end and return its result; the counts start anew."""
+        """Reset the counts, run a function and return its result."""
         write, read, isa = self.engine.reg_write, self.engine.reg_read, self.isa
         for register, value in zip(isa.arguments, arguments, strict=False):
             write(register, value)
@@ -420,14 +434,14 @@ class UnicornMachine:
             raise Stopped("unaligned access to", read(isa.pc), self.counter.unaligned)
         if read(isa.pc) & ~1 != RETURN:
             raise Stopped(f"did not end within {self.counter.limit} instructions", read(isa.pc))
-        return read(isa.result)
+        return int(read(isa.result))
 
 
-machines: dict[bytes, UnicornMachine] = {}  # by what was built into it
+machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories
 
 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
-    """Return a machine with the program of a request, started anew: one that ran it before, or a new one."""
+    """Return a machine for a request, reset; a kept one if it has the same program."""
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))
     key = encode(built | {"stack": stack, "memories": memories})
@@ -440,10 +454,12 @@ def machine_for(request: dict[str, Any]) -> UnicornMachine:
 
 
 def run(request: dict[str, Any]) -> Any:
+    """Run a request and return its answer."""
     return run_calls(machine_for(request), request)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until the input ends."""
     while True:
         try:
             request = decode(requests.read)
@@ -459,5 +475,5 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 if __name__ == "__main__":
     pipe = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not get among the answers
+    os.dup2(2, 1)  # keep what libraries print out of the answers
     serve(sys.stdin.buffer, pipe)

@@ -1,8 +1,9 @@
-"""A persistent child process in which generated code runs, so that its crashes and endless loops stay there.
+"""A persistent child process for generated code, whose crashes and endless loops stay there.
 
-In: a command line. Out: bytes through its pipes. Death or a passed time limit becomes a Fault with what the child wrote to
-stderr; the next session starts a new child. All children are killed when this process ends. Children run in a folder of our
-own, and Python programs among them see nothing of the folder in which this process was started.
+In: a command line. Out: bytes through its pipes. A crash or a passed time limit becomes a Fault with what the child wrote
+to stderr; the next session starts a new child. All children are killed when this process ends. If this process is killed,
+they notice within a second that their parent (PARENT) is gone and end. Children run in the cache folder. Python children
+import nothing from the folder in which this process was started.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -21,11 +22,17 @@ from .. import toolchain
 from ..ir import CompileError
 from .run import Fault
 
-ALIVE = 4  # children kept waiting for more work
-# python -I reads neither PYTHON* variables nor the current folder; packages that this process has elsewhere are looked up last;
-# threads of numpy's linear algebra, which nothing here uses, would take longer to start than all the rest
+PARENT = "TINYWEAVE_PARENT"  # environment variable with this process's id; also in host.c
+ALIVE = 4  # idle children that are kept
+# python -I ignores PYTHON* variables and the current folder. Other import folders of this process are searched last. numpy's
+# linear algebra, which is not used here, gets one thread, because starting more would dominate the start-up time.
 ISOLATED = """\
-import os, runpy, sys
+import os, runpy, sys, threading, time
+def end_with(parent):
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+threading.Thread(target=end_with, args=(int(os.environ["TINYWEAVE_PARENT"]),), daemon=True).start()
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 count = int(sys.argv[1])
 sys.path += [path for path in sys.argv[2:][:count] if path not in sys.path]
@@ -34,16 +41,48 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+# a foreign program: a second process kills it when its stdin ends, which happens when this process ends
+GUARDED = """\
+import os, signal, sys
+guarded = os.getpid()
+if os.fork() == 0:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.read(0, 1)
+    if os.getppid() == guarded:
+        os.kill(guarded, signal.SIGKILL)
+    os._exit(0)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@contextmanager
+def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
+    """Yield a command and its stdin for a program that ends with this process, even if this process is killed."""
+    if not hasattr(os, "fork"):  # Windows
+        yield command, subprocess.DEVNULL
+        return
+    read, write = os.pipe()
+    try:
+        yield (sys.executable, "-I", "-S", "-c", GUARDED, *command), read
+    finally:
+        os.close(read)
+        os.close(write)
+
+
 def isolated(program: Path, *arguments: str) -> tuple[str, ...]:
-    """Return the command of a Python program that imports nothing from the current folder."""
+    """Return the command for a Python program that imports nothing from the current folder."""
     folders = toolchain.import_folders()
     return (sys.executable, "-I", "-c", ISOLATED, str(len(folders)), *folders, str(program), *arguments)
 
 
 class Died(Fault):
-    """A child ended in the middle of a request: late, when its time had passed; else with a code, and maybe last words."""
+    """A child ended during a request: with exit code `code`, or `late`, killed because its time limit had passed."""
 
     def __init__(self, limit_s: float, late: bool, code: int, said: str):
+        """Describe the end of a child; `said` is what it wrote to stderr."""
         why = f"did not finish within {limit_s:g} s" if late else f"ended its process with code {code}"
         super().__init__((not late and said[-4000:]) or f"the generated code {why}")
         self.late, self.code = late, code
@@ -51,9 +90,10 @@ class Died(Fault):
 
 
 class Worker:
-    """One child process, started when first needed. Talk to it inside of `session` only."""
+    """A child process that is started at first use. Use it within `session` only."""
 
     def __init__(self, command: tuple[str, ...], environment: Mapping[str, str] | None = None):
+        """Prepare a child for a command, with additional environment variables."""
         self._command, self._environment = command, dict(os.environ, **(environment or {}))
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,11 +101,12 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
+        """Return whether the child is running."""
         return self._process is not None and self._process.poll() is None
 
     @contextmanager
     def session(self, limit_s: float) -> Iterator[Worker]:
-        """A request and its answer, within `limit_s` seconds of wall time."""
+        """Yield this worker for one request and its answer, within `limit_s` seconds of wall time."""
         with self._lock:
             if not self.is_alive:
                 self._start()
@@ -78,17 +119,19 @@ class Worker:
             except (EOFError, BrokenPipeError) as error:
                 raise self._death(limit_s) from error
             except BaseException:
-                self.stop()  # in the middle of an answer
+                self.stop()  # the rest of the answer is still in the pipe
                 raise
             finally:
                 timer.cancel()
 
     def send(self, data: bytes) -> None:
+        """Write bytes to the child."""
         assert self._process and self._process.stdin
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
     def receive(self, count: int) -> bytes:
+        """Return the next `count` bytes from the child."""
         assert self._process and self._process.stdout
         data = self._process.stdout.read(count)
         if len(data) < count:
@@ -96,6 +139,7 @@ class Worker:
         return data
 
     def stop(self) -> None:
+        """Kill the child."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -116,8 +160,8 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                env=self._environment,
-                cwd=toolchain.cache_folder(),  # it holds nothing but what this package wrote
+                env=self._environment | {PARENT: str(os.getpid())},
+                cwd=toolchain.cache_folder(),  # contains only files that this package wrote
             )
         except OSError as error:
             self._errors.close()
@@ -141,7 +185,7 @@ _workers: dict[tuple[int, tuple[str, ...]], Worker] = {}
 
 
 def worker(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> Worker:
-    """Return the child for `command`, the same as last time while it is among the few used last."""
+    """Return the child for `command`; the most recently used children are kept."""
     key = (os.getpid(), command)  # a forked process must not share its parent's pipes
     child = _workers.pop(key, None) or Worker(command, environment)
     _workers[key] = child
@@ -155,7 +199,7 @@ def worker(command: tuple[str, ...], environment: Mapping[str, str] | None = Non
 
 @atexit.register
 def stop_all() -> None:
-    """Kill every child of this process."""
+    """Kill the child processes that `worker` keeps for this process."""
     for (pid, _), child in list(_workers.items()):
         if pid == os.getpid():
             child.stop()

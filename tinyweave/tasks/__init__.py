@@ -1,1 +1,1 @@
-"""Tasks: from a user's files to what a network is fed. In: folders. Out: Datasets, and the C of what prepares the samples."""
+"""Read labelled samples, and prepare them as firmware does. In: folders. Out: Datasets, and the C of the same preparation."""

@@ -1,7 +1,7 @@
-"""Images with boxes drawn on them: VOC folders (an XML file per image) and COCO folders (a JSON file). Out: Annotated.
+"""Annotated images: VOC folders (an XML file per image) and COCO folders (a JSON file). In: a folder. Out: Annotated images.
 
-Files are untrusted. XML with a document type is refused, because entities are declared there; so is what should be a number
-and is none, or is too large. Sources: the development kit of PASCAL VOC 2012, the data format of cocodataset.org.
+Files are untrusted: XML with a document type, which could declare entities, is an error. Sources: the development kit of PASCAL
+VOC 2012, the data format of cocodataset.org.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..ir import CompileError
 from ..media import IMAGES, MEND
 from .dataset import MAX_FILES, PART_NAMES, listed
 
-COUNTED, DIFFICULT, CROWD = 0, 1, 2  # of a box: it is evaluated; it is ignored; it holds many things and is ignored
+COUNTED, DIFFICULT, CROWD = 0, 1, 2  # flags of a box: counts for precision; ignored; a group of objects, ignored
 XML_FOLDERS, IMAGE_FOLDERS = ("annotations", "Annotations"), ("images", "JPEGImages")
 LISTS = Path("ImageSets", "Main")
 MAX_XML, MAX_JSON = 1 << 20, 1 << 30  # bytes
-MAX_PIXELS = 1 << 20  # of a coordinate
-WANTED = "give a folder with annotations/*.xml and images/, or with COCO's .json file beside its images"
+MAX_PIXELS = 1 << 20  # limit of a coordinate
+FORMS = "give a folder with annotations/*.xml and images/, or with COCO's .json file beside its images"
 
 
 class LabelledBox(NamedTuple):
-    """A box in pixels of its image, from 0; bottom and right lie behind the last pixel. flag: COUNTED, DIFFICULT or CROWD."""
+    """A box in pixels of its image, from 0; bottom and right are exclusive. The flag is COUNTED, DIFFICULT or CROWD."""
 
     label: str
     top: float
@@ -42,35 +42,32 @@ class LabelledBox(NamedTuple):
 
 @dataclass(frozen=True)
 class Annotated:
-    """An image and its boxes. size: rows and columns as the annotation says, part: as a list says; None: it does not."""
+    """An image and its boxes."""
 
     path: Path
-    size: tuple[int, int] | None
+    size: tuple[int, int] | None  # rows and columns according to the annotation; None if it does not state them
     boxes: tuple[LabelledBox, ...]
-    part: str | None = None
+    part: str | None = None  # the part in whose list the image is; None without lists
 
 
 def read_annotations(folder: Path) -> list[Annotated]:
-    """Return the annotated images of a VOC or COCO folder in the order of their paths.
-
-    An image that an annotation names must be there. An image without annotation is left out, for nobody looked at it.
-    """
+    """Return the annotated images of a VOC or COCO folder, sorted by path. Images without an annotation are skipped."""
     if not folder.is_dir():
-        raise CompileError(f"'{folder}' is no folder", WANTED)
+        raise CompileError(f"'{folder}' is not a folder", FORMS)
     files = sorted([*folder.glob("*.json"), *folder.glob("annotations/*.json")])
     if any(voc := sorted((folder / name).glob("*.xml")) for name in XML_FOLDERS):
         images = _voc(folder, voc)
     elif files:
         images = [image for file in files for image in _coco(folder, file)]
         if len({image.path for image in images}) < len(images):
-            raise CompileError(f"'{folder}' annotates an image twice", "give each image's boxes in one .json file")
+            raise CompileError(f"'{folder}' annotates an image twice", "put all boxes of an image into one .json file")
     else:
-        raise CompileError(f"'{folder}' holds no annotations", WANTED)
+        raise CompileError(f"'{folder}' holds no annotations", FORMS)
     return sorted(_with_a_test(images), key=lambda image: image.path)
 
 
 def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
-    """Read VOC's annotations; coordinates count pixels from 1, and the last one lies inside the box."""
+    """Read VOC annotations, whose coordinates count pixels from 1 and include the last pixel."""
     if len(files) > MAX_FILES:
         raise CompileError(f"'{folder}' holds {len(files):,} annotations", f"at most {MAX_FILES:,} are supported")
     images = next((folder / name for name in IMAGE_FOLDERS if (folder / name).is_dir()), folder)
@@ -92,17 +89,19 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
 
 
 def _image(images: Path, named: str, file: Path) -> Path:
-    """Return the image of an annotation: the file of its own name, else the one that it names."""
+    """Return the image of an annotation: the file of the same name, else the one that the annotation names."""
     own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
     inside = [images / named] if Path(named).name == named and named else []
     path = _first_file([*own, *inside])
     if path is None:
-        raise CompileError(f"'{file}' has no image {file.stem}{IMAGES[1]} in '{images}'", "add it, or take the annotation away")
+        raise CompileError(
+            f"'{file}' has no image {file.stem}{IMAGES[1]} in '{images}'", "add the image, or delete the annotation"
+        )
     return path
 
 
 def _first_file(paths: Sequence[Path]) -> Path | None:
-    """Return the first path that is a file; one that is too long for the system, or must not be seen, is none."""
+    """Return the first path that is a file, or None. Paths that are too long or not accessible are skipped."""
     for path in paths:
         with suppress(OSError):
             if path.is_file():
@@ -111,7 +110,7 @@ def _first_file(paths: Sequence[Path]) -> Path | None:
 
 
 def _with_a_test(images: list[Annotated]) -> list[Annotated]:
-    """Return images whose validation part is the test where no list names a test: published sets keep theirs to themselves."""
+    """Use the validation part as test part if there is no test part: published data sets often withhold it."""
     parts = {image.part for image in images}
     if "validation" not in parts or "test" in parts:
         return images
@@ -119,12 +118,12 @@ def _with_a_test(images: list[Annotated]) -> list[Annotated]:
 
 
 def _xml(path: Path) -> Element:
-    """Return the root of an XML file without a document type."""
+    """Return the root of an XML file; raise CompileError if it declares a document type."""
     raw = read_file(path, MAX_XML, MEND)
     builder, parser = TreeBuilder(), expat.ParserCreate()
 
     def refuse(*_: object) -> NoReturn:
-        raise CompileError(f"'{path}' declares a document type", "take it out: an annotation needs none")
+        raise CompileError(f"'{path}' declares a document type", "delete it: annotations need none")
 
     parser.StartDoctypeDeclHandler = refuse
     parser.StartElementHandler = builder.start
@@ -134,11 +133,11 @@ def _xml(path: Path) -> Element:
         parser.Parse(raw, True)
         return builder.close()
     except (expat.ExpatError, ValueError, LookupError) as error:
-        raise CompileError(f"'{path}' is no XML: {error}", MEND) from error
+        raise CompileError(f"'{path}' is not XML: {error}", MEND) from error
 
 
 def _coordinate(path: Path, value: Any, text: str = "has a box with the coordinate {!r}") -> float:
-    """Return a coordinate of a box in pixels; raise CompileError with the text for what is none, or too large."""
+    """Return a coordinate in pixels; raise CompileError with the message `text` if it is not a number or too large."""
     with suppress(TypeError, ValueError, OverflowError):
         if not isinstance(value, bool) and abs(number := float(value)) <= MAX_PIXELS:
             return number
@@ -146,7 +145,7 @@ def _coordinate(path: Path, value: Any, text: str = "has a box with the coordina
 
 
 def _side(path: Path, value: Any) -> int:
-    """Return the rows or columns of an image, 0 where they are not known; raise CompileError for what is no such number."""
+    """Return the rows or columns of an image, 0 for unknown; raise CompileError if they are not a whole number."""
     text = "says that an image has {!r} rows or columns"
     number = _coordinate(path, value, text)
     if number < 0 or number % 1:
@@ -155,7 +154,7 @@ def _side(path: Path, value: Any) -> int:
 
 
 def _coco(folder: Path, file: Path) -> list[Annotated]:
-    """Read COCO's annotations: boxes are left, top, width, height. The file's name may say the part."""
+    """Read a COCO file, whose boxes are [left, top, width, height], and whose name may contain that of a part."""
     try:
         record = json.loads(read_file(file, MAX_JSON, MEND))
         labels = {_key(category["id"]): str(category["name"]) for category in record["categories"]}
@@ -175,26 +174,26 @@ def _coco(folder: Path, file: Path) -> list[Annotated]:
         return [_of_coco(folder, file, image, tuple(boxes.get(key, ())), part) for key, image in images.items()]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         said = f"{type(error).__name__} {error}".replace("\n", " ")[:80]
-        raise CompileError(f"'{file}' is no COCO file: {said}", WANTED) from error
+        raise CompileError(f"'{file}' is not a COCO file: {said}", FORMS) from error
 
 
 def _key(value: Any) -> int | str:
-    """Return an identifier, which is a number or a name; raise ValueError for anything else."""
+    """Return an identifier unchanged; raise ValueError if it is neither an integer nor a string."""
     if type(value) not in (int, str):
         raise ValueError(f"an id is {str(value)[:20]}")
-    return value  # type: ignore[no-any-return]
+    return str(value) if isinstance(value, str) else int(value)
 
 
 def _of_coco(folder: Path, file: Path, image: Mapping[str, Any], boxes: tuple[LabelledBox, ...], part: str | None) -> Annotated:
-    """Return one of COCO's images, whose file must lie in the folder."""
+    """Return one image of a COCO file; raise CompileError if it is not inside the folder."""
     name = str(image["file_name"])
     parts = Path(name).parts
     if Path(name).is_absolute() or ".." in parts or not parts:
-        raise CompileError(f"'{file}' names the image '{name[:60]}'", "give names inside the folder")
+        raise CompileError(f"'{file}' names the image '{name[:60]}'", "give a path inside the folder")
     split = file.stem.removeprefix("instances_")
     places = (folder / "images" / name, folder / "images" / split / name, folder / split / name, folder / name)
     path = _first_file(places)
     if path is None:
-        raise CompileError(f"'{file}' names '{name[:60]}', which is not in '{folder}'", "add it, or take its entry away")
+        raise CompileError(f"'{file}' names '{name[:60]}', which is not in '{folder}'", "add the image, or delete its entry")
     size = (_side(file, image.get("height", 0)), _side(file, image.get("width", 0)))
     return Annotated(path, size if all(size) else None, boxes, part)

@@ -1,9 +1,9 @@
-"""From a detector's head to boxes, in integers, and the C that gives the same bytes.
+"""Decode the head of a detector into boxes in integers, and emit C that computes the same bytes. In: int8 values. Out: boxes.
 
-For each anchor a cell of the head has: the centre (down, right), the size (rows, columns), whether there is an object, and a
-score for each class if there are several. A logistic function puts the centre into its cell, and the size is the anchor's times
-an exponential (YOLO9000, arXiv 1612.08242). Both are tables over the 256 values of int8. A box that overlaps a better one of
-its class is dropped.
+Per cell and anchor, the head predicts a centre (rows, columns), a size (rows, columns), an object score, and a score per class
+if there are several. The logistic function of the centre is a position inside the cell. The box size is the anchor's times the
+exponential of the size (YOLO9000, arXiv 1612.08242). Both functions are tables of 256 values. Non-maximum suppression drops
+boxes that overlap a box of the same class with a higher score.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ Floats = NDArray[np.float64]
 Array = NDArray[Any]
 UNIT_BITS = 4  # coordinates are 16ths of a pixel
 PROBABILITY_BITS, GROWTH_BITS, OVERLAP_BITS = 15, 12, 8
-LARGEST = 16.0  # times its anchor, that the side of a box can be
-MOST = 128  # candidates: of more boxes above the threshold the best ones count
-OVERLAP = 0.45  # with a better box of its class, above which a box is dropped
-TERMS = 5  # centre, size and object of an anchor, before its classes
+LARGEST = 16.0  # largest ratio of a box side to its anchor
+MOST = 128  # candidates before non-maximum suppression
+OVERLAP = 0.45  # IoU threshold of non-maximum suppression
+TERMS = 5  # values of an anchor before its class scores: centre, size, object score
 BOX = np.dtype([("top", "<i2"), ("left", "<i2"), ("bottom", "<i2"), ("right", "<i2"), ("score", "<u2"), ("label", "<u2")])
 
 
 @dataclass(frozen=True)
 class Head:
-    """size: rows and columns of the image. stride: pixels per cell. anchors: rows and columns of each, in pixels."""
+    """The head of a detector: how its output is decoded into boxes."""
 
-    size: tuple[int, int]
-    stride: int
-    anchors: tuple[tuple[float, float], ...]
+    size: tuple[int, int]  # rows and columns of the image
+    stride: int  # rows and columns of a cell in pixels
+    anchors: tuple[tuple[float, float], ...]  # rows and columns of each anchor in pixels
     classes: int
 
     @property
     def scores(self) -> int:
-        """Return how many scores of classes an anchor has; a single class needs none besides the object's score."""
+        """Return the number of class scores per anchor; a single class has none, because its score is the object score."""
         return self.classes if self.classes > 1 else 0
 
     @property
@@ -53,12 +53,12 @@ class Head:
     @property
     def units(self) -> Ints:
         """Return the anchors [n, 2], rows and columns, in units of 1 / 2^UNIT_BITS pixels."""
-        return np.round(np.array(self.anchors) * 2**UNIT_BITS).astype(np.int64)
+        return np.asarray(np.round(np.array(self.anchors) * 2**UNIT_BITS), np.int64)
 
     def detected(self, values: NDArray[np.int8], quant: Quant, threshold: float) -> NDArray[np.void]:
-        """Return the boxes of a head's int8 values (`shape`), the best first, as boxes.c does; threshold: a score of 0 .. 1.
+        """Decode the int8 output into boxes (dtype BOX) by falling score, with the same bytes as boxes.c.
 
-        Of equal scores the first in the order of rows, columns, anchors is the better one.
+        `threshold` is the least score, 0 to 1. Ties are broken in the order of rows, columns, anchors.
         """
         probability, growth = self.tables(quant)
         cells = self._cells(values).astype(np.int64) + 128
@@ -77,8 +77,8 @@ class Head:
         return np.array([(*edges[index], scores[index], labels[index]) for index in kept], BOX)
 
     def detected_real(self, values: NDArray[np.float32], threshold: float) -> Floats:
-        """Return the boxes [n, 6] (label, edges in pixels, score) of a head's real values (`shape`), without any rounding."""
-        cells = self._cells(values).astype(np.float64)
+        """Decode the float output into boxes [n, 6]: label, edges in pixels, score."""
+        cells: Floats = self._cells(values).astype(np.float64)
         score = _logistic(cells[..., 4])
         if self.scores:
             score = score * _logistic(cells[..., TERMS:].max(axis=3))
@@ -90,14 +90,14 @@ class Head:
         return np.column_stack((labels[kept], edges[kept], scores[kept]))
 
     def tables(self, quant: Quant) -> tuple[Ints, Ints]:
-        """Return two tables [256] of integers: the logistic function and the exponential of what -128 .. 127 stand for."""
-        real = (np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0]
-        probability = np.round(_logistic(real) * 2**PROBABILITY_BITS)
-        growth = np.round(np.exp(np.minimum(real, np.log(LARGEST))) * 2**GROWTH_BITS)
-        return probability.astype(np.int64), growth.astype(np.int64)
+        """Return the integer tables [256] of the logistic function and of the exponential, for the int8 values -128 .. 127."""
+        real: Floats = np.asarray((np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0], np.float64)
+        probability = np.asarray(np.round(_logistic(real) * 2**PROBABILITY_BITS), np.int64)
+        growth = np.asarray(np.round(np.exp(np.minimum(real, np.log(LARGEST))) * 2**GROWTH_BITS), np.int64)
+        return probability, growth
 
     def c_files(self, quant: Quant) -> dict[str, str]:
-        """Return the C that makes boxes of the head's int8 values, by file name; quant: of these values."""
+        """Return the C files, by name, that decode the output of a network whose output quantisation is `quant`."""
         probability, growth = self.tables(quant)
         rows, columns, _ = self.shape
         sizes = {
@@ -123,18 +123,17 @@ class Head:
         return texts("boxes.c", "boxes.h") | {"boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
-        """Return a threshold of 0 .. 1 as the C takes it; raise CompileError for another."""
+        """Convert a threshold of 0 .. 1 to the integer of the C; raise CompileError if it is out of range."""
         if not 0 < threshold <= 1:
-            raise CompileError(f"{threshold:g} is no threshold of a score", "give a number above 0, at most 1")
-        return max(1, round(threshold * 2**PROBABILITY_BITS))
+            raise CompileError(f"the threshold {threshold:g} is out of range", "give a number above 0, at most 1")
+        return max(1, round(threshold * (1 << PROBABILITY_BITS)))
 
     def _cells(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
         rows, columns, _ = self.shape
         return values.reshape(rows, columns, len(self.anchors), TERMS + self.scores)
 
     def _best(self, cells: Array, score: Array, threshold: float) -> tuple[Array, tuple[Ints, ...], Ints, Array]:
-        """Return up to MOST cells with scores of at least the threshold, the best first, of equal ones the first: their values,
-        rows, columns and anchors, labels, scores."""
+        """Return values, places (rows, columns, anchors), labels and scores of up to MOST candidates by falling score."""
         order = np.argsort(-score.reshape(-1), kind="stable")[:MOST]
         places = np.unravel_index(order[score.reshape(-1)[order] >= threshold], score.shape)
         cell = cells[places]
@@ -143,7 +142,7 @@ class Head:
 
 
 def head_of(data: Dataset) -> Head | None:
-    """Return the head that a data set's boxes need; None where the samples have classes only."""
+    """Return the head of detectors for a data set, or None if its samples have classes instead of boxes."""
     prepared = data.preparation
     if data.kind != "detection":
         return None
@@ -152,7 +151,7 @@ def head_of(data: Dataset) -> Head | None:
 
 
 def as_text(boxes: NDArray[np.void]) -> str:
-    """Return boxes as the programs print them: a line each, with score and edges as integers, and last how many there are."""
+    """Return boxes as text, as the C examples print them: a line per box, then the number of boxes."""
     lines = [
         f"class {box['label']}, score {box['score']}: rows {box['top']} to {box['bottom']}, "
         f"columns {box['left']} to {box['right']}\n"
@@ -162,18 +161,17 @@ def as_text(boxes: NDArray[np.void]) -> str:
 
 
 def as_rows(boxes: NDArray[np.void]) -> Floats:
-    """Return boxes [n, 6] as label, edges in pixels, score."""
+    """Convert boxes of dtype BOX to [n, 6]: label, edges in pixels, score."""
     edges = np.stack([boxes[name] for name in ("top", "left", "bottom", "right")], axis=1) / 2**UNIT_BITS
     return np.column_stack((boxes["label"], edges, boxes["score"] / 2**PROBABILITY_BITS)).astype(np.float64)
 
 
-def suppressed(edges: NDArray[np.generic], labels: Ints, limit: float) -> list[int]:
-    """Return the indices of the boxes that stay: those that no better one of their class overlaps by more than `limit`.
+def suppressed(edges: Array, labels: Ints, limit: float) -> list[int]:
+    """Return the indices of the boxes that remain after non-maximum suppression with the IoU threshold `limit`.
 
-    edges [n, 4], labels [n]: in falling order of the scores.
+    `edges` [n, 4] and `labels` [n] must be sorted by falling score.
     """
-
-    sides = np.asarray(edges[:, 2:] - edges[:, :2])  # type: ignore[operator]
+    sides = edges[:, 2:] - edges[:, :2]
     areas, kept = sides[:, 0] * sides[:, 1], list[int]()
     alive = np.ones(len(edges), bool)
     for index in range(len(edges)):

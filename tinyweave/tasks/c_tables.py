@@ -1,4 +1,4 @@
-"""The C that lies beside a model: files as they are, and headers of sizes and tables. In: names and numbers. Out: text."""
+"""C files written beside a model: copies of files of this folder, and headers with sizes and tables. In: numbers. Out: text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Table = tuple[str, str, NDArray[np.int64]]  # type in C, name, values
-PER_LINE = 12  # values
+PER_LINE = 12  # values per line
 
 
 def texts(*names: str) -> dict[str, str]:
-    """Return the C of files of this folder, by file name."""
+    """Return the contents of C files of this folder, by file name."""
     return {name: (Path(__file__).parent / name).read_text() for name in names}
 
 
 def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Table]) -> str:
-    """Return `name`_tables.h: macros for the sizes, and constants tw_`name`_... for the tables."""
+    """Return the header of the tables of a C file `name`: a macro per size, and a constant array per table."""
     guard = f"{name.upper()}_TABLES_H"
     lines = [
         f"/* Sizes and tables of {name}.c: {about}. */",

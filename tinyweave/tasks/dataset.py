@@ -1,7 +1,7 @@
-"""Labelled samples, split into parts for training, validation and test. In: a folder. Out: a Dataset.
+"""Labelled samples, split into training, validation and test. In: a folder. Out: a Dataset.
 
-The network's input is int8, and a value v stands for v / 128, so that the device computes nothing before the first layer.
-A file's part follows from the hash of its name, as in Speech Commands (arXiv 1804.03209): new files move no other file.
+The network's input is int8 with scale 1 / 128, so the device computes nothing before the first layer. The hash of a file's name
+decides its part, as in Speech Commands (arXiv 1804.03209), so new files do not move other files to another part.
 """
 
 from __future__ import annotations
@@ -23,32 +23,28 @@ from ..progress import Progress, silent
 
 PARTS = ("train", "validation", "test")
 PART_NAMES = {"val": "validation", **{name: name for name in PARTS}}
-VALIDATION, TEST = 0.15, 0.2  # of all samples
+VALIDATION, TEST = 0.15, 0.2  # shares of all samples
 MAX_FILES = 1 << 20
 MAX_LIST = 1 << 26  # bytes of a list of files
-MAX_BYTES = 1 << 33  # of all samples as the network takes them
-RESIZED = 256  # samples at once
-MIN_OF_CLASS = 5  # samples of each class in training; fewer teach nothing
+MAX_BYTES = 1 << 33  # of all samples as int8
+RESIZE_BATCH = 256  # samples that are resized at a time
+MIN_OF_CLASS = 5  # training samples per class at least
 SCALE = 1 / 128  # real value of one step of the network's input
-FOLDERS = "give a folder that has a folder of files for each class"
+FOLDERS = "give a folder with one subfolder of files per class"
 PLURALS = {"sample": "samples", "box": "boxes"}
-ONE_LABEL = "a network that tells classes apart needs two"
+ONE_LABEL = "a classifier needs at least two: add another"
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """values: int8 [samples, rows, columns, channels]. parts: [samples], indices in PARTS.
+    """Labelled samples, each in the training, the validation or the test part."""
 
-    labels: [samples], indices in classes; for detection boxes [samples, most boxes of an image, 6], see `detection.BOX`.
-    preparation: what was done to the values of the files, which firmware must do, too; it goes into JSON as it is.
-    """
-
-    kind: str
+    kind: str  # "images", "sounds", "sensors" or "detection"
     classes: tuple[str, ...]
-    values: NDArray[np.int8]
-    labels: NDArray[Any]
-    parts: NDArray[np.uint8]
-    preparation: Mapping[str, Any]
+    values: NDArray[np.int8]  # [samples, rows, columns, channels]
+    labels: NDArray[Any]  # class indices [samples]; for detection, boxes [samples, boxes, 6], see `detection.BOX`
+    parts: NDArray[np.uint8]  # indices in PARTS, [samples]
+    preparation: Mapping[str, Any]  # how files were converted to values, which firmware must do as well; JSON values
 
     def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[Any]]:
         """Return the samples and the labels of one part."""
@@ -61,51 +57,52 @@ class Dataset:
 
 
 def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
-    """Return the data set with images of another size (rows, columns); a pixel is the rounded mean of those that it covers.
+    """Resize the images of a data set to `size` (rows, columns) by averaging pixels.
 
-    Pixel i covers what it does in torch's interpolation by area: floor(i * side / new) up to ceil((i + 1) * side / new).
+    Output pixel i is the rounded mean of the pixels floor(i * side / new) up to ceil((i + 1) * side / new), as in torch's area
+    interpolation.
     """
     if data.values.shape[1:3] == size:
         return data
     values = np.empty((len(data.values), *size, data.values.shape[3]), np.int8)
-    for first in range(0, len(values), RESIZED):
-        sums, count = data.values[first : first + RESIZED].astype(np.int64), 1
+    for first in range(0, len(values), RESIZE_BATCH):
+        sums, count = data.values[first : first + RESIZE_BATCH].astype(np.int64), 1
         for axis, new in ((1, size[0]), (2, size[1])):
             side, at = sums.shape[axis], np.arange(new)
             begin, end = at * side // new, -(-(at + 1) * side // new)
             before = np.insert(np.cumsum(sums, axis), 0, 0, axis)
             sums = before.take(end, axis) - before.take(begin, axis)
             count = count * (end - begin).reshape([-1 if other == axis else 1 for other in range(4)])
-        values[first : first + RESIZED] = (2 * sums + count) // (2 * count)
+        values[first : first + RESIZE_BATCH] = (2 * sums + count) // (2 * count)
     prepared = {**data.preparation, "size": list(size)} if "size" in data.preparation else data.preparation
     return replace(data, values=values, preparation=prepared)
 
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """A file, its class, and the part it must be in; None: the hash of `group` says."""
+    """A file of one sample, and its class."""
 
     path: Path
     label: str
-    group: str
-    part: str | None = None
+    group: str  # files of one group are in the same part, which the hash of this name decides
+    part: str | None = None  # overrides the hash
 
 
 def share_of(group: str) -> float:
-    """Return a number from 0 to 1 that follows from a name alone: the lowest mean test, the next validation."""
+    """Return the hash of a name as a number from 0 to 1; groups below TEST are test, and up to TEST + VALIDATION validation."""
     return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def part_of(group: str) -> str:
-    """Return the part of all samples of a group, by the hash of its name: a file, or the person who made several."""
+    """Return the part of a group of files by the hash of its name."""
     share = share_of(group)
     return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
 
 
 def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Return the files of a folder and of all folders below it, sorted by path; raise CompileError where there are none."""
+    """Return the files below a folder with the given suffixes, sorted by path; raise CompileError if there are none."""
     if not folder.is_dir():
-        raise CompileError(f"'{folder}' is no folder", FOLDERS)
+        raise CompileError(f"'{folder}' is not a folder", FOLDERS)
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in suffixes and path.is_file())
     if not paths:
         raise CompileError(f"'{folder}' holds no files {', '.join(suffixes)}", FOLDERS)
@@ -115,37 +112,38 @@ def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], str] = str) -> list[LabelledFile]:
-    """Return files whose folder is their class; folders above it named `train`, `validation`, `val` or `test` say the part.
+    """Return files labelled by the name of their folder; folders above it named as in PART_NAMES set the part.
 
-    group_of: takes a path below `folder`, and returns the name whose hash decides where no folder does; by default the path.
+    `group_of` maps a path below `folder` to the name of the file's group; by default each file is a group.
     """
     labelled = []
     for path in files_of(folder, suffixes):
         *above, label = path.relative_to(folder).parent.parts or ("",)
         if not label:
-            raise CompileError(f"'{path}' lies in no class's folder", "put it into one, whose name is its class")
+            raise CompileError(f"'{path}' is not in the folder of a class", "move it to a subfolder with the name of its class")
         part = next((PART_NAMES[name.lower()] for name in above if name.lower() in PART_NAMES), None)
         labelled.append(LabelledFile(path, label, group_of(path.relative_to(folder).as_posix()), part))
     return with_all_parts(labelled)
 
 
 def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str] = str.strip) -> dict[str, str]:
-    """Return the part of each file that lists of a folder name; empty where there are none.
+    """Read lists of files, and return the part of each file that they name; empty if no list exists.
 
-    lists: the part by the list's name. name_of: returns what a line names.
+    `lists` maps the name of a list to a part. `name_of` extracts the file name from a line.
     """
     parts = dict[str, str]()
     for name, part in lists.items():
         if (folder / name).is_file():
-            lines = read_file(folder / name, MAX_LIST, "mend it, or take it away").decode(errors="replace").splitlines()
+            lines = read_file(folder / name, MAX_LIST, "repair it, or delete it").decode(errors="replace").splitlines()
             parts |= {name_of(line): part for line in lines if line.strip()}
     return parts
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Return files whose parts are complete or left to the hash.
+    """Complete the parts that folders or lists set.
 
-    If they name training alone, or no part, the hash splits all of them; if they name no validation, it takes some of training.
+    If the files are in the training part only, or in none, the hash splits all of them. If none is in the validation part, the
+    hash moves some training files there.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
@@ -159,19 +157,19 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
     """Return the part of each file.
 
-    If a class has so few files that none falls into the test, or into validation, its group with the lowest hash goes there,
-    but no group that has files of other classes, too, and nothing where folders or lists say the parts.
+    If the hash puts no file of a class into test or validation, the group of this class with the lowest hash is moved there,
+    unless folders or lists set the parts. Groups with files of several classes are not moved.
     """
     parts = [file.part or part_of(file.group) for file in files]
     if any(file.part for file in files):
         return parts
-    by_class, makers = dict[str, list[int]](), dict[str, set[str]]()
+    by_class, labels_of = dict[str, list[int]](), dict[str, set[str]]()
     for index, file in enumerate(files):
         by_class.setdefault(file.label, []).append(index)
-        makers.setdefault(file.group, set()).add(file.label)
+        labels_of.setdefault(file.group, set()).add(file.label)
     for own, part in product(by_class.values(), ("test", "validation")):
         if all(parts[index] != part for index in own):
-            spare = {files[i].group for i in own if parts[i] == "train" and len(makers[files[i].group]) == 1}
+            spare = {files[i].group for i in own if parts[i] == "train" and len(labels_of[files[i].group]) == 1}
             moved = min(spare, key=share_of) if len(spare) > MIN_OF_CLASS else None
             for index in own:
                 parts[index] = part if files[index].group == moved else parts[index]
@@ -185,9 +183,11 @@ def dataset(
     preparation: Mapping[str, Any],
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the samples of files; `read` returns one as int8 [rows, columns, channels], all of the same shape.
+    """Read files into a data set; `read` returns one file as int8 [rows, columns, channels], all of the same shape.
 
-    Raise CompileError where there is only one class, or a class without enough samples in a part.
+    Raises:
+        CompileError: there is only one class, or a part has too few samples of a class.
+
     """
     classes = tuple(sorted({file.label for file in files}))
     parts = parts_of(files)
@@ -204,18 +204,18 @@ def dataset(
 
 
 def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str]) -> None:
-    """Raise CompileError where there is one class only, or a class that training, validation or test does not see."""
+    """Raise CompileError if there is only one class, or if a part has too few samples of a class."""
     if len(classes) < 2:
-        raise CompileError(f"there is one class only, '{classes[0]}'", ONE_LABEL)
+        raise CompileError(f"there is only one class, '{classes[0]}'", ONE_LABEL)
     check_counts(classes, labels, parts, "sample")
 
 
 def check_counts(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str], what: str) -> None:
-    """Raise CompileError where training, validation or test has not enough of a class."""
+    """Raise CompileError if a part has too few samples of a class."""
     counts = Counter(zip(labels, parts, strict=True))
     for label, (part, needed) in product(classes, (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1))):
         if (have := counts[label, part]) < needed:
             raise CompileError(
                 f"class '{label}' has {have} {what if have == 1 else PLURALS[what]} for {part}",
-                f"give it more files: at least {needed} for {part}; a fifth of all are for test",
+                f"add files: at least {needed} for {part}; a fifth of all files are for test",
             )

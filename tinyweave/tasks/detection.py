@@ -1,7 +1,7 @@
-"""Photographs with boxes, letterboxed: the data set of a detector, and the anchors that fit its boxes. In: a folder.
+"""Data sets of detectors: letterboxed photographs with boxes, and anchors that fit the boxes. In: a folder. Out: a Dataset.
 
-A box that reaches beyond its image is clipped to it. An empty box, one that lies outside, and a class that a part of the data
-lacks are refused. Anchors are from YOLO9000 (arXiv 1612.08242, section 2).
+Boxes are clipped to their image. An empty box, a box outside its image, and a class without a box in a part are errors. Anchors
+are chosen as in YOLO9000 (arXiv 1612.08242, section 2).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .dataset import MAX_BYTES, PARTS, SCALE, Dataset, LabelledFile, check_count
 from .images import ZERO
 
 Floats = NDArray[np.float64]
-BOX = ("label", "top", "left", "bottom", "right", "flag")  # of a row of labels; label -1: no box
-MOST_BOXES = 512  # of an image
-ROUNDS = 100  # of k-means, at most
-SMALLEST = 1 / 16  # pixels of an anchor's side, the unit of boxes.c: one of 0 could not grow
+BOX = ("label", "top", "left", "bottom", "right", "flag")  # columns of labels; label -1: padding
+MOST_BOXES = 512  # per image
+ROUNDS = 100  # iterations of k-means at most
+SMALLEST = 1 / 16  # least side of an anchor in pixels: boxes of an anchor of size 0 would have size 0
 
 
 def read_detection(
@@ -36,32 +36,36 @@ def read_detection(
     stride: int = 16,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the images of a VOC or COCO folder, each fitted into `size` (rows, columns) on grey, as pixel - 128, with boxes.
+    """Read a VOC or COCO folder: images letterboxed to `size` (rows, columns), as pixel - 128, with their boxes.
 
-    classes: the classes to learn, in this order; all of them, by name, if empty. anchors: how many the head has at most.
-    stride: pixels from one cell of the head to the next. Raise CompileError for a wrong folder, or a size of no whole cells.
+    `classes` are the classes to learn, in this order; empty for all classes, sorted by name. `anchors` is the largest number of
+    anchors, `stride` the rows and columns of a cell of the head in pixels.
+
+    Raises:
+        CompileError: the folder is faulty, or the size is no multiple of the stride.
+
     """
     if anchors < 1 or stride < 1:
-        raise CompileError(f"{anchors} anchors on cells of {stride} pixels find nothing", "give whole numbers above 0")
+        raise CompileError(f"{anchors} anchors with a stride of {stride} pixels are out of range", "give whole numbers above 0")
     if any(side % stride for side in size):
         raise CompileError(
-            f"images of {size[0]} x {size[1]} are no whole cells of {stride} pixels", f"give multiples of {stride}"
+            f"images of {size[0]} x {size[1]} are no multiple of the stride, {stride} pixels", f"give multiples of {stride}"
         )
     images = read_annotations(folder)
     names = _classes(folder, images, classes)
     files = [LabelledFile(image.path, "", image.path.relative_to(folder).as_posix(), image.part) for image in images]
     parts = [file.part or part_of(file.group) for file in with_all_parts(files)]
-    wanted = [[box for box in image.boxes if box.label in names] for image in images]
-    counted = [(box.label, part) for boxes, part in zip(wanted, parts, strict=True) for box in boxes if not box.flag]
+    boxes_by_image = [[box for box in image.boxes if box.label in names] for image in images]
+    counted = [(box.label, part) for boxes, part in zip(boxes_by_image, parts, strict=True) for box in boxes if not box.flag]
     check_counts(names, [label for label, _ in counted], [part for _, part in counted], "box")
-    most = max(map(len, wanted))
+    most = max(map(len, boxes_by_image))
     if most > MOST_BOXES:
         raise CompileError(f"an image of '{folder}' has {most} boxes", f"at most {MOST_BOXES} are supported")
     if size[0] * size[1] * channels * len(images) > MAX_BYTES:
         raise CompileError(f"{len(images):,} images of {size[0]} x {size[1]} are too many", "give fewer, or smaller ones")
     values = np.zeros((len(images), *size, channels), np.int8)
     labels = np.full((len(images), most, len(BOX)), -1, np.float32)
-    for index, (image, boxes) in enumerate(zip(images, wanted, strict=True)):
+    for index, (image, boxes) in enumerate(zip(images, boxes_by_image, strict=True)):
         pixels, own = read_fitted(image.path, *size, channels)
         check_size(image.path, image.size, own)
         top, left = ((side - inner) // 2 for side, inner in zip(size, pixels.shape, strict=False))
@@ -89,61 +93,62 @@ def read_detection(
 
 
 def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -> list[str]:
+    """Return the classes to learn: `wanted`, or all if it is empty; raise CompileError for a class without boxes."""
     there = sorted({box.label for image in images for box in image.boxes})
     if "" in there or not there:
         raise CompileError(f"'{folder}' has {'a box without a name' if there else 'no box'}", MEND)
     for name in wanted:
         if name not in there:
-            raise CompileError(f"no box is a '{name}'", f"classes are {', '.join(there)[:200]}")
+            raise CompileError(f"no box has the class '{name}'", f"give some of {', '.join(there)[:200]}")
     if len(set(wanted)) < len(wanted):
-        raise CompileError("a class is named twice", "name each once")
+        raise CompileError("--classes names a class twice", "name each class once")
     return list(wanted) or there
 
 
-def check_size(path: Path, said: tuple[int, int] | None, own: tuple[int, int]) -> None:
-    """Raise CompileError where an annotation says another size, rows and columns, than its image has: own."""
-    if said not in (None, own):
-        told = " x ".join(map(str, said or ()))
-        raise CompileError(f"'{path}' is {own[0]} x {own[1]}, its annotation is for {told}", MEND)
+def check_size(path: Path, stated: tuple[int, int] | None, own: tuple[int, int]) -> None:
+    """Raise CompileError if an annotation states another size (rows, columns) than its image has; None states no size."""
+    if stated not in (None, own):
+        size = " x ".join(map(str, stated or ()))
+        raise CompileError(f"'{path}' is {own[0]} x {own[1]}, its annotation says {size}", MEND)
 
 
 def clipped(path: Path, box: LabelledBox, own: tuple[int, int]) -> Floats:
-    """Return the edges [4] of a box, clipped to its image of `own` rows and columns; raise CompileError if nothing is left."""
+    """Clip a box to its image of `own` rows and columns, and return its edges [4]; raise CompileError if nothing remains."""
     edges = np.array(box[1:5])
     if edges[2] <= edges[0] or edges[3] <= edges[1]:
-        raise CompileError(f"'{path}' has an empty box: {_told(box)}", MEND)
+        raise CompileError(f"'{path}' has an empty box: {_text(box)}", MEND)
     inside = np.clip(edges, 0, (*own, *own))
     if inside[2] <= inside[0] or inside[3] <= inside[1]:
-        raise CompileError(f"'{path}' has a box outside its {own[0]} rows and {own[1]} columns: {_told(box)}", MEND)
-    return inside
+        raise CompileError(f"'{path}' has a box outside its {own[0]} rows and {own[1]} columns: {_text(box)}", MEND)
+    return np.asarray(inside, np.float64)
 
 
-def _told(box: LabelledBox) -> str:
+def _text(box: LabelledBox) -> str:
     return f"{box.label[:40]}, rows {box.top:g} to {box.bottom:g}, columns {box.left:g} to {box.right:g}"
 
 
 def boxes_of(labels: NDArray[np.float32]) -> Floats:
-    """Return the boxes [count, 6] of one image's labels [most, 6], without the rows that fill them up."""
+    """Return the boxes [count, 6] of one image's labels [boxes, 6], without the padding rows."""
     return np.asarray(labels[labels[:, 0] >= 0], np.float64)
 
 
 def _sides(labels: NDArray[np.float32]) -> Floats:
-    """Return rows and columns [count, 2] of all boxes of one thing; a crowd is none."""
+    """Return the rows and columns [count, 2] of all boxes except crowds."""
     boxes = boxes_of(labels.reshape(-1, len(BOX)))
     boxes = boxes[boxes[:, 5] != CROWD]
-    return boxes[:, 3:5] - boxes[:, 1:3]
+    return np.asarray(boxes[:, 3:5] - boxes[:, 1:3])
 
 
 def shape_overlaps(sides: Floats, others: Floats) -> Floats:
-    """Return [n, m]: intersection over union of boxes [n, 2] and [m, 2] (rows, columns), all with the same centre."""
+    """Return the IoU [n, m] of boxes of the sizes [n, 2] and [m, 2] (rows, columns) with the same centre."""
     inside = np.minimum(sides[:, None], others[None]).prod(axis=2)
     return np.asarray(inside / (sides.prod(axis=1)[:, None] + others.prod(axis=1)[None] - inside))
 
 
 def k_means(sides: Floats, count: int) -> Floats:
-    """Return up to `count` anchors [n, 2], rows and columns, the smallest first, by k-means whose distance is 1 - overlap.
+    """Return up to `count` anchors [n, 2] (rows, columns), smallest first, by k-means over box sizes with the distance 1 - IoU.
 
-    The first centres are boxes evenly spread by area, not random ones, so that the same boxes give the same anchors.
+    The initial centres are box sizes at even quantiles of the area, so the result is deterministic.
     """
     different = np.unique(sides, axis=0)
     by_area = different[np.argsort(different.prod(axis=1), kind="stable")]

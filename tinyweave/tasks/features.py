@@ -1,9 +1,9 @@
-"""Log-mel features and MFCC of sound in integers, one frame at a time, and the C that gives the same bytes.
+"""Log-mel features and MFCC of sound in integers, frame by frame, and C that computes the same bytes. In: samples. Out: int8.
 
-Each frame is weighted by a Hann window and transformed (a real transform of 2n values by a complex one of n). The power is
-summed in triangular bands of the mel scale; a feature is its logarithm in eighths of a doubling. No value needs more than 63
-bits. MFCC (Davis and Mermelstein, 10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of these.
-`wake_word.py` has features of the same kind with other numbers, for a network that others trained.
+Each frame is multiplied by a Hann window and transformed: a real FFT of 2n values by a complex FFT of n. The power is summed in
+triangular mel bands. A feature is the logarithm of this sum, in eighths of a doubling. MFCC (Davis and Mermelstein,
+10.1109/TASSP.1980.1163420) are the first terms of a cosine transform (DCT-II) of the log-mel features. No intermediate value
+needs more than 63 bits. `wake_word` has the parameters of another framework.
 """
 
 from __future__ import annotations
@@ -15,101 +15,97 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import CompileError
-from .c_tables import header, texts
+from .c_tables import Table, header, texts
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 WINDOW_BITS, TWIDDLE_BITS = 15, 30
 STEPS = 8  # features per doubling of power
-QUIETEST = 20 * STEPS  # the logarithm that is -128: 32 doublings, or 96 dB, from there to 127
-GAIN = 4  # of the terms of a cosine transform behind the first, which is the mean of the bands
-BATCH = 4096  # frames at once
+QUIETEST = 20 * STEPS  # the logarithm that maps to -128; 127 is 32 doublings (96 dB) louder
+GAIN = 4  # factor on all MFCC but the first, which is the mean of the bands
+BATCH = 4096  # frames per numpy call
 
 
 @dataclass(frozen=True)
 class LogMel:
-    """rate: samples a second. frame: samples of a frame, a power of two up to 2048. hop: samples from one frame to the next.
+    """Log-mel features or MFCC of sound: their settings, and their computation in integers."""
 
-    bands: how many, on the mel scale. lowest, highest: the ends of all bands in Hz. coefficients: how many MFCC of the bands
-    are the features of a frame; 0: the bands themselves are.
-    """
+    rate: int  # samples per second
+    frame: int  # samples per frame, a power of two up to 2048
+    hop: int  # samples from one frame to the next
+    bands: int  # number of mel bands
+    lowest: float  # lower end of the bands in Hz
+    highest: float  # upper end of the bands in Hz
+    coefficients: int = 0  # MFCC per frame; 0 for log-mel bands
 
-    rate: int
-    frame: int
-    hop: int
-    bands: int
-    lowest: float
-    highest: float
-    coefficients: int = 0
-
-    weight_bits, log_bits = 8, 6  # of the filters; of the mantissa that the table of logarithms is asked by
-    emphasis_bits = 0  # if any, (1 - 2^-bits) of the sample before is taken from each sample
-    fraction_bits = 0  # of a step of a feature, which is cut off toward 0
-    doubling, quietest = STEPS, QUIETEST  # in fractions of a step: a doubling of power; the logarithm whose feature is -128
+    weight_bits, log_bits = 8, 6  # fractional bits of filter weights; bits that index the table of logarithms
+    emphasis_bits = 0  # pre-emphasis: subtract (1 - 2^-bits) of the previous sample; 0 for none
+    fraction_bits = 0  # fractional bits of a feature, truncated toward 0
+    # in feature steps with fraction_bits: a doubling of power, and the logarithm that maps to -128
+    doubling, quietest = STEPS, QUIETEST
 
     @property
     def before(self) -> int:
-        """Return how many samples before a frame its features depend on."""
+        """Return the number of samples before a frame that pre-emphasis reads: 0 or 1."""
         return int(self.emphasis_bits > 0)
 
     @property
     def per_frame(self) -> int:
-        """Return how many features a frame has."""
+        """Return the number of features per frame."""
         return self.coefficients or self.bands
 
     @property
     def silence(self) -> Ints:
-        """Return the features [per_frame] of a frame without sound."""
+        """Return the features [per_frame] of silence."""
         return np.where(np.arange(self.per_frame) * self.coefficients, 0, -128)
 
     @property
     def cosine_bits(self) -> int:
-        """Return the fractional bits of the cosine transform: the most with which it fits 16 bits."""
+        """Return the fractional bits of the cosine transform's coefficients: the most that fit 16-bit integers."""
         return (32767 * self.bands // GAIN).bit_length() - 1
 
     @cached_property
     def terms(self) -> Ints:
-        """Return the cosine transform [coefficients, bands]: the mean of the bands, then GAIN times each cosine."""
+        """Return the matrix of the cosine transform [coefficients, bands]: a mean, then cosines times GAIN."""
         turns = np.arange(self.coefficients)[:, None] * (np.arange(self.bands) + 0.5) / self.bands
         gain = np.where(np.arange(self.coefficients) == 0, 1, GAIN)[:, None]
-        return np.round(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits).astype(np.int64)
+        return as_ints(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits)
 
     @property
     def window_bits(self) -> int:
-        """Return by how many bits the product of sample and window is shifted down."""
+        """Return the bits by which a sample times its window value is shifted right."""
         return WINDOW_BITS + self.emphasis_bits - self.guard_bits
 
     @property
     def guard_bits(self) -> int:
-        """Return the fractional bits of the spectrum: short frames have room for some, and round less."""
+        """Return the fractional bits of the spectrum; short frames have some, which reduces rounding errors."""
         return max(0, 14 - self.frame.bit_length())
 
     def frames(self, samples: int) -> int:
-        """Return how many whole frames lie in so many samples."""
+        """Return the number of whole frames in a recording of `samples` samples."""
         return max(0, (samples - self.frame) // self.hop + 1)
 
     @cached_property
     def window(self) -> Ints:
-        """Return a Hann window [frame], of WINDOW_BITS."""
+        """Return the Hann window [frame] with WINDOW_BITS fractional bits."""
         phase = 2 * np.pi * (np.arange(self.frame) + 0.5) / self.frame
-        return np.round((0.5 - 0.5 * np.cos(phase)) * (2**WINDOW_BITS - 1)).astype(np.int64)
+        return as_ints((0.5 - 0.5 * np.cos(phase)) * (2**WINDOW_BITS - 1))
 
     @cached_property
     def twiddles(self) -> tuple[Ints, Ints]:
-        """Return real and imaginary parts of exp(-2 pi i k / frame) for half a turn."""
+        """Return the real and imaginary parts of exp(-2 pi i k / frame) for half a turn."""
         turns = np.exp(-2j * np.pi * np.arange(self.frame // 2) / self.frame) * 2**TWIDDLE_BITS
-        return np.round(turns.real).astype(np.int64), np.round(turns.imag).astype(np.int64)
+        return as_ints(turns.real), as_ints(turns.imag)
 
     @property
     def corners(self) -> tuple[Floats, Floats]:
-        """Return the ends of the triangles [bands + 2] and the bins [frame / 2], on the scale on which triangles are straight:
-        here in bins."""
+        """Return the corners of the triangular filters [bands + 2], and the centres of the bins [frame / 2], both in bins."""
         hertz = 700 * (10 ** (np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2) / 2595) - 1)
         return hertz * self.frame / self.rate, np.arange(self.frame / 2)
 
     @cached_property
     def filters(self) -> list[tuple[int, Ints]]:
-        """Return per band its first bin and its weights from there on; a band narrower than a bin has the bin nearest to it."""
+        """Return (first bin, weights) of each mel band; a band narrower than a bin gets the nearest bin."""
         edges, bins = self.corners
         filters = []
         for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
@@ -124,15 +120,15 @@ class LogMel:
 
     @cached_property
     def logarithms(self) -> Ints:
-        """Return `doubling` times the logarithm to the base of 2 of 1 .. 2, by the mantissa's first bits."""
+        """Return the table of `doubling` * log2(m) for mantissas m of 1 .. 2, indexed by their first log_bits bits."""
         mantissas = 1 + (np.arange(2**self.log_bits) + 0.5) / 2**self.log_bits
-        return np.round(self.doubling * np.log2(mantissas)).astype(np.int64)
+        return as_ints(self.doubling * np.log2(mantissas))
 
     def of(self, samples: NDArray[np.int16]) -> NDArray[np.int8]:
-        """Return features [..., frames, per_frame] of recordings [..., samples]; raise CompileError if there is no frame."""
+        """Return the features [..., frames, per_frame] of recordings [..., samples]; raise CompileError for too short ones."""
         count = self.frames(samples.shape[-1])
         if not count:
-            raise CompileError(f"{samples.shape[-1]} samples hold no frame", f"give at least {self.frame}")
+            raise CompileError(f"{samples.shape[-1]} samples are shorter than a frame", f"give at least {self.frame}")
         starts, length = self.hop * np.arange(count), self.before + self.frame
         known = np.concatenate([np.zeros((*samples.shape[:-1], self.before), samples.dtype), samples], axis=-1)
         frames = known[..., starts[:, None] + np.arange(length)].reshape(-1, length)
@@ -148,7 +144,8 @@ class LogMel:
         power = self._power(weighted) >> 2 * self.guard_bits
         energy = np.stack([power[:, first : first + len(w)] @ w for first, w in self.filters], axis=1)
         exponent = np.frexp(np.maximum(energy, 1).astype(np.float64))[1].astype(np.int64) - 1
-        exponent -= (np.left_shift(np.int64(1), exponent) > energy) & (energy > 0)  # a double rounds up to a power of two
+        # the conversion to double may have rounded up to the next power of two
+        exponent -= (np.left_shift(np.int64(1), exponent) > energy) & (energy > 0)
         below = np.maximum(exponent - self.log_bits, 0), np.maximum(self.log_bits - exponent, 0)
         mantissa = np.left_shift(np.right_shift(np.maximum(energy, 1), below[0]), below[1]) - 2**self.log_bits
         fractions = self.doubling * exponent + self.logarithms[mantissa] - self.quietest - (128 << self.fraction_bits)
@@ -158,7 +155,7 @@ class LogMel:
         return np.asarray(features, np.int8)
 
     def _power(self, values: Ints) -> Ints:
-        """Return the power [n, frame / 2] of twice the spectrum of values [n, frame], without the bin at half the rate."""
+        """Return |2 * FFT|^2 [n, frame / 2] of values [n, frame], without the bin at half the sample rate."""
         half = self.frame // 2
         order = _bit_reversed(half)
         real, imaginary = values[:, 0::2][:, order], values[:, 1::2][:, order]
@@ -178,7 +175,7 @@ class LogMel:
         return np.asarray((even[0] + odd[0]) ** 2 + (even[1] + odd[1]) ** 2)
 
     def c_tables(self) -> str:
-        """Return the header with the sizes and the tables that `log_mel.c` needs."""
+        """Return the header with the sizes and the tables of log_mel.c."""
         cosines, sines = self.twiddles
         firsts, weights = [first for first, _ in self.filters], np.concatenate([w for _, w in self.filters])
         sizes = {
@@ -198,7 +195,7 @@ class LogMel:
             "COEFFICIENTS": self.coefficients,
             "FEATURES": self.per_frame,
         }
-        tables = (
+        tables: tuple[Table, ...] = (
             ("int16_t", "window", self.window),
             ("int32_t", "cosines", cosines),
             ("int32_t", "sines", sines),
@@ -213,15 +210,15 @@ class LogMel:
         return header("log_mel", self.text(), sizes, tables)
 
     def record(self) -> dict[str, float]:
-        """Return the settings, as LogMel takes them; without `coefficients` where they are 0, as in older files."""
+        """Return the settings as JSON values; `coefficients` is omitted if 0, as in older files."""
         return {key: value for key, value in asdict(self).items() if key != "coefficients" or value}
 
     def c_files(self) -> dict[str, str]:
-        """Return the C of one frame's features, by file name."""
+        """Return the C files, by name, that compute the features of one frame."""
         return texts("log_mel.c", "log_mel.h") | {"log_mel_tables.h": self.c_tables()}
 
     def text(self) -> str:
-        """Return the settings as a line for people."""
+        """Return the settings as text."""
         return (f"{self.coefficients} MFCC of " if self.coefficients else "") + (
             f"{self.bands} log-mel bands of {self.lowest:g} .. {self.highest:g} Hz, "
             f"{1000 * self.frame / self.rate:g} ms each {1000 * self.hop / self.rate:g} ms at {self.rate} Hz"
@@ -229,25 +226,28 @@ class LogMel:
 
 
 def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20, coefficients: int = 0) -> LogMel:
-    """Return the usual features of speech: a frame has the power of two of samples nearest to 32 ms; bands go up to 7.6 kHz.
-
-    coefficients: how many MFCC; 0: the bands themselves.
-    """
+    """Return the usual settings for speech: bands of 60 Hz to 7.6 kHz, and frames of 2^k samples, about `frame_ms` long."""
     frame = 1 << max(5, round(float(np.log2(rate * frame_ms / 1000))))
     return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2), coefficients)
 
 
 def mel(hertz: float) -> float:
-    """Return a frequency on the mel scale."""
+    """Convert a frequency in Hz to the mel scale."""
     return float(2595 * np.log10(1 + hertz / 700))
 
 
+def as_ints(values: Floats) -> Ints:
+    """Return values rounded to the nearest integer."""
+    return np.asarray(np.round(values), np.int64)
+
+
 def _rounded(values: Ints, bits: int) -> Ints:
+    """Return values divided by 2^bits, rounded half up."""
     return (values + (1 << (bits - 1))) >> bits
 
 
 def _turned(real: Ints, imaginary: Ints, cosine: Ints, sine: Ints) -> tuple[Ints, Ints]:
-    """Return complex numbers, turned by others of length 1; each product is rounded by itself, as in C."""
+    """Multiply complex numbers by twiddle factors; each of the four real products is rounded, as in C."""
     return (
         _rounded(real * cosine, TWIDDLE_BITS) - _rounded(imaginary * sine, TWIDDLE_BITS),
         _rounded(real * sine, TWIDDLE_BITS) + _rounded(imaginary * cosine, TWIDDLE_BITS),
@@ -255,6 +255,7 @@ def _turned(real: Ints, imaginary: Ints, cosine: Ints, sine: Ints) -> tuple[Ints
 
 
 def _bit_reversed(count: int) -> Ints:
+    """Return the bit-reversed order of `count` indices."""
     order = np.zeros(1, np.int64)
     while len(order) < count:
         order = np.concatenate((2 * order, 2 * order + 1))

@@ -1,4 +1,4 @@
-"""Images of classes, resized to the network's input. In: a folder of images for each class. Out: a Dataset."""
+"""Images of classes, resized to the network's input. In: a folder with a subfolder of images per class. Out: a Dataset."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from ..media import IMAGES, read_image
 from ..progress import Progress, silent
 from .dataset import SCALE, Dataset, by_folder, dataset
 
-ZERO = 128  # the pixel that is 0 to the network
+ZERO = 128  # the pixel value that is 0 in the network's input
 
 
-def read_images(
-    folder: Path,
-    size: tuple[int, int],
-    channels: int = 3,
-    progress: Progress = silent,
-) -> Dataset:
-    """Return the images of a folder, resized to `size` (rows, columns) whatever their proportions, as pixel - 128."""
+def read_images(folder: Path, size: tuple[int, int], channels: int = 3, progress: Progress = silent) -> Dataset:
+    """Read the images of a folder, resized to `size` (rows, columns) without keeping their aspect ratio, as pixel - 128."""
 
     def read(path: Path) -> NDArray[np.int8]:
         return (read_image(path, *size, channels).astype(np.int16) - ZERO).astype(np.int8)

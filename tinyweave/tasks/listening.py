@@ -1,7 +1,7 @@
-"""Sound as it comes: the features that a network sees at each hop, the words that smoothed scores detect, and the C of both.
+"""Streaming keyword spotting: features at each hop, detection of words by smoothed scores, and the C of both.
 
-In: samples, scores. Out: windows of features as training has them, detections. Smoothing is that of Chen, Parada and Heigold
-(2014), the mean of the last scores, without their confidence over several words.
+In: samples, scores. Out: windows of features as in training, detections. Scores are averaged over the last steps, as by Chen,
+Parada and Heigold (2014), without their combined confidence of several words.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from .c_tables import texts
 from .features import LogMel
 
-SILENCE = -128  # the scores before the first step
+SILENCE = -128  # scores before the first step
 
 
 def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray[np.int8]:
-    """Return the window of features [n, frames, per_frame] that ends with each of the n frames of a recording [samples].
+    """Return for each of the n frames of a recording the window of features that ends with it, [n, frames, per_frame].
 
-    Before the recording there is silence.
+    Silence precedes the recording.
     """
     features = setting.of(samples)
     padded = np.concatenate([np.tile(setting.silence.astype(np.int8), (frames - 1, 1)), features])
@@ -28,10 +28,10 @@ def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray
 
 
 def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int) -> list[int]:
-    """Return the class that is detected at each step of scores [n, classes], or -1.
+    """Return the class detected at each step of the int8 scores [n, classes], or -1.
 
-    steps: how many last scores the mean is of. threshold: the int8 score that the mean must reach. pause: for how many steps
-    after a detection nothing is detected.
+    A class is detected if the mean of its last `steps` scores is the largest of all classes and at least `threshold`. After a
+    detection, nothing is detected for `pause` steps.
     """
     padded = np.concatenate([np.full((steps - 1, scores.shape[1]), SILENCE), scores.astype(np.int64)])
     detected, silent = list[int](), 0
@@ -45,7 +45,7 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
 
 
 def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int]) -> str:
-    """Return what the programs print of the scores [n, classes] after so many frames, and the words detected then, or -1."""
+    """Return detections as text, as the C examples print them: per frame its best class and score, and the detected word."""
     return "".join(
         f"frame {frame}: class {row.argmax()}, score {row.max()}{f', heard {word}' if word >= 0 else ''}\n"
         for frame, row, word in zip(frames, scores, words, strict=True)
@@ -53,10 +53,10 @@ def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int
 
 
 def c_files() -> dict[str, str]:
-    """Return the C of the ring and of the smoothing, by file name; the ring also needs the files of `LogMel.c_files`."""
+    """Return the C files, by name, of the ring buffer of features, which needs `LogMel.c_files`, and of the smoothing."""
     return texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
 
 
 def wav_files() -> dict[str, str]:
-    """Return the C that reads the head of a wav file, by file name."""
+    """Return the C files, by name, that read the header of a wav file."""
     return texts("wav.c", "wav.h")

@@ -1,4 +1,4 @@
-"""Windows of a sensor's values. In: recordings as csv or .npy files, a folder for each class. Out: a Dataset."""
+"""Windows of sensor values. In: recordings as .csv or .npy files, in a folder per class. Out: a Dataset."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from ..progress import Progress, silent
 from .dataset import MAX_BYTES, PARTS, Dataset, by_folder, check_classes, parts_of
 
 FILES = (".csv", ".npy")
-RANGE = (0.1, 99.9)  # percentiles of a channel's values that the network's input spans; what lies beyond is clipped
+RANGE = (0.1, 99.9)  # percentiles of a channel that map to the ends of the int8 range; values beyond are clipped
 
 
-def read_sensors(
-    folder: Path,
-    window: int = 128,
-    stride: int | None = None,
-    progress: Progress = silent,
-) -> Dataset:
-    """Return windows [1, window, channels] of the recordings of a folder, one each `stride` rows, by default half a window.
+def read_sensors(folder: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
+    """Cut the recordings of a folder into samples [1, window, channels], one every `stride` rows; None for half a window.
 
-    A recording has a row per moment and a column per channel; all its windows are in the same part. Raise CompileError for a
-    file that is shorter than a window, has other columns than the first one, or holds what is no number.
+    A recording has a row per moment and a column per channel. All its windows are in the same part.
+
+    Raises:
+        CompileError: a file is shorter than a window, has another number of columns, or holds text.
+
     """
     if window < 1 or (stride is not None and stride < 1):
         apart = "" if stride is None else f", one each {stride} rows,"
-        raise CompileError(f"windows of {window} rows{apart} are none", "give whole numbers above 0")
+        raise CompileError(f"windows of {window} rows{apart} are out of range", "give whole numbers above 0")
     files = by_folder(folder, FILES)
     windows, labels, parts = list[NDArray[np.float64]](), list[str](), list[str]()
     for index, (file, part) in enumerate(zip(files, parts_of(files), strict=True)):
@@ -42,7 +40,8 @@ def read_sensors(
             )
         if windows and cut.shape[2] != windows[0].shape[2]:
             raise CompileError(
-                f"'{file.path}' has {cut.shape[2]} columns, '{files[0].path}' has {windows[0].shape[2]}", "give as many in all"
+                f"'{file.path}' has {cut.shape[2]} columns, '{files[0].path}' has {windows[0].shape[2]}",
+                "give all files the same number",
             )
         windows.append(cut)
         labels += [file.label] * len(cut)
@@ -61,7 +60,7 @@ def read_sensors(
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the factors and the offsets [channels] that turn values [n, window, channels] into the network's -128 .. 127."""
+    """Return factors and offsets [channels] that map the percentiles RANGE of values [n, window, channels] to -128 and 127."""
     low, high = np.percentile(values, RANGE, axis=(0, 1))
     factor = 255 / np.maximum(high - low, 1e-12)
     return factor, -128 - low * factor
@@ -74,7 +73,7 @@ def windows_of(rows: NDArray[np.float64], window: int, stride: int) -> NDArray[n
 
 
 def read_rows(path: Path) -> NDArray[np.float64]:
-    """Return a recording [rows, channels] of a csv file, whose first line may be names, or of an .npy file."""
+    """Read a recording [rows, channels] from an .npy file, or from a .csv file, whose first line may hold names."""
     if path.suffix.lower() == ".npy":
         array = read_arrays(path, MAX_SAMPLE, MEND)[""]
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiub":
@@ -91,10 +90,9 @@ def read_rows(path: Path) -> NDArray[np.float64]:
     return values
 
 
-def _numbers(path: Path, number: int, cells: Sequence[str], wanted: int) -> list[float]:
-    """Return the values of a line of a csv file; number: of the line, from 1, for the error."""
-    if len(cells) != wanted or not all(map(_is_number, cells)):
-        raise CompileError(f"'{path}', line {number} is no row of {wanted} numbers: {','.join(cells)[:40]}", MEND)
+def _numbers(path: Path, number: int, cells: Sequence[str], columns: int) -> list[float]:
+    if len(cells) != columns or not all(map(_is_number, cells)):
+        raise CompileError(f"'{path}', line {number} is not a row of {columns} numbers: {','.join(cells)[:40]}", MEND)
     return [float(cell) for cell in cells]
 
 

@@ -1,4 +1,4 @@
-"""Recordings of words, as log-mel features or MFCC. In: wav files, a folder for each class, or names that begin with it."""
+"""Recordings of words as log-mel features or MFCC. In: wav files, by class in folders or file names. Out: a Dataset."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..progress import Progress, silent
 from .dataset import SCALE, Dataset, LabelledFile, by_folder, dataset, files_of, listed
 from .features import LogMel, log_mel
 
-LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # of Speech Commands
-MAX_SECONDS = 60  # of a recording: what is longer is a stream, of which a network sees a window
-SPEAKER = "_nohash_"  # what follows the speaker in Speech Commands' names
+LISTS = {"validation_list.txt": "validation", "testing_list.txt": "test"}  # as in Speech Commands
+MAX_SECONDS = 60  # of a recording
+SPEAKER = "_nohash_"  # separates speaker and take in file names of Speech Commands
 NAMES = "give a folder for each class, or names as LABEL_SPEAKER_TAKE.wav"
 
 
@@ -29,49 +29,53 @@ def read_sounds(
     by_speaker: bool = False,
     progress: Progress = silent,
 ) -> Dataset:
-    """Return the recordings of a folder as log-mel features [frames, bands, 1]; with `coefficients`, so many MFCC of the bands.
+    """Read the recordings of a folder as log-mel features [frames, bands, 1], or as MFCC if `coefficients` is not 0.
 
-    A recording is cut, or filled with silence, at both ends to `seconds`. by_speaker: take the speaker from the names in a flat
-    folder, so that nobody is heard in two parts; names as in Speech Commands always say it. Raise CompileError where the rate
-    is not the same in all, where a class lacks samples in a part, and for files or settings that cannot be.
+    Recordings are cropped, or padded with silence, at both ends to `seconds`. Unless folders or lists set the parts (training,
+    validation, test), all recordings of a speaker are in the same part: in a flat folder with `by_speaker`, which takes the
+    speaker from the file names, and in class folders with names as in Speech Commands.
+
+    Raises:
+        CompileError: sample rates differ, a class has too few samples in a part, or a setting is out of range.
+
     """
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
     features = features_of(rate, bands, coefficients)
     if not abs(seconds) <= MAX_SECONDS:
         raise CompileError(f"recordings of {seconds:g} s are not supported", f"give at most {MAX_SECONDS} s")
-    wanted = round(seconds * rate)
-    if features.frames(wanted) < 1:
-        raise CompileError(f"{seconds:g} s hold no frame", f"give at least {features.frame / rate:.3f} s")
+    length = round(seconds * rate)
+    if features.frames(length) < 1:
+        raise CompileError(f"{seconds:g} s are shorter than a frame", f"give at least {features.frame / rate:.3f} s")
 
     def read(path: Path) -> NDArray[np.int8]:
         own, values = read_recording(path)
         if own != rate:
             raise CompileError(f"'{path}' has {own} samples a second, '{files[0].path}' has {rate}", "give one rate for all")
-        return features.of(fitted(as_int16(values), wanted))[..., None]
+        return features.of(fitted(as_int16(values), length))[..., None]
 
     prepared = {"source": "sounds", "seconds": seconds, "scale": SCALE, "offset": 0.0, "features": features.record()}
     return dataset("sounds", files, read, prepared, progress)
 
 
 def features_of(rate: int, bands: int, coefficients: int = 0) -> LogMel:
-    """Return the features for a sample rate in Hz; raise CompileError for settings that are not supported."""
+    """Return the settings of the features for a sample rate in Hz; raise CompileError if they are not supported."""
     if not 4000 <= rate <= 48000:
-        raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000: 16,000 are usual")
+        raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000, for example 16,000")
     if not 1 <= bands <= 128:
-        raise CompileError(f"{bands} bands are not supported", "give 1 to 128: 40 are usual")
+        raise CompileError(f"{bands} bands are not supported", "give 1 to 128, for example 40")
     if not 0 <= coefficients <= bands:
-        raise CompileError(f"{coefficients} MFCC of {bands} bands are not supported", f"give 1 to {bands}: 10 are usual")
+        raise CompileError(f"{coefficients} MFCC of {bands} bands are not supported", f"give 1 to {bands}, for example 10")
     return log_mel(rate, bands, coefficients=coefficients)
 
 
 def as_int16(values: NDArray[np.float64]) -> NDArray[np.int16]:
-    """Return samples of -1 .. 1 as a microphone gives them, in 16 bits."""
+    """Convert samples of -1 .. 1 to 16-bit integers."""
     return np.asarray(np.clip(np.round(values * 2**15), -(2**15), 2**15 - 1), np.int16)
 
 
 def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
-    """Return `count` samples: the middle of more, or all of fewer with silence around them."""
+    """Crop a recording to its middle `count` samples, or pad it with silence on both sides."""
     first = max(0, (len(samples) - count) // 2)
     middle = samples[first : first + count]
     before = (count - len(middle)) // 2
@@ -79,7 +83,7 @@ def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
 
 
 def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
-    """Return the recordings of a folder with their classes, and their parts where folders or lists say them."""
+    """List the recordings of a folder with their classes, and with their parts if folders or lists set them."""
     paths = files_of(folder, RECORDINGS)
     if all(path.parent == folder for path in paths):
         return [_named(path, by_speaker=by_speaker) for path in paths]
@@ -93,15 +97,15 @@ def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
 
 
 def _speaker(path: str) -> str:
-    """Return the speaker of a recording, as Speech Commands names them; the path where its name does not say one."""
-    speaker, says_speaker, _ = path.rpartition("/")[2].partition(SPEAKER)
-    return speaker if says_speaker else path
+    """Return the speaker of a recording named as in Speech Commands, else its path."""
+    speaker, separator, _ = path.rpartition("/")[2].partition(SPEAKER)
+    return speaker if separator else path
 
 
 def _named(path: Path, *, by_speaker: bool) -> LabelledFile:
-    """Return a recording of a flat folder; raise CompileError where its name does not say its class, or who speaks."""
-    label, says_label, rest = path.stem.partition("_")
-    speaker, says_speaker, _ = rest.partition("_")
-    if not label or not says_label or (by_speaker and not says_speaker):
+    """Label a recording of a flat folder by its file name; raise CompileError if the name lacks the class or the speaker."""
+    label, after_label, others = path.stem.partition("_")
+    speaker, after_speaker, _ = others.partition("_")
+    if not label or not after_label or (by_speaker and not after_speaker):
         raise CompileError(f"'{path.name}' does not say its class{' and speaker' if by_speaker else ''}", NAMES)
     return LabelledFile(path, label, speaker if by_speaker else path.name)

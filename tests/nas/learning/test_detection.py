@@ -14,6 +14,7 @@ from tinyweave.nas.arch import Arch, Group  # noqa: E402
 from tinyweave.nas.learning import detection  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.train import Recipe, fit, scores  # noqa: E402
+from tinyweave.nas.training_run import TrainingRun  # noqa: E402
 from tinyweave.tasks.annotations import COUNTED, CROWD  # noqa: E402
 from tinyweave.tasks.boxes import TERMS, Head  # noqa: E402
 from tinyweave.tasks.detection import shape_overlaps  # noqa: E402
@@ -80,7 +81,7 @@ def one_by_one(predicted: NDArray[np.float64], boxes: NDArray[np.float64]) -> tu
             cell = int((top + bottom) / 2 // HEAD.stride), int((left + right) / 2 // HEAD.stride)
             near = shape_overlaps(np.array([[bottom - top, right - left]]), np.array(HEAD.anchors))[0]
             for anchor, overlap in enumerate(near):
-                if anchor == near.argmax() or overlap > detection.NEARLY:
+                if anchor == near.argmax() or overlap > detection.ANCHOR_IOU:
                     slot = ((image * rows + cell[0]) * columns + cell[1]) * len(HEAD.anchors) + anchor
                     learnt.setdefault(slot, image * len(boxes[image]) + number)
         for index, (top, left, bottom, right) in enumerate(predicted[image].reshape(-1, 4).tolist()):
@@ -89,12 +90,12 @@ def one_by_one(predicted: NDArray[np.float64], boxes: NDArray[np.float64]) -> tu
                 inside = max(0, min(b, bottom) - max(t, top)) * max(0, min(r, right) - max(le, left))
                 own = (bottom - top) * (right - left)
                 best = max(best, inside / (own if flag == CROWD else own + (b - t) * (r - le) - inside) if label >= 0 else 0)
-            if best < detection.FOUND:
+            if best < detection.BACKGROUND_IOU:
                 background.add(image * rows * columns * len(HEAD.anchors) + index)
     return learnt, background
 
 
-def test_each_box_is_learnt_where_the_rule_says() -> None:
+def test_boxes_are_assigned_to_slots_by_the_rule() -> None:
     rng = np.random.default_rng(5)
     corner = rng.uniform(0, 24, (30, 6, 2))
     boxes = np.concatenate((rng.integers(-1, 2, (30, 6, 1)), corner, corner + rng.uniform(2, 8, (30, 6, 2))), axis=2)
@@ -114,7 +115,7 @@ def test_decoded_boxes_are_those_that_the_device_computes() -> None:
         assert np.abs(ours - box[1:5]).max(axis=1).min() < 1e-4
 
 
-def test_the_overlap_of_boxes_that_are_the_same_is_one() -> None:
+def test_the_complete_iou_of_equal_boxes_is_1() -> None:
     a = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10], [0, 0, 10, 10]])
     b = torch.tensor([[0.0, 0, 10, 10], [0, 20, 10, 30], [0, 0, 5, 20]])
     same, apart, other = detection.complete_overlap(a, b).tolist()
@@ -156,6 +157,6 @@ def test_a_small_one_learns_to_find_squares(tmp_path: Path) -> None:
     recipe = Recipe(10, batch=16, kind="detection", head=HEAD)
     module, unseen = module_of(arch), squares(40, 1)
     before = detection.mean_precision(scores(module, unseen[0]), unseen[1], HEAD)
-    fit(module, *squares(160, 0), recipe, checkpoint=tmp_path / "state")
+    fit(module, *squares(160, 0), recipe, TrainingRun(checkpoint=tmp_path / "state"))
     after = detection.mean_precision(scores(module, unseen[0]), unseen[1], HEAD)
     assert before < 0.05 and after > 0.4, (before, after)

@@ -1,4 +1,4 @@
-"""A module is the network that is planned: its layers, its RAM, and the int8 network that it becomes."""
+"""A module has the layers and the RAM of the network that was planned, also after quantisation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tinyweave import api  # noqa: E402
 from tinyweave.nas.arch import Arch, blocks, macs, weights  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.network import to_graph  # noqa: E402
-from tinyweave.nas.space import SearchSpace, arch_of, keywords, mobilenet_v3, sampled, sensors, small_images  # noqa: E402
+from tinyweave.nas.space import SearchSpace, arch_of, keywords, mobilenet_v3, sample, sensors, small_images  # noqa: E402
 from tinyweave.ops import macs_original  # noqa: E402
 from tinyweave.passes import run_passes  # noqa: E402
-from tinyweave.planning import plan  # noqa: E402
+from tinyweave.planning import Request, plan  # noqa: E402
 
 V3 = mobilenet_v3(((64, 64),), by_group=True)
 V3 = replace(V3, groups=tuple(replace(group, depths=(1,)) for group in V3.groups))
@@ -44,24 +44,24 @@ def trained_looking(arch: Arch, seed: int) -> torch.nn.Module:
     ids=lambda each: f"{each.name}-{each.sizes[0][1]}" if isinstance(each, SearchSpace) else None,
 )
 def test_what_is_trained_is_what_was_planned(space: SearchSpace, seed: int) -> None:
-    arch = arch_of(space, sampled(space, random.Random(seed), width=min(space.widths)), 5)
+    arch = arch_of(space, sample(space, random.Random(seed), width=min(space.widths)), 5)
     rows, columns, channels = arch.image
     module = trained_looking(arch, seed)
     loaded = tw.load(module, torch.zeros(1, channels, rows, columns))
     samples = np.random.default_rng(seed).uniform(-1, 1, (40, rows, columns, channels)).astype(np.float32)
-    deployed = api.with_edges(tw.quantize(loaded, samples, method="minmax").model, "int8", "nhwc").graph
+    deployed = api.with_io(tw.quantize(loaded, samples, method="minmax").model, "int8", "nhwc").graph
     drawn, _ = run_passes(to_graph("drawn", blocks(arch), arch.classes), float_io=False)
     assert [op.kind for op in deployed.ops] == [op.kind for op in drawn.ops]
     shapes = [[graph.tensors[op.outputs[0]].shape for op in graph.ops] for graph in (deployed, drawn)]
     assert shapes[0] == shapes[1] and macs_original(to_graph("whole", blocks(arch), arch.classes)) == macs(arch)
     for streamed in (True, False):
-        arenas = [plan(graph, stream_inputs=streamed, core="cortex-m4").arena for graph in (deployed, drawn)]
+        arenas = [plan(graph, Request(stream_inputs=streamed, core="cortex-m4")).arena for graph in (deployed, drawn)]
         assert arenas[0] == arenas[1]
     parameters = sum(p.numel() for p in module.parameters() if p.ndim > 1)
     assert parameters == weights(arch)
 
 
 def test_weights_follow_from_the_seed() -> None:
-    arch = arch_of(small_images(), sampled(small_images(), random.Random(1)), 3)
+    arch = arch_of(small_images(), sample(small_images(), random.Random(1)), 3)
     first, again, other = (torch.cat([p.flatten() for p in module_of(arch, seed).parameters()]) for seed in (1, 1, 2))
     assert torch.equal(first, again) and not torch.equal(first, other)

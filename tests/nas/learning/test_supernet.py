@@ -1,4 +1,4 @@
-"""A supernet holds its networks: each computes by itself what it computes as a part, and training goes on where it stopped."""
+"""A supernet: extracted networks compute the same as inside it, and an interrupted training resumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 from tinyweave.nas.arch import blocks  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.supernet import Supernet, centre, fit_supernet, recalibrate, resized  # noqa: E402
-from tinyweave.nas.learning.train import Recipe, accuracy, fit, threads  # noqa: E402
+from tinyweave.nas.learning.train import Recipe, accuracy, fit, thread_count  # noqa: E402
 from tinyweave.nas.space import (  # noqa: E402
     MOBILE_1280,
     Choice,
@@ -24,11 +24,12 @@ from tinyweave.nas.space import (  # noqa: E402
     keywords,
     largest,
     mobilenet_v3,
-    sampled,
+    sample,
     sensors,
     small_images,
     smallest,
 )
+from tinyweave.nas.training_run import TrainingRun  # noqa: E402
 
 MOBILE = replace(MOBILE_1280, sizes=((48, 48), (64, 64)), widths=(0.2, 0.3, 0.5))
 V3 = mobilenet_v3(((48, 32), (64, 48)), by_group=True)
@@ -39,7 +40,7 @@ SPACES = (small_images((16, 24)), keywords(), keywords((49, 40)), sensors(40, 3)
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    with threads(1):
+    with thread_count(1):
         yield
 
 
@@ -55,9 +56,9 @@ def supernet_of(space: SearchSpace, *, transformed: bool = False) -> Supernet:
 
 @pytest.mark.parametrize("transformed", [False, True], ids=["cropped", "transformed"])
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: f"{space.name}-{space.sizes[0][1]}")
-def test_a_network_computes_by_itself_what_it_computes_as_a_part(space: SearchSpace, transformed: bool) -> None:
+def test_an_extracted_network_computes_the_same_as_in_the_supernet(space: SearchSpace, transformed: bool) -> None:
     supernet, rng = supernet_of(space, transformed=transformed), random.Random(3)
-    choices = [smallest(space), *(sampled(space, rng) for _ in range(6)), largest(space, width=min(space.widths))]
+    choices = [smallest(space), *(sample(space, rng) for _ in range(6)), largest(space, width=min(space.widths))]
     for choice in choices:
         arch = arch_of(space, choice, 5)
         rows, columns, channels = arch.image
@@ -87,7 +88,7 @@ def test_a_smaller_kernel_is_the_centre_of_the_next_larger_one_times_a_matrix() 
     five = (unit.weight[:, :, 1:6, 1:6].flatten(1) @ unit.matrices[0]).reshape(16, 1, 5, 5)
     three = (five[:, :, 1:4, 1:4].flatten(1) @ unit.matrices[1]).reshape(16, 1, 3, 3)
     for side, expected in ((7, unit.weight), (5, five), (3, three)):
-        assert torch.equal(unit.cut(layers[side]), expected)
+        assert torch.equal(unit.sliced(layers[side]), expected)
         assert torch.equal(expected, centre(unit.weight, (side, side))) == (side == 7)
 
 
@@ -138,13 +139,13 @@ def test_all_networks_learn_at_once(space: SearchSpace, distilled: bool) -> None
     fit_supernet(supernet, *data, Recipe(3, batch=32, rate=0.05), distilled=distilled)
     rng, rates = random.Random(0), list[float]()
     for _ in range(4):
-        module = supernet.extract(arch_of(space, sampled(space, rng, size=(8, 8)), 2))
+        module = supernet.extract(arch_of(space, sample(space, rng, size=(8, 8)), 2))
         rates.append(accuracy(recalibrate(module, data[0]), *unseen))
         assert all(part.momentum == 0.1 for part in module.modules() if isinstance(part, torch.nn.BatchNorm2d))
     assert min(rates) > 0.9, rates
 
 
-def test_norms_take_the_statistics_of_the_samples() -> None:
+def test_recalibration_uses_the_statistics_of_the_samples() -> None:
     arch = arch_of(TINY, smallest(TINY), 2)
     values, _ = stripes(256, 0)
     module = recalibrate(recalibrate(module_of(arch), values[:64] // 2), values)
@@ -155,7 +156,7 @@ def test_norms_take_the_statistics_of_the_samples() -> None:
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep)], ids=["one thread", "two threads"])
-def test_a_training_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path, count: int) -> None:
+def test_an_interrupted_supernet_training_resumes_to_the_same_weights(tmp_path: Path, count: int) -> None:
     data, recipe = stripes(128, 0), Recipe(3, batch=32, rate=0.05, kind="images")
 
     class StopError(Exception):
@@ -165,19 +166,26 @@ def test_a_training_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path
         if done == 2:
             raise StopError
 
-    with threads(count):
-        whole = fit_supernet(Supernet(TINY, 2, transformed=True), *data, recipe, 5)
+    with thread_count(count):
+        whole = fit_supernet(Supernet(TINY, 2, transformed=True), *data, recipe, TrainingRun(5))
         with pytest.raises(StopError):
-            fit_supernet(Supernet(TINY, 2, transformed=True), *data, recipe, 5, checkpoint=tmp_path / "state", progress=stop)
+            fit_supernet(
+                Supernet(TINY, 2, transformed=True), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop)
+            )
         seen = list[int]()
         other = Supernet(TINY, 2, transformed=True, seed=9)
-        fit_supernet(other, *data, recipe, 5, checkpoint=tmp_path / "state", progress=lambda _, done, total: seen.append(done))
+        fit_supernet(
+            other,
+            *data,
+            recipe,
+            TrainingRun(5, checkpoint=tmp_path / "state", progress=lambda _, done, total: seen.append(done)),
+        )
     assert seen == [3], "not from the start"
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), other.parameters(), strict=True))
 
 
-def test_samples_become_as_small_as_a_network_wants_them() -> None:
-    arch = arch_of(MOBILE, sampled(MOBILE, random.Random(0), size=(48, 48)), 2)
+def test_samples_are_resized_to_the_image_of_a_network() -> None:
+    arch = arch_of(MOBILE, sample(MOBILE, random.Random(0), size=(48, 48)), 2)
     x = torch.rand(1, 3, 96, 96)
     assert torch.equal(resized(x, arch), torch.nn.functional.avg_pool2d(x, 2)) and resized(x[..., :48, :48], arch).shape == (
         1,

@@ -1,4 +1,4 @@
-"""Processes that share a supernet train the one that a single process trains, bit for bit."""
+"""Several processes train the same supernet as one process, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ torch = pytest.importorskip("torch", reason="needs torch")
 from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.nas import one_shot, searching  # noqa: E402
 from tinyweave.nas.learning.team import Team, is_launched  # noqa: E402
-from tinyweave.nas.learning.train import threads  # noqa: E402
+from tinyweave.nas.learning.train import thread_count  # noqa: E402
 from tinyweave.nas.workers import pool  # noqa: E402
 
-RUNS: list[dict[str, Any]] = [{"epochs": 2, "per_batch": 3}, {"epochs": 1, "distilled": True}, {"epochs": 3, "stop": 2}]
+RUNS: list[dict[str, Any]] = [{"epochs": 2, "networks_per_step": 3}, {"epochs": 1, "distilled": True}, {"epochs": 3, "stop": 2}]
 
 
 def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
         ours = trained_together(tmp_path / "meeting", 0, tmp_path, RUNS)
         theirs = other.result()
     (tmp_path / "alone").mkdir()
-    with threads(1):
+    with thread_count(1):
         alone = [trained(number, tmp_path / "alone", **run) for number, run in enumerate(RUNS)]
     for one, two, expected in zip(ours, theirs, alone, strict=True):
         assert len(expected) > 10
@@ -39,7 +39,7 @@ def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("state-*-1")), "the first one writes the state"
 
 
-def test_what_no_network_uses_is_not_touched() -> None:
+def test_weights_that_no_network_uses_do_not_change() -> None:
     """A gradient of zeros would let weights decay."""
     from tinyweave.nas.learning import team
 
@@ -52,20 +52,20 @@ def test_what_no_network_uses_is_not_touched() -> None:
     assert used.grad.tolist() == [2, 6] and unused.grad is None
 
 
-def test_the_network_s_shares() -> None:
-    shares = [[number for number in range(5) if Team(rank, 3).has(number)] for rank in range(3)]
+def test_networks_are_shared_evenly_among_processes() -> None:
+    shares = [[number for number in range(5) if Team(rank, 3).evaluates(number)] for rank in range(3)]
     assert shares == [[0, 3], [1, 4], [2]]
 
 
-def test_what_torchrun_cannot_do_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_options_that_torchrun_does_not_support_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not is_launched()
     two = Team(0, 2)
-    assert searching._strategy("auto", 1, (), tmp_path, two) == "supernet"
-    with pytest.raises(CompileError, match="torchrun trains supernets only; take --strategy supernet"):
-        searching._strategy("halving", 1, (), tmp_path, two)
+    assert searching._choose_strategy("auto", 1, (), tmp_path, two) == "supernet"
+    with pytest.raises(CompileError, match="torchrun trains supernets only; give --strategy supernet"):
+        searching._choose_strategy("halving", 1, (), tmp_path, two)
     with pytest.raises(CompileError, match="torchrun starts 5 processes; at most 4 share a supernet"):
-        searching._strategy("supernet", 1, (), tmp_path, Team(0, 5))
-    asked = SimpleNamespace(rank=1, shared=lambda: (None, None, 0, 1, one_shot.digest(waves(40))))
-    with pytest.raises(CompileError, match="process 1 of torchrun has other samples than the first"):
-        one_shot.help_train(waves(50), asked)  # type: ignore[arg-type]
-    one_shot.help_train(waves(50), SimpleNamespace(rank=1, shared=lambda: None))  # type: ignore[arg-type]
+        searching._choose_strategy("supernet", 1, (), tmp_path, Team(0, 5))
+    asked = SimpleNamespace(rank=1, broadcast=lambda: (None, None, 0, 1, one_shot.data_hash(waves(40))))
+    with pytest.raises(CompileError, match="process 1 of torchrun has other samples than process 0"):
+        one_shot.join_training(waves(50), asked)  # type: ignore[arg-type]
+    one_shot.join_training(waves(50), SimpleNamespace(rank=1, broadcast=lambda: None))  # type: ignore[arg-type]

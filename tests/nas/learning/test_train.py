@@ -1,4 +1,4 @@
-"""Training: it learns, the same seed gives the same weights, and a run that is interrupted ends as one that is not."""
+"""Training: it learns, the same seed gives the same weights, and an interrupted training resumes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tinyweave.nas.learning import train  # noqa: E402
 from tinyweave.nas.learning.augment import AUGMENT, shifted  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
 from tinyweave.nas.learning.train import Recipe, accuracy, fit, rate_at, scores  # noqa: E402
+from tinyweave.nas.training_run import TrainingRun  # noqa: E402
 
 ARCH = Arch((8, 8, 1), 8, (Group(8, 2, (3,), (2,)),), classes=2)
 
@@ -37,9 +38,9 @@ def test_it_learns() -> None:
     assert scores(module, values).shape == (300, 2)
 
 
-def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> None:
+def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
     recipe, data = Recipe(4, batch=32, kind="images"), stripes(128, 0)
-    whole = fit(module_of(ARCH), *data, recipe, seed=5)
+    whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 
     class StopError(Exception):
         pass
@@ -49,23 +50,21 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(tmp_path: Path) -> 
             raise StopError
 
     with pytest.raises(StopError):
-        fit(module_of(ARCH), *data, recipe, seed=5, checkpoint=tmp_path / "state", progress=stop)
+        fit(module_of(ARCH), *data, recipe, TrainingRun(5, checkpoint=tmp_path / "state", progress=stop))
     seen = list[int]()
     resumed = fit(
         module_of(ARCH, 99),
         *data,
         recipe,
-        seed=5,
-        checkpoint=tmp_path / "state",
-        progress=lambda what, done, total: seen.append(done),
+        TrainingRun(5, checkpoint=tmp_path / "state", progress=lambda what, done, total: seen.append(done)),
     )
     assert seen == [3, 4], "not from the start"
     assert torch.equal(weights_of(whole), weights_of(resumed))
-    assert not torch.equal(weights_of(whole), weights_of(fit(module_of(ARCH), *data, recipe, seed=6)))
+    assert not torch.equal(weights_of(whole), weights_of(fit(module_of(ARCH), *data, recipe, TrainingRun(6))))
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_the_rate_rises_and_falls() -> None:
+def test_the_learning_rate_rises_and_falls() -> None:
     recipe = Recipe(10, batch=256, warm_up=0.1)
     rates = [rate_at(step, 100, recipe) for step in range(101)]
     assert max(rates) == pytest.approx(1) and rates.index(max(rates)) == 10 and rates[-1] == pytest.approx(0)
@@ -92,7 +91,7 @@ def test_silence_stays_silent() -> None:
     assert torch.equal(AUGMENT["sounds"](silence, torch.Generator().manual_seed(3)), silence)
 
 
-def test_a_state_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train.save({"epoch": 1}, tmp_path / "state")
     monkeypatch.setattr(torch, "save", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):

@@ -1,4 +1,4 @@
-"""Proxies of networks without training, each beside what is computed by hand or in another way, on tiny networks."""
+"""Zero-cost proxies of tiny networks, compared with results computed by hand or in another way."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.nas.arch import Arch, Group, blocks, macs, weights  # noqa: E402
 from tinyweave.nas.arena import graph_of  # noqa: E402
 from tinyweave.nas.learning.module import module_of  # noqa: E402
-from tinyweave.nas.learning.train import threads  # noqa: E402
+from tinyweave.nas.learning.train import thread_count  # noqa: E402
 from tinyweave.nas.learning.zero_cost import gradient_norm, naswot, synflow, zen, zico  # noqa: E402
-from tinyweave.nas.proxies import PROXIES, Batch, check_proxies, ranked  # noqa: E402
+from tinyweave.nas.proxies import PROXIES, check_proxies, ranked, score  # noqa: E402
 from tinyweave.nas.space import arch_of, largest, smallest  # noqa: E402
-from tinyweave.planning.planner import Choices  # noqa: E402
+from tinyweave.planning.planner import PlanSearch  # noqa: E402
 
 POINT = Arch((1, 1, 2), 2, (), classes=2, stem_kernel=(1, 1), stem_stride=(1, 1))  # a matrix, a norm, relu6, a matrix
 SAMPLES = torch.tensor([[1.0, 2.0], [3.0, -1.0], [-2.0, 1.0], [0.5, 4.0]])[:, :, None, None]
@@ -28,7 +28,7 @@ CLASSES = torch.tensor([0, 1, 1, 0])
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    with threads(1):
+    with thread_count(1):
         yield
 
 
@@ -132,25 +132,22 @@ def test_zen_by_hand() -> None:
 
 @pytest.mark.parametrize("space", [TINY, TINY_V3], ids=["plain", "squeezed"])
 def test_all_proxies_are_the_same_again_and_differ_by_network(space: object) -> None:
-    values, labels = stripes(16, 0)
-    batch = Batch(values, labels)
+    batch = stripes(16, 0)
     archs = [arch_of(space, choice, 2) for choice in (smallest(space)._replace(size=(8, 8)), largest(space))]
-    for name, proxy in PROXIES.items():
-        small, large = (proxy.of(arch, batch) for arch in archs)
+    for name in PROXIES:
+        small, large = (score(name, arch, batch) for arch in archs)
         assert math.isfinite(small) and math.isfinite(large) and small != large, name
-        assert proxy.of(archs[0], batch) == small and proxy.source
+        assert score(name, archs[0], batch) == small
         assert name in ("naswot", "gradient_norm") or large > small, name
-    assert PROXIES["macs"].of(archs[0], None) == macs(archs[0]) and PROXIES["parameters"].of(archs[1], None) == weights(
-        archs[1]
-    )
-    assert PROXIES["ram"].of(archs[1], None) == Choices(graph_of(blocks(archs[1]), 2), "best").least_bytes
+    assert score("macs", archs[0]) == macs(archs[0]) and score("parameters", archs[1]) == weights(archs[1])
+    assert score("ram", archs[1]) == PlanSearch(graph_of(blocks(archs[1]), 2)).least_bytes
     assert ranked(archs, ("macs", "synflow", "zen"), lambda _: batch) == [1, 0]
 
 
-def test_a_proxy_that_looks_at_samples_says_so() -> None:
-    with pytest.raises(CompileError, match="the proxy synflow looks at samples; give a Batch"):
+def test_a_proxy_without_its_samples_is_refused() -> None:
+    with pytest.raises(CompileError, match="the proxy synflow needs samples; give a Batch"):
         ranked([POINT], ("synflow",))
-    with pytest.raises(CompileError, match="--proxies luck is unknown; it is one of macs, parameters, ram, synflow"):
+    with pytest.raises(CompileError, match="--proxies luck is unknown; give one of macs, parameters, ram, synflow"):
         check_proxies(("macs", "luck"))
 
 

@@ -1,4 +1,4 @@
-"""State that moves down where it lies: rows of a stream are copied once, and the new ones computed behind them."""
+"""State that is shifted in place: rows of a stream are copied once, and new rows are computed directly behind them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def aliases(graph: Graph) -> tuple[dict[str, str], set[str]]:
     return shared.owner, {graph.ops[index].name for index in shared.free}
 
 
-def test_what_stays_moves_down_and_new_rows_are_computed_in_their_place() -> None:
+def test_kept_rows_are_shifted_and_new_rows_are_computed_in_the_state() -> None:
     graph = stream_time(wake_word()).graph
     owner, free = aliases(graph)
     home = "conv_2d_1:state"
@@ -31,14 +31,14 @@ def test_what_stays_moves_down_and_new_rows_are_computed_in_their_place() -> Non
 
 
 def _more(graph: Graph, op: Op, *tensors: Tensor) -> Graph:
-    """Return the graph with one op more, whose output nothing reads, before the last that joins rows."""
+    """Return the graph with one more op, whose output is unused, before the last join of rows."""
     at = next(number for number, other in enumerate(graph.ops) if other.name == "conv_2d_1_joined")
     tensors_by_name = {**graph.tensors, **{tensor.name: tensor for tensor in tensors}}
     outputs = (*graph.outputs, op.outputs[0])
     return replace(graph, tensors=tensors_by_name, ops=(*graph.ops[:at], op, *graph.ops[at:]), outputs=outputs)
 
 
-def test_old_rows_that_are_read_again_stay() -> None:
+def test_state_that_another_op_reads_is_not_written_in_place() -> None:
     graph = stream_time(wake_word()).graph
     old = graph.tensors["conv_2d_1:old"]
     late = Op("late", "relu", (old.name,), ("late",))
@@ -46,7 +46,7 @@ def test_old_rows_that_are_read_again_stay() -> None:
     assert "conv_2d_1_joined" not in aliases(changed)[1] and "conv_2d_3_joined" in aliases(changed)[1]
 
 
-def test_new_rows_that_are_computed_before_have_a_place_of_their_own() -> None:
+def test_new_rows_computed_before_the_shift_have_their_own_buffer() -> None:
     graph = stream_time(wake_word()).graph
     names = [op.name for op in graph.ops]
     kept, layer = names.index("conv_2d_1_kept"), names.index("conv_2d_1")

@@ -1,4 +1,4 @@
-"""Parts: what only joins or cuts tensors needs no code where the parts can lie in the whole, and every byte stays right."""
+"""Tensors inside others: joins and cuts need no code if their tensors can alias, with the same outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fuzz.generate import random_order
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.planning import Place, Plan, check, plan, plan_in_order
-from tinyweave.planning.alias.overlap import views
+from tinyweave.planning.alias.overlap import ANY_DISTANCE, views
 from tinyweave.planning.alias.subtensors import with_parts
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.order.search import file_order
@@ -25,7 +25,7 @@ WIDTH = 6
 
 
 class RowGraph:
-    """A network of int8 maps [1, rows, WIDTH, 4], which joins and cuts rows."""
+    """A network of int8 maps [1, rows, WIDTH, 4] that joins and cuts rows."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
@@ -67,7 +67,7 @@ class RowGraph:
         return self.op("concatenation", names, [sum(map(self.rows, names))], axis=1, activation="none")[0]
 
     def cut(self, x: str, begin: int, rows: int) -> str:
-        """Some rows, by a slice or a strided_slice."""
+        """Cut some rows out by a slice or a strided_slice."""
         if begin % 2:
             return self.op("slice", (x, self.numbers(0, begin, 0, 0), self.numbers(1, rows, WIDTH, 4)), [rows])[0]
         masks = {f"{name}_mask": 0 for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")} | {"offset": False}
@@ -84,7 +84,7 @@ class RowGraph:
 
 
 def random_rows(seed: int) -> Graph:
-    """Random joins, cuts, windows and sums; parts read several times, joined twice, or outputs of the network."""
+    """Return a network of random joins, cuts, windows and sums; some tensors are read or joined several times."""
     rng, row_graph = random.Random(seed), RowGraph()
     inputs = tuple(row_graph.map(rng.randint(2, 6)) for _ in range(rng.choice([1, 1, 2])))
     live = list(inputs)
@@ -128,20 +128,20 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
 def test_joins_and_cuts_give_the_same_bytes(seed: int, tmp_path: Path) -> None:
     original = random_rows(seed)
     order = random_order(original, random.Random(seed))
-    made = plan_in_order(original, order, overlap=True, moves=True, parts=True)
+    made = plan_in_order(original, order, max_distance=ANY_DISTANCE, moves=True, parts=True)
     run_on_host(made, tmp_path / "parts", seed)
     if seed % 4 == 0:
         run_on_host(plan(original), tmp_path / "best", seed)
 
 
 def test_random_joins_and_cuts_keep_every_operand_intact() -> None:
-    """Every plan is checked as it is made; most have parts, and `best` is never larger than with copies."""
+    """Every plan is checked; most have aliased tensors, and `best` is never larger than with copies."""
     free = 0
     for seed in range(30):
         original = random_rows(seed)
         order = random_order(original, random.Random(seed))
-        free += len(free_ops(plan_in_order(original, order, overlap=True, moves=True, parts=True)))
-        copied = plan_in_order(original, file_order(original), overlap=True, moves=True)
+        free += len(free_ops(plan_in_order(original, order, max_distance=ANY_DISTANCE, moves=True, parts=True)))
+        copied = plan_in_order(original, file_order(original), max_distance=ANY_DISTANCE, moves=True)
         assert plan(original).arena["sram"] <= copied.arena["sram"], seed
     assert free > 30
 
@@ -155,7 +155,7 @@ def joined() -> Graph:
     return row_graph.graph((x,))
 
 
-def test_a_join_of_fresh_tensors_needs_no_code() -> None:
+def test_a_join_of_new_tensors_needs_no_code() -> None:
     made = plan(joined())
     assert [op.kind for op in free_ops(made)] == ["concatenation"]
     whole = made.graph.ops[2].outputs[0]
@@ -163,10 +163,10 @@ def test_a_join_of_fresh_tensors_needs_no_code() -> None:
     assert a is not None and b is not None
     assert (made.places[a], made.places[b]) == (Place(whole, 0), Place(whole, 4 * WIDTH * 4))
     text = emit(made, "m", Origin("m.tflite", "0" * 64)).files["m.c"]
-    assert "tw_concatenation" not in text and "the same bytes: no code" in text
+    assert "tw_concatenation" not in text and "no code: input and output are the same bytes" in text
 
 
-def test_a_cut_lies_in_what_it_is_cut_from() -> None:
+def test_a_cut_aliases_its_input() -> None:
     row_graph = RowGraph()
     x = row_graph.map(6)
     y = row_graph.depthwise(x)
@@ -181,7 +181,7 @@ def test_a_cut_lies_in_what_it_is_cut_from() -> None:
 
 
 def refused(change: str) -> Graph:
-    """Joins that must stay copies."""
+    """Return a network with a join that must remain a copy."""
     row_graph = RowGraph()
     x = row_graph.map(4)
     a, b = row_graph.depthwise(x), row_graph.depthwise(x)
@@ -202,13 +202,13 @@ def refused(change: str) -> Graph:
 
 
 @pytest.mark.parametrize("change", ["an input of the network", "one tensor twice", "a part of another", "channels"])
-def test_what_cannot_lie_in_its_place_is_copied(change: str) -> None:
+def test_tensors_that_cannot_alias_are_copied(change: str) -> None:
     original = refused(change)
     shared = with_parts(original, views(original), file_order(original))
     assert not [index for index in shared.free if original.ops[index].kind == "concatenation"]
 
 
-def test_parts_that_are_not_aligned_are_copied() -> None:
+def test_unaligned_subtensors_are_copied() -> None:
     x, a, b = activation("x", (1, 9, 1, 1)), activation("a", (1, 5, 1, 1)), activation("b", (1, 4, 1, 1))
     sizes, axis = constant("sizes", np.array([5, 4], np.int32)), constant("axis", np.array(1, np.int32))
     cut = graph(
@@ -217,7 +217,7 @@ def test_parts_that_are_not_aligned_are_copied() -> None:
     assert not with_parts(cut, views(cut), (0,)).free
 
 
-def test_a_part_elsewhere_is_refused() -> None:
+def test_a_subtensor_outside_its_owner_is_refused() -> None:
     made = plan(joined())
     _, b = made.graph.ops[2].inputs
     assert b is not None

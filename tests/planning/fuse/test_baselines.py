@@ -1,8 +1,10 @@
-"""The schedules of others: patches worked out by hand, with residuals inside; all of them on random networks, byte by byte."""
+"""The strategies of other planners: patches by hand, with residual blocks inside; all strategies on random networks."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,14 +12,20 @@ from cases.graphs import Net
 from fuzz.generate import BY_ROW, random_network
 
 from tinyweave import api
+from tinyweave.explorer.networks import graph_of
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, verify
+from tinyweave.nas.arch import blocks, layers, mobilenet_v2
+from tinyweave.nas.costs import model_of
 from tinyweave.ops import macs
-from tinyweave.planning import Plan, Tile, from_json, plan, to_json
-from tinyweave.planning.fuse.access import RowGraph, recomputed_macs, tile_sizes
-from tinyweave.planning.fuse.schedule import plan_macs, row_graph_of
+from tinyweave.papers.patches import head_bytes, patched_bytes
+from tinyweave.planning import Plan, Request, Tile, check, from_json, plan, to_json
+from tinyweave.planning.check import UnsoundPlanError
+from tinyweave.planning.fuse.row_access import RowGraph, recomputed_macs, tile_buffer_bytes, tile_bytes, tile_sizes
+from tinyweave.planning.fuse.row_schedule import plan_macs, row_graph_of
 
 MODES = ("patch", "patch:3", "msf", "stream2d")
+KIB = 1024
 
 
 def bottleneck() -> tuple[Graph, tuple[str, ...]]:
@@ -39,7 +47,7 @@ def test_a_patch_by_hand() -> None:
     """2 x 2 patches of a 6 x 6 map: the last convolution reads rows 0 to 6 of the sum, and 6 to 11, as of what the residual
     block makes; of what its depthwise reads 0 to 7, and 5 to 11; columns likewise."""
     graph, (stem, wide, deep, thin) = bottleneck()
-    made = plan(graph, "patch:2:6")
+    made = plan(graph, Request("patch:2:6"))
     (tile,) = tiles_of(made)
     assert tile == Tile((0, 1, 2, 3, 4, 5), 3, 3, cached=False)
     sizes = tile_sizes(row_graph_of(made), tile)
@@ -51,15 +59,61 @@ def test_a_patch_by_hand() -> None:
     assert sum(plan_macs(made)) == macs(graph) + sum(again.values())
 
 
+def test_a_patch_holds_the_input_and_the_output_of_one_layer_and_what_skips_it() -> None:
+    """The peak is at the depthwise layer: it reads 8 x 8 x 32 and writes 7 x 7 x 32, while 8 x 8 x 8 wait for the sum."""
+    graph, (stem, wide, deep, thin) = bottleneck()
+    made = plan(graph, Request("patch:2:6"))
+    (tile,) = tiles_of(made)
+    sizes = tile_bytes(row_graph_of(made), tile)
+    peak = 8 * 8 * 32 + 7 * 7 * 32 + 8 * 8 * 8
+    assert sizes[wide] + sizes[deep] + sizes[stem] == peak < sum(sizes.values())
+    buffer = made.buffer(made.places[stem].buffer)
+    assert buffer.bytes == tile_buffer_bytes(row_graph_of(made), tile) == peak
+    begin = {name: made.places[name].offset for name in sizes}
+    assert begin[thin] < begin[wide] + sizes[wide] and begin[wide] < begin[thin] + sizes[thin], "the one dies before the other"
+    for name, other in ((wide, stem), (deep, stem), (thin, stem), (deep, wide), (thin, deep)):  # both are still needed
+        places = {**made.places, name: replace(made.places[name], offset=begin[other])}
+        with pytest.raises(UnsoundPlanError):
+            check(replace(made, places=places))
+
+
+def test_tiles_that_keep_columns_share_no_bytes() -> None:
+    """Columns of a cached tile stay for the next block of columns, so that each map has its own bytes."""
+    graph, _ = bottleneck()
+    made = plan(graph, Request("msf"))
+    for tile in tiles_of(made):
+        sizes = tile_bytes(row_graph_of(made), tile)
+        spans = sorted((made.places[name].offset, made.places[name].offset + size) for name, size in sizes.items())
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+
+def test_patches_of_mobilenet_v2_need_what_the_thesis_says() -> None:
+    """Table 5.7: 172 KB by 4 x 4 patches of the first five blocks, which are 12 convolutions and a sum, without the image.
+
+    The thesis has depthwise layers in place. Here the output of one has bytes of its own in a patch, and elsewhere trails its
+    input by some rows.
+    """
+    arch = mobilenet_v2()
+    found, head = layers(blocks(arch)), len(layers(blocks(arch)[:5]))
+    made = api.plan(model_of(graph_of("mobilenet_v2", 224, 1.0)), schedule="patch:4:13", optimize="size")
+    (image,) = made.graph.inputs
+    assert made.stages[0].ops == tuple(range(13)) and len(tiles_of(made)) == 1
+    lives = [sum(buffer.bytes for buffer in made.alive(step)) for step in range(len(made.stages))]
+    patches = lives[0] - made.graph.tensors[image].bytes
+    apart = 35 * 35 * 96 + 17 * 17 * 96 + 28 * 28 * 32  # the second depthwise layer, and the map that the patches make
+    assert patches == apart and head_bytes(found[:head], 7) < patches < patched_bytes(found, head, 7) == 171.5 * KIB
+    assert patched_bytes(found, head, 7) <= max(made.live(step) for step in range(1, len(lives))) < 177.5 * KIB
+
+
 @pytest.mark.parametrize("mode", ["patch:2:2", "patch", "stream2d"])
 def test_an_image_by_rows_that_a_later_layer_reads_too_is_all_in_the_stage_or_refused(mode: str) -> None:
     """A shortcut from the image to the fourth layer: two layers by rows or patches would need the image to come twice."""
     net = Net(12, 12, 8)
     deep = net.conv(net.conv("image", 8, 3), 8, 3)
     graph = net.finish("shortcut", net.conv(net.add("image", deep), 8, 3))
-    assert plan(graph, mode).arena
+    assert plan(graph, Request(mode)).arena
     try:
-        made = plan(graph, mode, stream_inputs=True)
+        made = plan(graph, Request(mode, stream_inputs=True))
     except CompileError as error:
         assert mode == "patch:2:2" and "the first 2 layers cannot run by patches" in str(error)
         return
@@ -70,7 +124,7 @@ def test_an_image_by_rows_that_a_later_layer_reads_too_is_all_in_the_stage_or_re
 def test_how_many_patches_of_how_many_layers_can_be_given() -> None:
     graph, _ = bottleneck()
     for schedule, rows, ops in (("patch:2:6", 3, 6), ("patch:3:5", 4, 5), ("patch:0:6", None, 6), ("patch:6", None, None)):
-        (tile,) = tiles_of(plan(graph, schedule))
+        (tile,) = tiles_of(plan(graph, Request(schedule)))
         assert rows in (None, tile.rows) and ops in (None, len(tile.ops)) and not tile.cached
 
 
@@ -87,24 +141,24 @@ def test_how_many_patches_of_how_many_layers_can_be_given() -> None:
 )
 def test_what_cannot_be_is_said(schedule: str, said: str) -> None:
     with pytest.raises(CompileError, match=said):
-        plan(bottleneck()[0], schedule)
+        plan(bottleneck()[0], Request(schedule))
 
 
 def test_the_work_of_a_mode_can_be_limited() -> None:
     graph, _ = bottleneck()
     for mode in ("patch", "msf"):
-        free, bounded, none = (plan(graph, mode, max_mac_overhead=overhead) for overhead in (None, 1.3, 1.0))
+        free, bounded, none = (plan(graph, Request(mode, max_mac_overhead=overhead)) for overhead in (None, 1.3, 1.0))
         assert 1.3 * macs(graph) < sum(plan_macs(free))
         assert sum(plan_macs(bounded)) <= 1.3 * macs(graph)
         assert sum(plan_macs(none)) == macs(graph)
         assert free.lower_bound <= bounded.lower_bound <= none.lower_bound
     with pytest.raises(CompileError, match="max-mac-overhead"):
-        plan(graph, "patch:6", max_mac_overhead=1.0)
+        plan(graph, Request("patch:6", max_mac_overhead=1.0))
 
 
 def test_blocks_are_single_layers_or_one_tile_of_a_row() -> None:
     graph, _ = bottleneck()
-    made = plan(graph, "msf")
+    made = plan(graph, Request("msf"))
     fused = [stage for stage in made.stages if len(stage.ops) > 1]
     assert fused
     for stage in fused:
@@ -115,7 +169,7 @@ def test_blocks_are_single_layers_or_one_tile_of_a_row() -> None:
 
 def test_patches_survive_json() -> None:
     graph, _ = bottleneck()
-    made = plan(graph, "patch:2:6")
+    made = plan(graph, Request("patch:2:6"))
     assert to_json(from_json(to_json(made), graph)) == to_json(made)
     assert json.loads(to_json(made))["stages"][0]["tiles"][0]["cached"] is False
 
@@ -124,7 +178,9 @@ def test_a_streamed_image_is_read_by_one_layer_where_no_other_runs_by_rows() -> 
     """A stage of one layer is none for stream2d, unless only a stage can take the image."""
     net = Net(12, 12, 3)
     last = net.conv("image", 4, 3, 2)
-    made = plan(verify(Graph("alone", net.tensors, tuple(net.ops), ("image",), (last,))), "stream2d", stream_inputs=True)
+    made = plan(
+        verify(Graph("alone", net.tensors, tuple(net.ops), ("image",), (last,))), Request("stream2d", stream_inputs=True)
+    )
     assert [len(stage.ops) for stage in made.stages if stage.tiles is not None] == [1] and made.streamed_inputs == ("image",)
 
 
@@ -136,11 +192,11 @@ def test_the_bytes_are_those_of_the_reference(seed: int, mode: str, tmp_path: Pa
     path.write_bytes(to_tflite(random_network(seed, 12, growers=BY_ROW, live=2)))
     model = api.load(path)
     try:
-        made = api.plan(model, mode, optimize=("size", "speed")[seed % 2])
+        made = api.plan(model, schedule=mode, optimize=("size", "speed")[seed % 2])
     except CompileError:
         assert mode == "patch:3", "all others can do without"
         return
-    unfused = api.plan(model, "unfused", optimize="size")
+    unfused = api.plan(model, schedule="unfused", optimize="size")
     assert ":" in mode or seed % 2 or made.lower_bound <= unfused.lower_bound
-    result = api.verify(model, made, count=3, seed=seed, core="cortex-m4" if seed == 0 else None)
+    result = api.verify_plan(model, made, api.ProofOptions(count=3, seed=seed), core="cortex-m4" if seed == 0 else None)
     assert result.ok, result.first_difference or dict(result.touched)

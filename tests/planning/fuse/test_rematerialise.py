@@ -18,12 +18,12 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, fingerprint, verify
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import macs
 from tinyweave.ops.window import Window, same_padding
-from tinyweave.planning import Plan, check, from_json, front, plan, to_json
+from tinyweave.planning import Limits, Plan, Request, check, from_json, front, plan, to_json
 from tinyweave.planning.explain import explain
-from tinyweave.planning.fuse.access import Access, RowGraph
 from tinyweave.planning.fuse.rematerialise import _is_channelwise, candidates, is_rematerialised, with_channels_once
-from tinyweave.planning.fuse.schedule import plan_macs
-from tinyweave.planning.trade.channels_once import best_channels_once
+from tinyweave.planning.fuse.row_access import Access, RowGraph
+from tinyweave.planning.fuse.row_schedule import plan_macs
+from tinyweave.planning.search.channels_once import best_channels_once
 from tinyweave.report.explanation import explanation_lines
 from tinyweave.report.words import twice_lines
 from tinyweave.simulate import compare
@@ -190,7 +190,7 @@ def test_one_block_by_hand(tmp_path: Path) -> None:
     graph = one_block()
     name = "depthwise_conv_2d_2"
     executed = macs(with_channels_once(graph, {name: 0}))
-    without, made = plan(graph), plan(graph, max_mac_overhead=executed / macs(graph) + 1e-9)
+    without, made = plan(graph), plan(graph, Request(max_mac_overhead=executed / macs(graph) + 1e-9))
     assert without.arena["sram"] >= 3200 + 800 and not without.channels_once
     assert made.channels_once == {name: 0} and made.arena["sram"] < 800 + 3 * 320 + 2 * 320 + 256
     assert sum(plan_macs(made)) == executed, "nothing is left for tiles that do anything again"
@@ -214,9 +214,9 @@ def test_it_computes_the_same(seed: int) -> None:
 def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> None:
     graph = network(seed)
     most = macs(graph)
-    arenas, found = [plan(graph, stream_inputs=brought).arena["sram"]], []
+    arenas, found = [plan(graph, Request(stream_inputs=brought)).arena["sram"]], []
     for overhead in (1.1, 1.4, 2.0):
-        made = plan(graph, stream_inputs=brought, max_mac_overhead=overhead)
+        made = plan(graph, Request(stream_inputs=brought, max_mac_overhead=overhead))
         assert sum(plan_macs(made)) <= overhead * most
         again = from_json(to_json(made), graph)
         assert again.channels_once == made.channels_once and fingerprint(check(again).graph) == fingerprint(made.graph)
@@ -232,8 +232,8 @@ def test_plans_within_the_budget(seed: int, brought: bool, tmp_path: Path) -> No
 @pytest.mark.emulator
 def test_on_a_core_with_its_kernels(tmp_path: Path) -> None:
     graph = network(0)
-    least = plan(graph, max_mac_overhead=1.4).arena["sram"]
-    made = plan(graph, max_mac_overhead=1.4, core="cortex-m4", ram_limit=least * 3 // 2)
+    least = plan(graph, Request(max_mac_overhead=1.4)).arena["sram"]
+    made = plan(graph, Request(limits=Limits(ram=least * 3 // 2), max_mac_overhead=1.4, core="cortex-m4"))
     assert made.channels_once and any("_dsp" in name for name in made.variants)
     run(made, graph, tmp_path, 0, ("cortex-m4",))
 
@@ -243,7 +243,7 @@ def test_nothing_is_done_twice_without_a_budget(seed: int, monkeypatch: pytest.M
     graph = network(seed)
     made = plan(graph)
     assert not made.channels_once and not any(map(is_rematerialised, made.graph.ops)) and sum(plan_macs(made)) <= macs(graph)
-    monkeypatch.setattr("tinyweave.planning.schedules.best_channels_once", lambda *_: [{}])
+    monkeypatch.setattr("tinyweave.planning.strategies.best_channels_once", lambda *_: [{}])
     assert to_json(plan(graph)) == to_json(made)
 
 
@@ -252,7 +252,7 @@ def test_what_must_be_read_twice_cannot_come_by_rows() -> None:
     made = Blocks(5, 10, 4)
     graph = made.finish(made.block("image", 4, 32, 3))
     assert candidates(graph) and best_channels_once(graph, graph.inputs, [macs(graph)]) == [{}]
-    assert plan(graph, stream_inputs=False, max_mac_overhead=2.0).channels_once
+    assert plan(graph, Request(stream_inputs=False, max_mac_overhead=2.0)).channels_once
 
 
 def test_others_that_read_what_is_passed_on_keep_it() -> None:
@@ -292,14 +292,14 @@ def test_a_pixel_that_is_padded_is_a_map() -> None:
 
 def test_the_front_has_such_plans() -> None:
     graph = one_block()
-    found = front(graph, max_mac_overhead=2.0)
+    found = front(graph, Request(max_mac_overhead=2.0))
     assert found[-1].channels_once and not found[0].channels_once
-    assert found[-1].arena["sram"] == plan(graph, max_mac_overhead=2.0).arena["sram"]
+    assert found[-1].arena["sram"] == plan(graph, Request(max_mac_overhead=2.0)).arena["sram"]
 
 
 def test_what_is_computed_twice_is_said() -> None:
     graph = one_block()
-    made = plan(graph, max_mac_overhead=1.25)
+    made = plan(graph, Request(max_mac_overhead=1.25))
     ((name, kept),) = made.channels_once.items()
     assert 0 < kept < 32
     why, what = twice_lines(made)
@@ -310,6 +310,6 @@ def test_what_is_computed_twice_is_said() -> None:
     (text,) = [line for line in explanation_lines(made, explain(made, f"{name}:again")) if "a second time" in line]
     assert f"after {name}_first" in text
     emitted = emit(made, "m", Origin("m.tflite", "0" * 64)).files
-    assert emitted["m.c"].count("MAC, the second time") == 2
+    assert emitted["m.c"].count("MAC, recomputed") == 2
     assert f"{name}_first_weights" in emitted["m_weights.h"] and "_again_" not in emitted["m_weights.h"]
     assert not twice_lines(plan(graph))

@@ -11,7 +11,7 @@ from cases.tiny import NETWORKS
 from fuzz.generate import random_network
 
 from tinyweave import api
-from tinyweave.planning import Plan, plan, to_json
+from tinyweave.planning import Plan, Request, plan, to_json
 from tinyweave.planning.place.relocation_ops import is_move
 
 
@@ -22,7 +22,7 @@ def steps(made: Plan) -> list[int]:
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(40), 12))
 def test_best_is_never_worse_than_layer(seed: int) -> None:
     graph = random_network(seed, 16)
-    layer, best = plan(graph, "layer"), plan(graph, "unfused")
+    layer, best = plan(graph, Request("layer")), plan(graph, Request("unfused"))
     assert plan(graph).arena["sram"] <= best.arena["sram"] <= layer.arena["sram"]
     if best.arena["sram"] == layer.arena["sram"]:
         assert steps(best) == sorted(steps(best)), "without a gain the file's order stays"
@@ -30,7 +30,7 @@ def test_best_is_never_worse_than_layer(seed: int) -> None:
 
 def test_an_order_helps_some_random_networks() -> None:
     networks = [random_network(seed, 14) for seed in range(20)]
-    assert sum(plan(graph).arena["sram"] < plan(graph, "layer").arena["sram"] for graph in networks) >= 3
+    assert sum(plan(graph).arena["sram"] < plan(graph, Request("layer")).arena["sram"] for graph in networks) >= 3
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -43,7 +43,7 @@ def test_chains_keep_their_order(name: str) -> None:
 @pytest.mark.parametrize(("name", "most"), [("nasnet_mobile", 0.85), ("darts_cifar", 0.7), ("randwire_1", 0.75)])
 def test_large_networks_gain(name: str, most: float) -> None:
     graph = GRAPHS[name]()
-    assert plan(graph).arena["sram"] < most * plan(graph, "layer").arena["sram"]
+    assert plan(graph).arena["sram"] < most * plan(graph, Request("layer")).arena["sram"]
 
 
 @pytest.mark.shared
@@ -58,10 +58,10 @@ def test_large_networks_gain(name: str, most: float) -> None:
 )
 def test_a_real_model_with_moves_gives_the_same_bytes(shared: Path, file: str, arenas: tuple[int, int]) -> None:
     model = api.load(shared / f"models/{file}.tflite")
-    made = api.plan(model, "unfused", optimize="size")
-    assert (api.plan(model, "layer", optimize="size").arena["sram"], made.arena["sram"]) == arenas
+    made = api.plan(model, schedule="unfused", optimize="size")
+    assert (api.plan(model, schedule="layer", optimize="size").arena["sram"], made.arena["sram"]) == arenas
     assert made.optimal and any(map(is_move, made.graph.ops))
-    result = api.verify(model, made, count=3)
+    result = api.verify_plan(model, made, api.ProofOptions(count=3))
     assert result.ok and result.reference.startswith("LiteRT's reference kernels"), result.first_difference
     assert {place: used["sram"] for place, used in result.touched.items()} == {"host": arenas[1], "cortex-m4": arenas[1]}
 
@@ -69,12 +69,12 @@ def test_a_real_model_with_moves_gives_the_same_bytes(shared: Path, file: str, a
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(20), 6))
 def test_the_fast_form_is_sound_and_the_exact_one_never_larger(seed: int) -> None:
     graph = random_network(seed, 16)
-    fast = plan(graph, "best", fast=True)
-    assert fast.arena["sram"] <= plan(graph, "layer", fast=True).arena["sram"]
-    assert plan(graph, "best").arena["sram"] <= fast.arena["sram"]
-    assert to_json(fast) == to_json(plan(graph, "best", fast=True))
+    fast = plan(graph, Request(fast=True))
+    assert fast.arena["sram"] <= plan(graph, Request("layer", fast=True)).arena["sram"]
+    assert plan(graph).arena["sram"] <= fast.arena["sram"]
+    assert to_json(fast) == to_json(plan(graph, Request(fast=True)))
 
 
 def test_the_fast_form_gains_too() -> None:
     graph = GRAPHS["darts_cifar"]()
-    assert plan(graph, "best", fast=True).arena["sram"] < 0.85 * plan(graph, "layer", fast=True).arena["sram"]
+    assert plan(graph, Request(fast=True)).arena["sram"] < 0.85 * plan(graph, Request("layer", fast=True)).arena["sram"]

@@ -1,4 +1,4 @@
-"""Fused stages: timings and rings worked out by hand, growing stages against direct ones, cuts against all cuts, and bytes."""
+"""Fused stages: timings and line buffers by hand, grown stages against scheduled ones, the best path against all paths."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 from cases.graphs import Net
-from cases.possible import same_in_c_and_python
 from cases.sweeps import rest_in_sweeps
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
+from planning.stage_twins import same_in_c_and_python, untiled
 
-from tinyweave import api, toolchain
+from tinyweave import api
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor
 from tinyweave.kernels.table import variant_for
 from tinyweave.ops import SPECS, macs
 from tinyweave.ops.window import Window
-from tinyweave.planning import Tile, front, plan, plan_in_stages
+from tinyweave.planning import Request, Tile, front, plan, plan_in_stages
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.fuse import possible
-from tinyweave.planning.fuse import stages as fuse
-from tinyweave.planning.fuse.access import Access, RowGraph, joined, recomputed_macs, tile_bytes, tile_sizes
-from tinyweave.planning.fuse.schedule import plan_macs, schedule_stage
-from tinyweave.planning.fuse.stages import growing
+from tinyweave.planning.fuse.row_access import Access, RowGraph, recomputed_macs, tile_accesses, tile_bytes, tile_sizes
+from tinyweave.planning.fuse.row_schedule import plan_macs, schedule_stage
 from tinyweave.planning.order.search import file_order
 from tinyweave.planning.plan import RowTiming
-from tinyweave.planning.trade.choose import Trade
-from tinyweave.planning.trade.spaces import StreamedIO, space_of
+from tinyweave.planning.search import stage_growth, stages
+from tinyweave.planning.search.orders import StreamedIO, path_search_of
+from tinyweave.planning.search.pareto import ParetoSearch
+from tinyweave.planning.search.problem import Problem, tensor_numbers
+from tinyweave.planning.search.stage_growth import growing
 
 SEEDS = range(30)
 
@@ -53,15 +53,15 @@ def test_windows_and_strides_by_hand() -> None:
     graph = row_graph.finish("by_hand", last)
     scheduled = schedule_stage(row_graph_of(graph), (0, 1))
     assert scheduled is not None
-    assert scheduled.schedule.timings == {0: RowTiming(0, 1, 5), 1: RowTiming(2, 1, 5)}
-    assert scheduled.schedule.rings == {first: 5} and scheduled.schedule.ticks == 7
+    assert scheduled.timings == {0: RowTiming(0, 1, 5), 1: RowTiming(2, 1, 5)}
+    assert scheduled.line_buffers == {first: 5} and scheduled.ticks == 7
     scheduled = schedule_stage(row_graph_of(graph, "image"), (0, 1))
     assert scheduled is not None
-    assert scheduled.schedule.timings == {"image": RowTiming(0, 1, 9), 0: RowTiming(1, 2, 5), 1: RowTiming(5, 2, 5)}
-    assert scheduled.schedule.rings == {"image": 3, first: 5} and scheduled.schedule.ticks == 14
+    assert scheduled.timings == {"image": RowTiming(0, 1, 9), 0: RowTiming(1, 2, 5), 1: RowTiming(5, 2, 5)}
+    assert scheduled.line_buffers == {"image": 3, first: 5} and scheduled.ticks == 14
 
 
-def test_a_skip_waits_in_its_ring() -> None:
+def test_a_residual_input_waits_in_its_line_buffer() -> None:
     row_graph = Net(20, 4, 2)
     stem = row_graph.conv("image", 4)
     body = row_graph.depthwise(row_graph.depthwise(stem, 3), 5)
@@ -69,7 +69,7 @@ def test_a_skip_waits_in_its_ring() -> None:
     scheduled = schedule_stage(row_graph_of(graph), (0, 1, 2, 3))
     assert scheduled is not None
     # the sum at row r needs row r of the stem, which is at r + 1 + 2 by then
-    assert scheduled.schedule.rings == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
+    assert scheduled.line_buffers == {stem: 4, graph.ops[1].outputs[0]: 5, body: 1}
 
 
 def test_what_is_read_later_stays_whole() -> None:
@@ -78,7 +78,7 @@ def test_what_is_read_later_stays_whole() -> None:
     body = row_graph.depthwise(stem, 3)
     graph = row_graph.finish("later", row_graph.add(stem, row_graph.depthwise(body, 3)))
     scheduled = schedule_stage(row_graph_of(graph), (0, 1))
-    assert scheduled is not None and scheduled.schedule.rings == {}
+    assert scheduled is not None and scheduled.line_buffers == {}
     assert schedule_stage(row_graph_of(graph), (1, 3)) is None, "the sum reads what comes between"
 
 
@@ -88,7 +88,7 @@ def intervals(graph: Graph) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
-def testgrowing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
+def test_growing_stages_are_the_direct_ones(seed: int, brought: bool) -> None:
     grown_as_scheduled(by_row(seed), brought)
 
 
@@ -104,36 +104,35 @@ def test_branches_that_begin_apart_wait_for_each_other() -> None:
 
 def grown_as_scheduled(graph: Graph, brought: bool) -> None:
     row_graph, order = row_graph_of(graph, *(graph.inputs if brought else ())), file_order(graph)
+    problem, numbers = untiled(row_graph, order), tensor_numbers(row_graph)
     grown = {
-        (a, end): dict(made)
+        (a, end): {x: tensor.buffer_rows for x, tensor in growth.tensors.items()}
         for a in range(len(order))
-        for end, is_stage, made in growing(row_graph, order, a)
-        if is_stage and end > a + 1
+        for end, may_end, growth in growing(problem, a, len(order))
+        if may_end and end > a + 1
     }
     direct = {(a, b): found for a, b in intervals(graph) if (found := schedule_stage(row_graph, order[a:b])) is not None}
     assert set(direct) == set(grown) or brought, "where only a streamed input has readers outside, they differ"
     for span, scheduled in direct.items():
-        rows = {name: scheduled.schedule.timings[graph.producer.get(name, name)].rows for name in scheduled.schedule.rings}
-        assert scheduled.schedule.rings == {
-            name: min(grown[span][name].ring_rows, rows[name]) for name in scheduled.schedule.rings
-        }
+        rows = {name: scheduled.timings[graph.producer.get(name, name)].rows for name in scheduled.line_buffers}
+        assert scheduled.line_buffers == {name: min(grown[span][numbers[name]], rows[name]) for name in scheduled.line_buffers}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
-    """All cuts of a small network, each planned: none needs less than what the dynamic programme found, but for placement."""
+    """Plan every partition of a small network into stages: none has a lower bound below that of the path found."""
     graph = random_network(seed, 7, growers=BY_ROW, live=2)
     row_graph, order = row_graph_of(graph), file_order(graph)
-    space = space_of(graph, order, shared_in(graph, order, parts=False), budget=0)
-    found = Trade([(space, 0)]).least_bytes()
+    space = path_search_of(graph, order, shared_in(graph, order, parts=False), budget=0)
+    found = ParetoSearch([(space, 0)]).least_bytes()
     assert found is not None
-    stages = found.path.stages
-    chosen = plan_in_stages(graph, [stage.ops for stage in stages], tiles=[tile for stage in stages for tile in stage.tiles])
+    path = found.path.stages
+    chosen = plan_in_stages(graph, [stage.ops for stage in path], tiles=[tile for stage in path for tile in stage.tiles])
     for cuts in itertools.product((False, True), repeat=len(order) - 1):
         edges = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(order)]
-        stages = [order[a:b] for a, b in itertools.pairwise(edges)]
-        if all(len(ops) == 1 or schedule_stage(row_graph, ops) is not None for ops in stages):
-            assert chosen.lower_bound <= plan_in_stages(graph, stages).lower_bound, stages
+        cut = [order[a:b] for a, b in itertools.pairwise(edges)]
+        if all(len(ops) == 1 or schedule_stage(row_graph, ops) is not None for ops in cut):
+            assert chosen.lower_bound <= plan_in_stages(graph, cut).lower_bound, cut
 
 
 def test_a_tile_by_hand() -> None:
@@ -143,7 +142,7 @@ def test_a_tile_by_hand() -> None:
     thin = row_graph.conv(row_graph.depthwise(wide, 3), 4)
     graph = row_graph.finish("block", thin)
     rows = row_graph_of(graph)
-    assert joined(rows, (0, 1, 2)) == (Access("image", Window(3, 1, 1)),)
+    assert tile_accesses(rows, (0, 1, 2)) == (Access("image", Window(3, 1, 1)),)
     deep = graph.ops[1].outputs[0]
     assert tile_sizes(rows, Tile((0, 1, 2), 4)) == {deep: (1, 4), wide: (3, 6)}
     assert tile_sizes(rows, Tile((0, 1, 2), 12)) == {deep: (1, 12), wide: (3, 12)}
@@ -151,10 +150,10 @@ def test_a_tile_by_hand() -> None:
     # rows 0 and 8 are read twice, the seven between them three times: 16 times again
     assert recomputed_macs(rows, Tile((0, 1, 2), 4)) == {0: 16 * 12 * 4 * 16, 1: 0}
     # three at a time: rows 0 to 3, 2 to 6, 5 to 8, and so four again
-    assert joined(rows, (0, 1, 2), 3) == (Access("image", Window(5, 3, 1)),)
+    assert tile_accesses(rows, (0, 1, 2), 3) == (Access("image", Window(5, 3, 1)),)
     assert tile_sizes(rows, Tile((0, 1, 2), 4, 3)) == {deep: (3, 4), wide: (5, 6)}
     assert recomputed_macs(rows, Tile((0, 1, 2), 4, 3)) == {0: 4 * 12 * 4 * 16, 1: 0}
-    assert joined(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
+    assert tile_accesses(rows, (1, 2)) == (Access(wide, Window(3, 1, 1)),) and recomputed_macs(rows, Tile((1, 2), 4)) == {1: 0}
 
 
 def test_what_repeats_in_all_rows_is_read_from_outside_of_a_tile() -> None:
@@ -167,13 +166,13 @@ def test_what_repeats_in_all_rows_is_read_from_outside_of_a_tile() -> None:
     gate = net.conv(mean, 8)
     gated = net.op("mul", (wide, gate), net.shape(wide), activation="none")
     rows = row_graph_of(net.finish("gated", net.conv(gated, 4, 3)))
-    reads = joined(rows, (3, 4))
+    reads = tile_accesses(rows, (3, 4))
     assert reads is not None and {read.tensor: read.window.stride for read in reads} == {wide: 1, gate: 0}
-    assert joined(rows, (2, 3)) is None and joined(rows, (2, 3, 4)) is None
+    assert tile_accesses(rows, (2, 3)) is None and tile_accesses(rows, (2, 3, 4)) is None
 
 
 def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
-    """Per op of a run the rows of its output that a row of the last one needs, one by one."""
+    """Return, for each op of a tile, the output rows that row `row` of the last op needs."""
     needed: dict[int, set[int]] = {run[-1]: {row}}
     for index in reversed(run[:-1]):
         out, needed[index] = graph.output(graph.ops[index]), set()
@@ -188,7 +187,7 @@ def rows_read(graph: Graph, run: Sequence[int], row: int) -> list[set[int]]:
 
 
 def spanned(rows: set[int]) -> set[int]:
-    """With those between, which an iteration computes as well."""
+    """Return the rows and all rows between them, which an iteration computes too."""
     return set(range(min(rows), max(rows) + 1)) if rows else rows
 
 
@@ -199,7 +198,7 @@ def test_what_tiles_do_again_is_what_their_rows_need(seed: int, rows_per_iterati
     row_graph = row_graph_of(graph)
     for a, b in intervals(graph):
         run = range(a, b)
-        if joined(row_graph, run) is None:
+        if tile_accesses(row_graph, run) is None:
             continue
         height = graph.output(graph.ops[b - 1]).shape[1]
         alone = [rows_read(graph, run, row) for row in range(height)]
@@ -220,7 +219,7 @@ def test_what_tiles_do_again_is_what_their_rows_need(seed: int, rows_per_iterati
 
 
 def adds(count: int) -> Graph:
-    """A network of so many adds each of the last map and of one of the eight before it."""
+    """Return a network of `count` adds, each of the last map and one of the eight maps before it."""
     rng = random.Random(count)
     tensors = {f"map_{i}": Tensor(f"map_{i}", (1, 8, 4, 4), "int8", Quant((0.5,), (0,))) for i in range(count + 1)}
     pairs = [(f"map_{rng.randrange(max(0, i - 8), i + 1)}", f"map_{i}") for i in range(count)]
@@ -238,48 +237,47 @@ def test_long_orders_grow_a_fixed_number_of_stages(monkeypatch: pytest.MonkeyPat
             grown.append(1)
             yield one
 
-    monkeypatch.setattr(possible, "growing", counted)
-    monkeypatch.setattr(possible, "stages_in_c", lambda question: None)
+    monkeypatch.setattr(stage_growth, "growing", counted)
+    monkeypatch.setattr(stages, "grow_stages_in_c", lambda problem: None)
     bytes_, counts = list[int](), list[int]()
-    for most in (fuse.MOST_GROWN, 10 * steps, 1):
-        monkeypatch.setattr(possible, "MOST_GROWN", most)
+    for most in (stage_growth.MOST_GROWN, 10 * steps, 1):
+        monkeypatch.setattr(stage_growth, "MOST_GROWN", most)
         grown.clear()
-        space = space_of(graph, file_order(graph), shared_in(graph, file_order(graph), parts=False), budget=0)
-        found = Trade([(space, 0)]).least_bytes()
+        space = path_search_of(graph, file_order(graph), shared_in(graph, file_order(graph), parts=False), budget=0)
+        found = ParetoSearch([(space, 0)]).least_bytes()
         assert found is not None
         bytes_.append(found.path.bytes)
         counts.append(len(grown))
     assert counts[0] > counts[1] > counts[2]
-    assert counts[1] <= (10 + fuse.SHORT) * steps and counts[2] <= 2 * fuse.SHORT * steps
+    assert counts[1] <= (10 + stage_growth.SHORT) * steps and counts[2] <= 2 * stage_growth.SHORT * steps
     assert bytes_ == sorted(bytes_)
 
 
 def test_how_many_ops_a_stage_may_have() -> None:
-    """All of them where the stages of an order can grow by an op 50,000 times, else as many as use that up, and never fewer
-    than six."""
-    assert possible.longest_stage(316) == 316 and 316 * 316 <= 2 * 50_000 < 317 * 317
-    assert possible.longest_stage(317) == 50_000 // 317 == 157
-    assert [possible.longest_stage(steps) for steps in (1, 7142, 7143, 10_000)] == [1, 7, 6, 6]
+    """At most 50,000 growth steps per order: stages of any length up to 316 ops, then shorter ones, never fewer than 6 ops."""
+    assert stage_growth.longest_stage(316) == 316 and 316 * 316 <= 2 * 50_000 < 317 * 317
+    assert stage_growth.longest_stage(317) == 50_000 // 317 == 157
+    assert [stage_growth.longest_stage(steps) for steps in (1, 7142, 7143, 10_000)] == [1, 7, 6, 6]
 
 
-@pytest.mark.parametrize("blocks", [False, True], ids=["stages", "blocks"])
+@pytest.mark.parametrize("one_tile_per_stage", [False, True], ids=["stages", "single tiles"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("seed", range(40))
-def test_c_and_python_find_the_same_stages(seed: int, brought: bool, blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if toolchain.library(possible.SOURCE) is None:
-        pytest.skip("needs a C compiler")
+def test_c_and_python_find_the_same_stages(
+    seed: int, brought: bool, one_tile_per_stage: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = by_row(seed) if seed < 30 else random_network(seed, 16, growers=BY_ROW, live=3)
-    found = list[possible.Stages]()
+    found = list[stages.Stages]()
 
-    def compared(question: possible.Question) -> possible.Stages:
-        found.append(same_in_c_and_python(question))
+    def compared(problem: Problem) -> stages.Stages:
+        found.append(same_in_c_and_python(problem))
         return found[-1]
 
-    monkeypatch.setattr("tinyweave.planning.trade.space.possible_stages", compared)
+    monkeypatch.setattr("tinyweave.planning.search.path_search.grow_stages", compared)
     shared = shared_in(graph, file_order(graph), parts=False)
     streams = StreamedIO(graph.inputs if brought else ())
     for budget in (0, macs(graph) // 4, 10 * macs(graph)):
-        space_of(graph, file_order(graph), shared, streams=streams, budget=budget, blocks=blocks)
+        path_search_of(graph, file_order(graph), shared, streams=streams, budget=budget, one_tile_per_stage=one_tile_per_stage)
     assert len(found) == 3
 
 
@@ -289,7 +287,7 @@ def test_more_work_never_needs_more_memory(seed: int, core: str) -> None:
     graph, arena = by_row(seed), list[int]()
     least = sum(SPECS[op.kind].macs(graph, op, True) for op in graph.ops)
     for overhead in (1.0, 1.1, 1.5, 3.0):
-        made = plan(graph, max_mac_overhead=overhead, core=core)
+        made = plan(graph, Request(max_mac_overhead=overhead, core=core))
         assert sum(plan_macs(made)) <= overhead * least
         arena.append(made.lower_bound)
     assert arena == sorted(arena, reverse=True)
@@ -303,15 +301,15 @@ def test_less_work_than_a_plan_can_do_is_refused() -> None:
     made, work = plan(graph), macs(graph)
     executed = sum(plan_macs(made))
     assert executed < work
-    assert plan(graph, max_mac_overhead=executed / work).arena == made.arena
-    assert plan(graph, max_mac_overhead=executed / work, core="cortex-m4") is not None
+    assert plan(graph, Request(max_mac_overhead=executed / work)).arena == made.arena
+    assert plan(graph, Request(max_mac_overhead=executed / work, core="cortex-m4")) is not None
     for overhead in ((executed - 1) / work, 0.1):
         for planned in (plan, front):
             with pytest.raises(CompileError, match=f"no plan runs with {overhead:g} times its work"):
-                planned(graph, max_mac_overhead=overhead)
+                planned(graph, Request(max_mac_overhead=overhead))
     for overhead in (0, -1, float("inf"), float("nan")):
         with pytest.raises(CompileError, match="a network cannot run with"):
-            plan(graph, max_mac_overhead=overhead)
+            plan(graph, Request(max_mac_overhead=overhead))
 
 
 def test_tiles_are_as_narrow_as_saves_bytes_where_nothing_is_done_again() -> None:
@@ -320,7 +318,7 @@ def test_tiles_are_as_narrow_as_saves_bytes_where_nothing_is_done_again() -> Non
     graph = row_graph.finish(
         "narrow", row_graph.conv(row_graph.depthwise(row_graph.conv(row_graph.conv("image", 2, 3), 32), 1), 2, 3)
     )
-    made, more = plan(graph), plan(graph, max_mac_overhead=1 + 1 / macs(graph))
+    made, more = plan(graph), plan(graph, Request(max_mac_overhead=1 + 1 / macs(graph)))
     assert sum(plan_macs(made)) == sum(plan_macs(more)) == macs(graph)
     assert made.arena == more.arena
     assert min(tile.cols for stage in made.stages for tile in stage.tiles or ()) < 4
@@ -334,7 +332,7 @@ def test_streamed_inputs_give_the_same_bytes(core: str, tmp_path: Path) -> None:
     model = api.load(path)
     made = api.plan(model, stream_inputs=True)
     assert made.streamed_inputs == ("image",) and made.buffer("image").bytes == 3 * 8 < model.graph.tensors["image"].bytes
-    result = api.verify(model, made, count=4, core=core)
+    result = api.verify_plan(model, made, api.ProofOptions(count=4), core=core)
     assert result.ok and set(result.touched) == {"host", core}, result.first_difference
 
 
@@ -343,6 +341,6 @@ def test_what_cannot_be_streamed_says_so() -> None:
     row_graph.tensors["turned"] = Tensor("turned", (4,), "int32", None, np.array([0, 2, 1, 3], np.int32), "constant")
     graph = row_graph.finish("columns", row_graph.op("transpose", ("image", "turned"), (1, 8, 8, 2)))
     with pytest.raises(CompileError, match="cannot take a network input row by row"):
-        plan(graph, stream_inputs=True)
+        plan(graph, Request(stream_inputs=True))
     with pytest.raises(CompileError, match="schedule layer cannot stream inputs"):
-        plan(graph, "layer", stream_inputs=True)
+        plan(graph, Request("layer", stream_inputs=True))

@@ -1,4 +1,4 @@
-"""Outputs that are handed out by rows: which can be, the rows that are kept, what is refused, and bytes."""
+"""Streamed outputs: which tensors can be streamed, the rows that are kept, refusals, and bytes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from cases.maps import heads, segmentation
 from cases.tiny import NETWORKS
 from fuzz.generate import BY_ROW, random_network
 
-from tinyweave import api, results, toolchain
+from tinyweave import api, toolchain
+from tinyweave.api import results
 from tinyweave.codegen import Origin, emit
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Quant, Tensor
 from tinyweave.kernels.table import variant_for
-from tinyweave.planning import Tile, from_json, front, plan, plan_in_stages, to_json
+from tinyweave.planning import Request, Tile, from_json, front, plan, plan_in_stages, to_json
 from tinyweave.planning.alias.overlap import distances, shared_in, views
-from tinyweave.planning.fuse.access import RowGraph, accesses, streamable_outputs
-from tinyweave.planning.fuse.schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
+from tinyweave.planning.fuse.row_access import RowGraph, row_accesses, streamable_outputs
+from tinyweave.planning.fuse.row_schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
 from tinyweave.planning.order.search import file_order
-from tinyweave.planning.trade.choose import Trade
-from tinyweave.planning.trade.spaces import StreamedIO, space_of
+from tinyweave.planning.search.orders import StreamedIO, path_search_of
+from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.simulate import compare
 
 ALL = (0, 1, 2, 3, 4)  # ops of the segmentation
@@ -42,18 +43,16 @@ def imported(graph: Graph, folder: Path) -> results.Model:
     return api.load(path)
 
 
-def test_a_ring_holds_the_rows_of_a_turn() -> None:
+def test_a_line_buffer_holds_the_rows_of_an_iteration() -> None:
     graph = segmentation()
     assert streamable_outputs(row_graph_of(graph)) == ("classes",)
     for ops in (ALL, (2, 3, 4), (4,)):
         whole, streamed_outputs = (schedule_stage(row_graph_of(graph, *names), ops) for names in ((), ("classes",)))
         assert whole is not None and streamed_outputs is not None
-        assert streamed_outputs == replace(
-            whole, schedule=replace(whole.schedule, rings={**whole.schedule.rings, "classes": 1})
-        )
+        assert streamed_outputs == replace(whole, line_buffers={**whole.line_buffers, "classes": 1})
     for rows in (2, 5):  # the last iteration has fewer
         scheduled = schedule_stage(row_graph_of(graph, "classes", tiles=(Tile((3, 4), 4, rows),)), ALL)
-        assert scheduled is not None and scheduled.schedule.rings["classes"] == rows
+        assert scheduled is not None and scheduled.line_buffers["classes"] == rows
     assert is_fused(row_graph_of(graph, "classes"), (4,)) and not is_fused(row_graph_of(graph), (4,))
 
 
@@ -62,7 +61,7 @@ def test_rows_that_rarely_begin_with_those_of_their_input_wait_for_all_of_it(sha
     x = Tensor("x", (1, 6, 6, 4), "int8", Quant((0.1,), (0,)))
     attrs = {"align_corners": False, "half_pixel_centers": True}
     graph = single_op("resize_bilinear", [x, integers("size", *shape)], replace(x, name="out"), attrs)
-    (access,) = accesses(graph, graph.ops[0], variant_for(graph, graph.ops[0]).name, last=True) or ()
+    (access,) = row_accesses(graph, graph.ops[0], variant_for(graph, graph.ops[0]).name, last=True) or ()
     rows = np.arange(shape[0])
     begin, end = access.window.read((rows, rows + 1), 6)
     assert access.tensor == "x" and (begin == 0).all() and (end == 6).all()
@@ -70,25 +69,27 @@ def test_rows_that_rarely_begin_with_those_of_their_input_wait_for_all_of_it(sha
 
 def test_only_unread_maps_that_are_computed_by_rows_can_be_handed() -> None:
     graph = heads()
-    made = plan(graph, stream_outputs=True)
+    made = plan(graph, Request(stream_outputs=True))
     assert made.streamed_outputs == ("wide",) and made.buffer("wide").bytes == 10 * 8
     assert all(made.buffer(made.places[name].buffer).end == len(made.stages) for name in ("body", "vector", "flat"))
     twice = replace(graph, outputs=(*graph.outputs, "wide"))
     with pytest.raises(CompileError, match="cannot hand out a network output row by row"):
-        plan(twice, stream_outputs=True)
+        plan(twice, Request(stream_outputs=True))
     for name in ("chain", "residual", "edges", "stream"):
         with pytest.raises(CompileError, match="none is a map of several rows"):
-            plan(NETWORKS[name](), stream_outputs=True)
+            plan(NETWORKS[name](), Request(stream_outputs=True))
     for schedule in ("layer", "unfused"):
         with pytest.raises(CompileError, match=f"schedule {schedule} cannot stream outputs"):
-            plan(graph, schedule, stream_outputs=True)
+            plan(graph, Request(schedule, stream_outputs=True))
 
 
 @pytest.mark.parametrize("schedule", ["best", "patch", "msf", "stream2d"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 def test_less_is_kept_and_the_plan_is_read_back(schedule: str, brought: bool) -> None:
     graph = segmentation()
-    whole, streamed_outputs = (plan(graph, schedule, stream_inputs=brought, stream_outputs=out) for out in (False, True))
+    whole, streamed_outputs = (
+        plan(graph, Request(schedule, stream_inputs=brought, stream_outputs=out)) for out in (False, True)
+    )
     assert streamed_outputs.streamed_outputs == ("classes",) and streamed_outputs.streamed_inputs == (
         ("image",) if brought else ()
     )
@@ -100,9 +101,9 @@ def test_less_is_kept_and_the_plan_is_read_back(schedule: str, brought: bool) ->
 
 
 def test_the_front_hands_out_too() -> None:
-    found = front(segmentation(), stream_inputs=True, stream_outputs=True)
+    found = front(segmentation(), Request(stream_inputs=True, stream_outputs=True))
     assert all(made.streamed_outputs == ("classes",) and made.streamed_inputs == ("image",) for made in found)
-    assert found[-1].arena["sram"] <= plan(segmentation(), stream_inputs=True, stream_outputs=True).arena["sram"]
+    assert found[-1].arena["sram"] <= plan(segmentation(), Request(stream_inputs=True, stream_outputs=True)).arena["sram"]
 
 
 def test_a_ring_lies_over_rows_that_are_read() -> None:
@@ -126,8 +127,8 @@ def test_no_cuts_are_better_than_the_best_ones(seed: int) -> None:
     streamed_outputs = streamable_outputs(row_graph_of(graph))
     row_graph, order = row_graph_of(graph, *streamed_outputs), file_order(graph)
     shared = shared_in(graph, order, parts=False)
-    space = space_of(graph, order, shared, streams=StreamedIO((), streamed_outputs), budget=0)
-    found = Trade([(space, 0)]).least_bytes()
+    space = path_search_of(graph, order, shared, streams=StreamedIO((), streamed_outputs), budget=0)
+    found = ParetoSearch([(space, 0)]).least_bytes()
     assert found is not None
     stages, tiles = [stage.ops for stage in found.path.stages], [tile for stage in found.path.stages for tile in stage.tiles]
     chosen = plan_in_stages(graph, stages, tiles=tiles, streamed_outputs=streamed_outputs)
@@ -155,9 +156,9 @@ def test_a_tile_of_several_rows_hands_out_all_of_them(rows: int, tmp_path: Path)
 def test_rows_handed_out_are_the_bytes(core: str, brought: bool, tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     for optimize in ("size", "speed"):
-        made = api.plan(model, stream_inputs=brought, stream_outputs=True, optimize=optimize, core=core)
+        made = api.plan(model, core, stream_inputs=brought, stream_outputs=True, optimize=optimize)
         assert made.streamed_outputs == ("classes",)
-        result = api.verify(model, made, count=3, core=core)
+        result = api.verify_plan(model, made, api.ProofOptions(count=3), core=core)
         assert result.ok and set(result.touched) == {"host", core}, result.first_difference
 
 
@@ -168,7 +169,7 @@ def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> N
     whole, made = (api.plan(model, stream_inputs=True, stream_outputs=out) for out in (False, True))
     assert made.arena["sram"] < whole.arena["sram"] and made.buffer("classes").bytes == 12 * 6
     assert is_fused(row_graph_of(model.graph, *made.streamed_outputs), made.stages[-1].ops)
-    result = api.verify(model, made, count=3, core=None)
+    result = api.verify_plan(model, made, api.ProofOptions(count=3), core=None)
     assert result.ok, result.first_difference or dict(result.touched)
 
 
@@ -176,7 +177,7 @@ def test_a_map_that_is_made_larger_is_handed_out(head: str, tmp_path: Path) -> N
 def test_turns_of_several_rows_are_the_bytes(tiles: tuple[Tile, ...], tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
     made = plan_in_stages(model.graph, [ALL], streamed_inputs=("image",), tiles=tiles, streamed_outputs=("classes",))
-    result = api.verify(model, made, count=2, core=None)
+    result = api.verify_plan(model, made, api.ProofOptions(count=2), core=None)
     assert result.ok, result.first_difference or dict(result.touched)
 
 
@@ -184,12 +185,12 @@ def test_some_outputs_are_handed_out_and_others_are_not(tmp_path: Path) -> None:
     model = imported(heads(), tmp_path)
     made = api.plan(model, stream_inputs=True, stream_outputs=True)
     (wide,) = made.streamed_outputs
-    result = api.verify(model, made, count=3, core=None)
+    result = api.verify_plan(model, made, api.ProofOptions(count=3), core=None)
     assert result.ok, result.first_difference
-    header = api.source(model, made).files["heads.h"]
+    header = api.emit_c(model, made).files["heads.h"]
     flags = [f"HEADS_OUTPUT_{i}_STREAMED {int(name == wide)}" for i, name in enumerate(model.graph.outputs)]
     assert all(flag in header for flag in flags) and header.count("_ROW_BYTES ") == 2
-    assert "handed out by rows" in header
+    assert "streamed row by row" in header
 
 
 MAIN = """
@@ -217,7 +218,7 @@ int main(void)
 
 def test_an_error_of_the_callback_ends_invoke(tmp_path: Path) -> None:
     model = imported(segmentation(), tmp_path)
-    api.write(api.source(model, api.plan(model, stream_outputs=True)), tmp_path)
+    api.write(api.emit_c(model, api.plan(model, stream_outputs=True)), tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
     flags = ["-std=c99", "-DTW_PLAIN_C", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-I", tmp_path]
     program = tmp_path / "program"
@@ -234,7 +235,9 @@ def test_random_networks_hand_out_what_they_can(seed: int) -> None:
     wanted = streamable_outputs(row_graph_of(graph))
     if not wanted:
         with pytest.raises(CompileError, match="cannot hand out a network output"):
-            plan(graph, stream_outputs=True)
+            plan(graph, Request(stream_outputs=True))
         return
-    made = plan(graph, rng.choice(("best", "stream2d")), stream_outputs=True, core=rng.choice(("", "cortex-m4", "cortex-m55")))
+    made = plan(
+        graph, Request(rng.choice(("best", "stream2d")), stream_outputs=True, core=rng.choice(("", "cortex-m4", "cortex-m55")))
+    )
     assert made.streamed_outputs == wanted

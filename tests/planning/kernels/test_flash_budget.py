@@ -12,16 +12,17 @@ import pytest
 from cases.graphs import Net
 from cases.tiny import ramp
 
-from tinyweave import api, results
+from tinyweave import api
+from tinyweave.api import results
 from tinyweave.codegen import constant_bytes as emitted_bytes
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes
-from tinyweave.planning import Choices, OtherFlash, Plan, constant_bytes, plan, to_json
+from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, to_json
 from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
-from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, FlashLimit, kernel_ladder, most_constants, one_by_one
+from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, flash_bytes, kernel_sets, max_constant_bytes, unfused_kernels
 
 CORE = "cortex-m4"
 ROUNDING = 1e-4  # the search takes whole cycles of each call
@@ -52,7 +53,9 @@ def graph() -> Graph:
 def test_flash_goes_where_it_saves_most(graph: Graph):
     alone = [op.name for op in graph.ops if op.kind == "conv_2d" and op.attrs["stride"] == (1, 1)][:3]
     found = [
-        flash_heavy(plan(graph, "unfused", core=CORE, aim="speed", flash=flash, other_flash=OtherFlash(0)))
+        flash_heavy(
+            plan(graph, Request("unfused", objective="speed", limits=Limits(flash=flash), core=CORE, other_flash=OtherFlash(0)))
+        )
         for flash in range(0, 60_000, 2_000)
     ]
     assert found[0] == [] and found[-1] == alone and [alone[0]] in found
@@ -61,8 +64,8 @@ def test_flash_goes_where_it_saves_most(graph: Graph):
 
 @pytest.mark.parametrize("flash", [8_000, 12_000, 20_000, 60_000])
 def test_constants_fit(graph: Graph, flash: int):
-    least = constant_bytes(graph, plan(graph, "unfused").variants)
-    made = plan(graph, core=CORE, flash=flash, other_flash=OtherFlash(0))
+    least = constant_bytes(graph, plan(graph, Request("unfused")).variants)
+    made = plan(graph, Request(limits=Limits(flash=flash), core=CORE, other_flash=OtherFlash(0)))
     assert constant_bytes(made.graph, made.variants) <= max(flash, least)
 
 
@@ -77,57 +80,62 @@ def test_what_ops_read_alike_is_counted_once_as_the_c_has_it() -> None:
     kept = {name: tensor for name, tensor in tensors.items() if name in read}
     alike = verify(Graph("twice", kept, (first, shared, *rest), apart.inputs, apart.outputs))
     for core in (CORE, "cortex-m0"):
-        made = plan(alike, "unfused", core=core)
+        made = plan(alike, Request("unfused", core=core))
         each = [BY_NAME[name].flash(made.graph, op) for op, name in zip(made.graph.ops, made.variants, strict=True) if name]
         assert constant_bytes(made.graph, made.variants) == emitted_bytes(made) == sum(each) - each[0]
         assert each[0] > 2_000
 
 
 def test_an_estimate_takes_none_but_heavy_kernels_away(graph: Graph):
-    choices = Choices(graph, "unfused", core=CORE)
-    choices.ladder = [rung for rung in choices.ladder if not any(kernels.flash_heavy for kernels in rung)]
-    for aim in ("balanced", "speed"):
-        others = choices.plan(aim)
-        made = plan(graph, "unfused", core=CORE, aim=aim, flash=constant_bytes(others.graph, others.variants))
+    search = PlanSearch(graph, Request("unfused", core=CORE))
+    search.kernel_sets = [each for each in search.kernel_sets if not any(kernels.flash_heavy for kernels in each)]
+    for objective in ("balanced", "speed"):
+        others = search.plan(objective)
+        made = plan(
+            graph,
+            Request(
+                "unfused", objective=objective, limits=Limits(flash=constant_bytes(others.graph, others.variants)), core=CORE
+            ),
+        )
         assert to_json(made) == to_json(others) and any(BY_NAME[name].cores for name in made.variants if name)
 
 
 def test_code_that_was_measured_is_not_estimated_again(graph: Graph):
-    made = plan(graph, core=CORE, aim="speed")
+    made = plan(graph, Request(objective="speed", core=CORE))
     constants, names = constant_bytes(made.graph, made.variants), frozenset(made.variants) - {""}
-    assert ROOMY in names and FlashLimit(0, OtherFlash(1000, names)).need(made.graph, made.variants) == constants + 1000
-    assert FlashLimit(0, OtherFlash(1000)).need(made.graph, made.variants) == constants + 1000
+    assert ROOMY in names and flash_bytes(made.graph, made.variants, OtherFlash(1000, names)) == constants + 1000
+    assert flash_bytes(made.graph, made.variants, OtherFlash(1000)) == constants + 1000
     code = json.loads(CODE_BYTES.read_text())[f"{ROOMY}.c"]
-    without = FlashLimit(0, OtherFlash(1000, names - {ROOMY})).need(made.graph, made.variants)
+    without = flash_bytes(made.graph, made.variants, OtherFlash(1000, names - {ROOMY}))
     assert constants + 1000 + code <= without < constants + 1000 + code_bytes(names)
-    assert FlashLimit(0).need(made.graph, made.variants) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
+    assert flash_bytes(made.graph, made.variants, None) == constants + code_bytes(names) + LAYER_BYTES * len(made.graph.ops)
 
 
 def test_a_front_within_flash_is_what_plan_gives(graph: Graph):
-    choices = Choices(graph, core=CORE, max_mac_overhead=1.5)
-    free = choices.front()
+    search = PlanSearch(graph, Request(core=CORE, max_mac_overhead=1.5, other_flash=OtherFlash(0)))
+    free = search.front()
     needs = sorted({constant_bytes(made.graph, made.variants) for made in free})
-    choices.flash = FlashLimit(needs[0] + (needs[-1] - needs[0]) // 3, OtherFlash(0))
-    plans = choices.front()
+    search.flash_limit = needs[0] + (needs[-1] - needs[0]) // 3
+    plans = search.front()
     points = [(sum(made.arena.values()), cycles_to_compare(made, CORE)) for made in plans]
     assert len(needs) > 1 and len(free) > len(plans) > 2
     assert all(a[0] > b[0] and a[1] < b[1] for a, b in pairwise(points))
     for made, (size, cycles) in zip(plans, points, strict=True):
-        assert constant_bytes(made.graph, made.variants) <= choices.flash.bytes
-        within = choices.plan("speed", ram_limit=size)
+        assert constant_bytes(made.graph, made.variants) <= search.flash_limit
+        within = search.plan("speed", Limits(ram=size))
         assert abs(cycles_to_compare(within, CORE) - cycles) <= ROUNDING * cycles
 
 
 def test_plans_by_flash_trade_constants_for_cycles(graph: Graph):
     """The first is the fastest of all, the last has no kernel with more constants than others."""
-    plans = Choices(graph, core=CORE).by_flash()
+    plans = PlanSearch(graph, Request(core=CORE)).by_flash()
     needs = [(cycles_to_compare(made, CORE), constant_bytes(made.graph, made.variants)) for made in plans]
     assert len(plans) > 2 and all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(needs))
-    free = plan(graph, core=CORE, aim="speed")
+    free = plan(graph, Request(objective="speed", core=CORE))
     assert needs[0] == (cycles_to_compare(free, CORE), constant_bytes(free.graph, free.variants))
-    assert needs[-1][1] <= most_constants(graph, kernel_ladder(graph, CORE)[0])
+    assert needs[-1][1] <= max_constant_bytes(graph, kernel_sets(graph, CORE)[0])
     ram = sum(plans[0].arena.values()) - 4
-    within = Choices(graph, core=CORE).by_flash(ram)
+    within = PlanSearch(graph, Request(core=CORE)).by_flash(ram)
     assert within and all(sum(made.arena.values()) <= ram for made in within)
 
 
@@ -144,60 +152,72 @@ def test_what_is_deployed_fills_the_flash_that_there_is(graph: Graph, tmp_path: 
     for flash in (None, 0):
         folder = tmp_path / str(flash)
         folder.mkdir()
-        counts.append(api.deploy(model, folder, limits=results.Limits(None, flash), optimize="speed", count=1))
+        counts.append(
+            api.deploy_model(
+                model,
+                folder,
+                api.Request(objective="speed", limits=results.Limits(None, flash), core=api.DEFAULT_CORE),
+                proof=api.ProofOptions(count=1),
+            )
+        )
     most, least = (done.profile.flash for done in counts)
     assert flash_heavy(counts[0].plan) and not flash_heavy(counts[1].plan) and not counts[1].fits
     for flash in (most, most - 1, (most + least) // 2):
         folder = tmp_path / str(flash)
         folder.mkdir()
-        done = api.deploy(model, folder, limits=results.Limits(None, flash), optimize="speed", count=1)
+        done = api.deploy_model(
+            model,
+            folder,
+            api.Request(objective="speed", limits=results.Limits(None, flash), core=api.DEFAULT_CORE),
+            proof=api.ProofOptions(count=1),
+        )
         assert done.fits and done.verification.ok
         assert (done.plan.variants == counts[0].plan.variants) == (flash >= most)
         assert (folder / f"{ROOMY}.c").exists() == bool(flash_heavy(done.plan))
 
 
-def allowed(graph: Graph, rung: list[Kernels]) -> list[set[str]]:
-    """The kernels that each op may have."""
-    return [set(names) for names in zip(*(one_by_one(graph, kernels) for kernels in rung), strict=True)]
+def allowed(graph: Graph, kernel_set: list[Kernels]) -> list[set[str]]:
+    """Return the kernels that each op may have."""
+    return [set(names) for names in zip(*(unfused_kernels(graph, kernels) for kernels in kernel_set), strict=True)]
 
 
 @pytest.mark.parametrize("core", [CORE, "cortex-m7", "cortex-m55", "cortex-m0", ""])
-def test_each_rung_of_the_ladder_allows_all_that_is_below_it(graph: Graph, core: str):
-    ladder = kernel_ladder(graph, core)
-    assert ladder[0][0] == Kernels() and all(isinstance(kernels, Kernels) for rung in ladder for kernels in rung)
-    for low, high in pairwise(ladder):
+def test_each_kernel_set_has_all_kernels_of_the_smaller_set(graph: Graph, core: str):
+    sets = kernel_sets(graph, core)
+    assert sets[0][0] == Kernels() and all(isinstance(kernels, Kernels) for each in sets for kernels in each)
+    for low, high in pairwise(sets):
         steps = list(zip(allowed(graph, low), allowed(graph, high), strict=True))
         assert all(below <= above for below, above in steps) and any(below < above for below, above in steps)
-    assert most_constants(graph, ladder[0]) == constant_bytes(
-        graph, one_by_one(graph, Kernels())
+    assert max_constant_bytes(graph, sets[0]) == constant_bytes(
+        graph, unfused_kernels(graph, Kernels())
     )  # the core's kernel where it keeps no more
-    usual, last = one_by_one(graph, Kernels(core)), allowed(graph, ladder[-1])
+    usual, last = unfused_kernels(graph, Kernels(core)), allowed(graph, sets[-1])
     assert all(name in names for name, names in zip(usual, last, strict=True))
 
 
-def test_the_ladder_goes_by_cycles_per_byte(graph: Graph):
-    """The heavy kernel of the first convolution has the fewest constants and saves most; before all of these stands the rung
-    on which ops do without scratch."""
-    ladder, convolutions = kernel_ladder(graph, CORE), frozenset(op.name for op in graph.ops if op.kind == "conv_2d")
-    rungs = [frozenset[str]().union(*(kernels.flash_heavy for kernels in rung)) for rung in ladder]
-    lean = [frozenset[str]().union(*(kernels.lean for kernels in rung)) for rung in ladder]
-    assert [len(names) for names in rungs[-4:]] == [0, 1, 2, 3] and set(lean[-4:]) == {convolutions}
-    assert not any(lean[:-4]) and not any(kernels.portable_ops for kernels in ladder[-5])
-    more = [most_constants(graph, rung) for rung in ladder[-4:]]
+def test_kernel_sets_grow_by_cycles_saved_per_byte(graph: Graph):
+    """The heavy kernel of the first convolution has the fewest constants and saves most; before these sets comes
+    the set with kernels without scratch."""
+    sets, convolutions = kernel_sets(graph, CORE), frozenset(op.name for op in graph.ops if op.kind == "conv_2d")
+    heavy = [frozenset[str]().union(*(kernels.flash_heavy for kernels in each)) for each in sets]
+    lean = [frozenset[str]().union(*(kernels.lean for kernels in each)) for each in sets]
+    assert [len(names) for names in heavy[-4:]] == [0, 1, 2, 3] and set(lean[-4:]) == {convolutions}
+    assert not any(lean[:-4]) and not any(kernels.portable_ops for kernels in sets[-5])
+    more = [max_constant_bytes(graph, each) for each in sets[-4:]]
     assert [b - a for a, b in pairwise(more)] == sorted(b - a for a, b in pairwise(more))
 
 
 def lean_names(graph: Graph, core: str) -> set[str]:
     """The ops that may do without scratch."""
-    return {name for kernels in kernel_ladder(graph, core)[-1] for name in kernels.lean}
+    return {name for kernels in kernel_sets(graph, core)[-1] for name in kernels.lean}
 
 
 def test_constants_that_no_cache_holds_are_weighed_by_what_flash_waits(graph: Graph):
-    usual = one_by_one(graph, Kernels(CORE))
+    usual = unfused_kernels(graph, Kernels(CORE))
     held, largest = max((BY_NAME[name].flash(graph, op), op.name) for op, name in zip(graph.ops, usual, strict=True) if name)
     slow = FlashReads(waits=1000, line=16, cache=held, code_line=16, code_cache=1 << 20)
     heavy = [
-        {name for kernels in kernel_ladder(graph, CORE, reads)[-1] for name in kernels.flash_heavy} for reads in (None, slow)
+        {name for kernels in kernel_sets(graph, CORE, reads)[-1] for name in kernels.flash_heavy} for reads in (None, slow)
     ]
     assert largest in heavy[0] and largest not in heavy[1]
 

@@ -19,7 +19,7 @@ from tinyweave.nas.arch import Arch, Block, Group, blocks
 from tinyweave.nas.network import to_graph
 from tinyweave.ops import check
 from tinyweave.passes import run_passes
-from tinyweave.planning import plan
+from tinyweave.planning import Request, plan
 from tinyweave.simulate import compare
 
 EVEN = blocks(Arch((24, 24, 3), 8, (Group(8, 1, (3, 3), (2, 2)), Group(16, 2, (3, 5), (4, 4))), 32))  # channels of whole words
@@ -62,7 +62,7 @@ def with_int8_ends(graph: Graph) -> Graph:
 @pytest.mark.parametrize(("schedule", "core"), [("layer", ""), ("best", ""), ("msf", ""), ("patch", ""), ("best", "cortex-m4")])
 def test_every_schedule_gives_the_same_bytes(schedule: str, core: str, found: list[Block], tmp_path: Path) -> None:
     graph = with_int8_ends(int4_twin(int8_network(found)))
-    made = plan(graph, schedule, core=core)
+    made = plan(graph, Request(schedule, core=core))
     assert ("tw_conv_2d_s4_dsp" in made.variants) == (core != "")
     assert schedule != "msf" or any(stage.tiles for stage in made.stages)
     for file, text in emit(made, graph.name, Origin("int4.tflite", "0" * 64)).files.items():
@@ -79,5 +79,5 @@ def test_every_schedule_gives_the_same_bytes(schedule: str, core: str, found: li
 @pytest.mark.parametrize("schedule", ["layer", "best", "msf"])
 def test_the_arena_is_half_of_that_of_int8(schedule: str) -> None:
     wide = int8_network(EVEN)
-    whole, half = (plan(graph, schedule).arena["sram"] for graph in (wide, int4_twin(wide)))
+    whole, half = (plan(graph, Request(schedule)).arena["sram"] for graph in (wide, int4_twin(wide)))
     assert 2 * half == whole

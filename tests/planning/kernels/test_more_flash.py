@@ -13,9 +13,20 @@ from fuzz.generate import BY_ROW, random_network
 from tinyweave import api
 from tinyweave.ir import CompileError, Graph
 from tinyweave.ops import macs
-from tinyweave.planning import Aim, Choices, OtherFlash, Plan, constant_bytes, plan, to_json, trades_flash
+from tinyweave.planning import (
+    Limits,
+    Objective,
+    OtherFlash,
+    Plan,
+    PlanSearch,
+    Request,
+    constant_bytes,
+    plan,
+    to_json,
+    trades_flash,
+)
 from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
-from tinyweave.planning.kernels.flash_budget import FlashLimit, kernel_ladder
+from tinyweave.planning.kernels.flash_budget import kernel_sets
 
 CORE = "cortex-m4"
 PARTS = 9
@@ -37,36 +48,36 @@ def constants(made: Plan) -> int:
     return constant_bytes(made.graph, made.variants)
 
 
-def quantity(made: Plan, aim: Aim) -> float:
+def quantity(made: Plan, objective: Objective) -> float:
     """Return what a plan is chosen by."""
-    return cycles_to_compare(made, CORE) * (size(made) if aim == "balanced" else 1)
+    return cycles_to_compare(made, CORE) * (size(made) if objective == "balanced" else 1)
 
 
-def rounding(made: Plan, aim: Aim) -> float:
+def rounding(made: Plan, objective: Objective) -> float:
     """Return by how much that may differ from what the search counts, which takes whole cycles of each call."""
-    return sum(count for _, _, count in kernel_calls(made)) / 2 * (size(made) if aim == "balanced" else 1)
+    return sum(count for _, _, count in kernel_calls(made)) / 2 * (size(made) if objective == "balanced" else 1)
 
 
-def never_costs(graph: Graph, aims: tuple[Aim, ...] = ("speed", "balanced")) -> None:
-    """Check each aim, with room in RAM, and the fastest plan with little, at limits of Flash from much too tight to loose."""
-    choices = Choices(graph, core=CORE, flash=0, other_flash=OtherFlash(0))
-    tight = round(1.05 * size(choices.plan("size", checked=False)))
-    choices.flash = None
-    for aim, ram in [*((aim, None) for aim in aims), ("speed", tight)]:
-        free = choices.plan(aim, ram_limit=ram, checked=False)
-        least, most = constants(plan(graph, fast=True)), constants(free)
+def never_costs(graph: Graph, objectives: tuple[Objective, ...] = ("speed", "balanced")) -> None:
+    """Check each objective without RAM limit, and the fastest plan in little RAM, at small to large limits of Flash."""
+    search = PlanSearch(graph, Request(limits=Limits(flash=0), core=CORE, other_flash=OtherFlash(0)))
+    tight = round(1.05 * size(search.plan("size", checked=False)))
+    search.flash_limit = None
+    for objective, ram in [*((objective, None) for objective in objectives), ("speed", tight)]:
+        free = search.plan(objective, Limits(ram=ram), checked=False)
+        least, most = constants(plan(graph, Request(fast=True))), constants(free)
         limits = sorted({0, 2 * most, *(least + (most - least) * part // (PARTS - 1) for part in range(PARTS)), most, most - 1})
         plans, text = list[Plan](), to_json(free)
         for limit in limits:
-            choices.flash = FlashLimit(limit, OtherFlash(0))
-            made = choices.plan(aim, ram_limit=ram, checked=False)
+            search.flash_limit = limit
+            made = search.plan(objective, Limits(ram=ram), checked=False)
             plans.append(made)
             assert limit < least or constants(made) <= limit
             assert (to_json(made) == text) or limit < most
-        choices.flash = None
+        search.flash_limit = None
         fits = [made for made in plans if ram is None or size(made) <= ram]
-        values = [(quantity(made, aim), rounding(made, aim)) for made in fits]
-        assert values and all(b - error <= a + slack for (a, slack), (b, error) in pairwise(values)), (aim, ram, values)
+        values = [(quantity(made, objective), rounding(made, objective)) for made in fits]
+        assert values and all(b - error <= a + slack for (a, slack), (b, error) in pairwise(values)), (objective, ram, values)
 
 
 @pytest.mark.parametrize("seed", rest_in_sweeps(range(16), 4))
@@ -77,7 +88,7 @@ def test_more_flash_never_costs(seed: int) -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("name", rest_in_sweeps(MODELS, 2))
 def test_more_flash_never_costs_real_networks(name: str, shared: Path) -> None:
-    graph = api.load(shared / "models" / f"{name}.tflite", "int8").graph
+    graph = api.load(shared / "models" / f"{name}.tflite", io="int8").graph
     assert trades_flash(graph, CORE)
     never_costs(graph)
 
@@ -90,8 +101,8 @@ def test_more_flash_never_costs_all_small_models(shared: Path) -> None:
         if path.stat().st_size > LARGE:
             continue
         try:
-            graph = api.load(path, "int8").graph
-            many = len(kernel_ladder(graph, CORE)) > 1
+            graph = api.load(path, io="int8").graph
+            many = len(kernel_sets(graph, CORE)) > 1
         except CompileError:
             continue
         if many and macs(graph) < MANY_MACS:

@@ -17,7 +17,7 @@ from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.planning.alias.overlap import views
 from tinyweave.planning.order import search as order_module
 from tinyweave.planning.order.op_sets import Saved
-from tinyweave.planning.order.search import best_order, each_its_own, file_order, live_bytes
+from tinyweave.planning.order.search import best_order, file_order, live_bytes, without_views
 
 
 def algorithm_1(graph: Graph) -> int:
@@ -87,7 +87,7 @@ def random_graph(rng: random.Random, count: int, outputs_per_op: int = 1, state:
 
 def random_owners(rng: random.Random, graph: Graph) -> dict[str, str]:
     """Some outputs lie in an input of their op, some inputs in an output."""
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     for op in graph.ops:
         a, b = owner[op.inputs[0]], owner[op.outputs[0]]
         if rng.random() < 0.3 and "state" not in (a, b):
@@ -113,9 +113,9 @@ def random_saving(rng: random.Random, graph: Graph, owner: dict[str, str]) -> Sa
 def test_the_peak_is_that_of_algorithm_1(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(2, 15))
-    found = best_order(graph, each_its_own(graph))
+    found = best_order(graph, without_views(graph))
     assert found.peak == found.lower_bound == algorithm_1(graph), seed
-    assert max(live_bytes(graph, found.ops, each_its_own(graph))) == found.peak
+    assert max(live_bytes(graph, found.ops, without_views(graph))) == found.peak
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -150,7 +150,7 @@ def test_a_search_in_small_pieces_from_both_ends_finds_the_same(seed: int, monke
 def test_without_time_the_order_is_valid_and_the_bound_holds(seed: int) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, 15)
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     hasty, exact = best_order(graph, owner, sets=0), best_order(graph, owner)
     assert sorted(hasty.ops) == list(range(15))
     assert hasty.lower_bound <= exact.peak <= hasty.peak <= max(live_bytes(graph, file_order(graph), owner))
@@ -164,7 +164,7 @@ def test_a_beam_goes_first_where_that_costs_nothing(seed: int, peak: int, monkey
     monkeypatch.setattr(order_module, "FIRST_BUDGET", 2)
     monkeypatch.setattr(order_module, "INTERVAL_CAP", 3)
     graph = random_graph(random.Random(seed), 25)
-    assert best_order(graph, each_its_own(graph), sets=50).peak == peak
+    assert best_order(graph, without_views(graph), sets=50).peak == peak
 
 
 @pytest.mark.parametrize(("seed", "states"), [(73, 425), (125, 95)])
@@ -172,12 +172,12 @@ def test_between_two_sets_only_those_that_an_order_reaches_are_looked_at(seed: i
     """Others would make what is known of the sets between them worth less, and the search longer: by 39 and 40 sets."""
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(8, 18))
-    assert best_order(graph, each_its_own(graph)).states == states
+    assert best_order(graph, without_views(graph)).states == states
 
 
 def test_figure_1_of_the_paper() -> None:
     graph = figure_1()
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     assert live_bytes(graph, file_order(graph), owner) == [4704, 4704, 5216, 4160, 1280, 1024, 1024]
     found = best_order(graph, owner)
     assert [graph.ops[index].name for index in found.ops] == ["op1", "op4", "op6", "op2", "op3", "op5", "op7"]
@@ -189,7 +189,7 @@ def test_figure_1_of_the_paper() -> None:
 def test_mobilenet_of_the_paper(shared: Path) -> None:
     """The person detection model: 241,030 bytes when every tensor has its own, 55,296 when they come and go."""
     graph = api.load(shared / "models/google__CFU-Playground__model_pdti8.tflite").original
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     assert sum(graph.tensors[name].bytes for name in owner) == 241_030
     assert best_order(graph, owner).peak == max(live_bytes(graph, file_order(graph), owner)) == 55_296
 
@@ -197,7 +197,7 @@ def test_mobilenet_of_the_paper(shared: Path) -> None:
 @pytest.mark.shared
 def test_swiftnet_cell(shared: Path) -> None:
     graph = from_json(shared / "nets/swiftnet_graph.json")
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     assert max(live_bytes(graph, file_order(graph), owner)) == 351_232
     found = best_order(graph, owner)
     assert found.peak == found.lower_bound == 301_056
@@ -209,7 +209,7 @@ def test_swiftnet_cell(shared: Path) -> None:
 @pytest.mark.shared
 def test_keyword_spotting_of_mltk(shared: Path) -> None:
     graph = api.load(shared / "models/SiliconLabs__mltk__keyword_spotting_on_off_v3.tflite").original
-    owner = each_its_own(graph)
+    owner = without_views(graph)
     assert max(live_bytes(graph, file_order(graph), owner)) == 21_560
     found = best_order(graph, owner)
     assert found.peak == found.lower_bound == 19_600
@@ -248,11 +248,11 @@ def test_ops_of_one_state_keep_their_order() -> None:
         Op("use", "unknown", ("big", "old"), ("y",)),
     )
     graph = Graph("stateful", tensors, ops, ("x",), ("y",))
-    found = best_order(graph, each_its_own(graph))
+    found = best_order(graph, without_views(graph))
     assert found.ops.index(0) < found.ops.index(2)
     assert found.lower_bound == found.peak == 4 + 10 + 100 + 200
 
 
 def test_a_network_without_ops() -> None:
     graph = Graph("wire", {"x": Tensor("x", (5,), "int8")}, (), ("x",), ("x",))
-    assert best_order(graph, each_its_own(graph)).peak == 5
+    assert best_order(graph, without_views(graph)).peak == 5

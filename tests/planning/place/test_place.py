@@ -1,4 +1,4 @@
-"""Placement: no two buffers on one byte but by a rule, never below the bound, and the smallest arena where it is claimed."""
+"""Placement: buffers share bytes only by a rule, the arena is never below the bound, and it is minimal if claimed to be."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tinyweave import planning, toolchain
 from tinyweave.planning.place import branch_and_bound as search
 from tinyweave.planning.place import place as place_module
-from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, _meetings, _problem, arena_bytes, greedy, lower_bound, place
+from tinyweave.planning.place.place import SEARCH_ORDERS, Rule, _conflicts, _problem, arena_bytes, greedy, lower_bound, place
 from tinyweave.planning.plan import Buffer
 
 
@@ -25,7 +25,7 @@ def random_buffers(rng: random.Random, count: int = 40, steps: int = 30) -> list
 
 
 def tiny_buffers(rng: random.Random) -> list[Buffer]:
-    """Few enough for brute force, alike enough for placements to be difficult."""
+    """Return buffers that are few enough for brute force and similar enough to be difficult to place."""
     buffers = []
     for index in range(rng.randint(2, 5)):
         start = rng.randrange(5)
@@ -35,7 +35,7 @@ def tiny_buffers(rng: random.Random) -> list[Buffer]:
 
 
 def random_rules(rng: random.Random, buffers: list[Buffer]) -> list[Rule]:
-    """As of a network's ops: an output, which begins in its input's last step, may overlap it."""
+    """Return rules like those of a network: an output that starts in its input's last step may overlap it."""
     rules = []
     for a, b in permutations(buffers, 2):
         if b.start < a.start == b.end - 1 and rng.random() < 0.7:
@@ -47,7 +47,7 @@ def random_rules(rng: random.Random, buffers: list[Buffer]) -> list[Rule]:
 
 
 def apart(buffers: list[Buffer], rules: list[Rule], offsets: dict[str, int]) -> bool:
-    """Whether every two live buffers are disjoint or as a rule allows, said byte for byte as the rules' text says it."""
+    """Return whether all live buffers are disjoint or overlap as a rule allows, checked byte by byte."""
     for a, b in combinations(buffers, 2):
         if max(a.start, b.start) < min(a.end, b.end) and a.bytes and b.bytes:
             at = {a.name: offsets[a.name], b.name: offsets[b.name]}
@@ -59,7 +59,7 @@ def apart(buffers: list[Buffer], rules: list[Rule], offsets: dict[str, int]) -> 
 
 
 def smallest(buffers: list[Buffer], rules: list[Rule]) -> int:
-    """The smallest arena, found by trying all offsets of all buffers in all sizes of arena."""
+    """Return the smallest arena, found by trying all offsets of all buffers in arenas of increasing size."""
 
     def possible(capacity: int, offsets: dict[str, int]) -> bool:
         if len(offsets) == len(buffers):
@@ -101,7 +101,7 @@ def test_tiny_placements_are_the_smallest(seed: int, ruled: bool) -> None:
 
 
 def test_brute_force_sees_what_greedy_and_the_bound_miss() -> None:
-    """The tests above compare more than the easy cases: some need the search, some need its proof."""
+    """The tests above contain instances for which the search, or its proof, is needed."""
     searched = proved = saved = 0
     for seed in range(400):
         rng = random.Random(seed)
@@ -122,7 +122,7 @@ def test_search_in_c_and_in_python_is_the_same() -> None:
         rng = random.Random(seed)
         buffers = [*random_buffers(rng, count=14, steps=8), Buffer("a", 1, 0, 1)]
         rules = random_rules(rng, buffers)
-        problem = _problem(buffers, _meetings(buffers, rules))
+        problem = _problem(buffers, _conflicts(buffers, rules))
         with_bytes = [x for x, buffer in enumerate(buffers) if buffer.bytes]  # what has none is not placed
         order = sorted(with_bytes, key=lambda x: SEARCH_ORDERS[seed % 2](buffers[x]))
         capacity = lower_bound(buffers, rules) + rng.choice([-1, 0, 0, 0, 1, 30])
@@ -131,7 +131,7 @@ def test_search_in_c_and_in_python_is_the_same() -> None:
         in_c = search._search_in_c(problem)
         assert in_c is not None
         assert in_c(order, seed % 3 == 0, capacity, tries) == ours, seed
-        kinds.add("found" if ours.offsets else "impossible" if ours.low else "gave up")
+        kinds.add("found" if ours.offsets else "impossible" if ours.lower_bound else "gave up")
     assert kinds == {"found", "impossible", "gave up"}
 
 
@@ -148,11 +148,11 @@ def test_the_planner_in_c_compiles_without_a_warning(source: Path, tmp_path: Pat
 def test_without_a_compiler_the_placement_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     buffers = hard_buffers()
     expected = place(buffers, tries=3000)
-    monkeypatch.setattr(toolchain, "library", lambda source: None)
+    monkeypatch.setattr(toolchain, "library", lambda *sources: None)
     assert place(buffers, tries=3000) == expected
 
 
-def test_what_is_enough_ends_the_search() -> None:
+def test_an_arena_of_enough_bytes_ends_the_search() -> None:
     buffers = hard_buffers()
     best, simple = place(buffers), arena_bytes(buffers, greedy(buffers))
     between = (best.bytes + simple) // 2
@@ -161,15 +161,18 @@ def test_what_is_enough_ends_the_search() -> None:
     assert place(buffers, enough=1) == best
 
 
-def test_where_the_bound_cannot_be_had_the_arena_is_halved_in_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that finds all that is larger than 700 bytes and gives up below: the bound is asked for, then halves of what is
-    left, down to a 64th; each round has twice the tries, the bound four times those of what lies above it."""
+def test_the_capacity_is_bisected_if_the_bound_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that succeeds above 700 bytes and gives up below is asked for the bound, then for capacities between.
+
+    The gap to the bound is halved down to a 64th. Each round has twice the tries of the one before, and the bound four
+    times those of the capacities above it.
+    """
     buffers = [Buffer("a", 100, 0, 2, align=1), Buffer("b", 100, 2, 4, align=1)]
     asked = list[tuple[int, int]]()
 
-    def found_or_not(order: object, reorder: bool, capacity: int, tries: int) -> search.Answer:
+    def found_or_not(order: object, reorder: bool, capacity: int, tries: int) -> search.Result:
         asked.append((capacity, tries))
-        return search.Answer([capacity - 100, 0], 0, 0) if capacity > 700 else search.Answer(None, 0, tries)
+        return search.Result([capacity - 100, 0], 0, 0) if capacity > 700 else search.Result(None, 0, tries)
 
     monkeypatch.setattr(place_module, "searcher", lambda problem: found_or_not)
     monkeypatch.setattr(place_module, "_greedy", lambda *_: [900, 0])
@@ -184,7 +187,7 @@ def test_where_the_bound_cannot_be_had_the_arena_is_halved_in_on(monkeypatch: py
 
 
 def hard_buffers() -> list[Buffer]:
-    """No order of greedy reaches the bound."""
+    """Return buffers for which no greedy order reaches the bound."""
     for seed in range(1000):
         buffers = [b for b in random_buffers(random.Random(seed), count=60) if b.bytes]
         if len(buffers) > 30 and arena_bytes(buffers, greedy(buffers)) > 1.1 * lower_bound(buffers):
@@ -208,7 +211,7 @@ def test_lower_bound_is_the_busiest_step() -> None:
     assert lower_bound(buffers) == 150  # a and b in step 1; c takes over a's bytes in step 2
 
 
-def test_lower_bound_counts_what_alignment_wastes() -> None:
+def test_lower_bound_includes_alignment_padding() -> None:
     assert lower_bound([Buffer("a", 10, 0, 2), Buffer("b", 9, 0, 2)]) == 21  # b at 12
     assert lower_bound([Buffer("a", 10, 0, 2, align=1), Buffer("b", 9, 0, 2, align=2)]) == 19
 

@@ -1,4 +1,4 @@
-"""Moves: tensors copied to other places between steps bring the arena down to what the busiest step needs, byte for byte."""
+"""Relocation: copying tensors between steps reduces the arena to the need of the busiest step, with the same outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fuzz.generate import random_network
 from tinyweave import ops
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, Op, fingerprint, verify
-from tinyweave.planning import Plan, check, from_json, plan, to_json
+from tinyweave.planning import Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.alias.overlap import distances, views
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.order.search import file_order
@@ -34,7 +34,7 @@ def moves(made: Plan) -> list[Op]:
 
 
 def separable(layers: int = 4) -> Graph:
-    """3x3 and 1x1 convolutions of one channel count in turns."""
+    """Return a chain of alternating 3x3 and 1x1 convolutions with one channel count."""
     sides = [activation(f"t{i}", (1, 10, 9, 8)) for i in range(2 * layers + 1)]
     window = {"stride": (1, 1), "dilation": (1, 1), "activation": "none"}
     tensors, chain = [*sides], []
@@ -47,7 +47,7 @@ def separable(layers: int = 4) -> Graph:
 
 
 def run_on_host(made: Plan, folder: Path, seed: int) -> None:
-    """The C of a plan equals the numpy reference of its graph, and touches the arena that it claims."""
+    """Check that the C of a plan equals the numpy reference and touches exactly the arena that the plan claims."""
     for file, text in emit(made, "m", Origin("m.tflite", "0" * 64)).files.items():
         (folder / file).write_text(text)
     result = compare.verify(made, folder, "m", compare.samples(made.graph, 4, seed), cores=())
@@ -55,8 +55,8 @@ def run_on_host(made: Plan, folder: Path, seed: int) -> None:
 
 
 def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: Path) -> None:
-    """Each output lies its overlap distance below its input; without moves all of them add up."""
-    made, layer = plan(separable()), plan(separable(), "layer")
+    """Each output starts its overlap distance below its input; without relocation these distances add up."""
+    made, layer = plan(separable()), plan(separable(), Request("layer"))
     by_op = distances(layer.graph, layer.variants, views(layer.graph))
     every = [distance for of_op in by_op for distance in of_op.values()]
     assert len(every) == 8 and min(every) > 0
@@ -67,16 +67,16 @@ def test_a_chain_of_overlaps_that_go_down_needs_only_its_largest_step(tmp_path: 
 
 @lru_cache
 def moving() -> dict[int, Plan]:
-    """Seed of a random network of 16 steps -> its best unfused plan, which has moves."""
-    plans = {seed: plan(random_network(seed, 16), "unfused") for seed in SEEDS}
+    """Return seed of a random network of 16 steps -> its best unfused plan, for plans with relocations."""
+    plans = {seed: plan(random_network(seed, 16), Request("unfused")) for seed in SEEDS}
     assert all(map(moves, plans.values())), "take other seeds"
     return plans
 
 
-def test_random_networks_with_moves_give_the_same_bytes(tmp_path: Path) -> None:
+def test_random_networks_with_relocations_give_the_same_bytes(tmp_path: Path) -> None:
     for seed, made in moving().items():
         original = random_network(seed, 16)
-        assert made.arena["sram"] < plan(original, "layer").arena["sram"]
+        assert made.arena["sram"] < plan(original, Request("layer")).arena["sram"]
         verify(made.graph)
         assert made.graph.inputs == original.inputs and made.graph.outputs == original.outputs
         inputs = dict(zip(original.inputs, compare.samples(original, 4, seed)[-1], strict=True))
@@ -87,7 +87,7 @@ def test_random_networks_with_moves_give_the_same_bytes(tmp_path: Path) -> None:
         run_on_host(made, folder, seed)
 
 
-def test_moves_are_the_same_every_time_and_survive_json() -> None:
+def test_relocations_are_deterministic_and_survive_json() -> None:
     for seed, made in moving().items():
         original = random_network(seed, 16)
         assert to_json(made) == to_json(plan(original))
@@ -98,7 +98,7 @@ def test_moves_are_the_same_every_time_and_survive_json() -> None:
             from_json(to_json(made), random_network(seed + 1, 16))
 
 
-def test_a_moved_tensor_that_something_overwrites_is_refused() -> None:
+def test_a_relocated_tensor_that_is_overwritten_is_refused() -> None:
     made = plan(separable())
     target = moves(made)[0].outputs[0]
     later = next(b for b in made.buffers if b.start > made.buffer(target).start and b.start < made.buffer(target).end)
@@ -108,8 +108,8 @@ def test_a_moved_tensor_that_something_overwrites_is_refused() -> None:
         check(replace(made, offsets=offsets, arena={"sram": arena}))
 
 
-def test_names_of_moved_tensors() -> None:
-    """Whoever reads before a move reads the old tensor, whoever reads after it the new one; the caller's names stay."""
+def test_names_of_relocated_tensors() -> None:
+    """Ops before a relocation read the old tensor, later ones the new tensor; inputs and outputs keep their names."""
     original = NETWORKS["residual"]()
     first, last = original.inputs[0], original.outputs[0]
     consumer = original.consumers[first][0]
@@ -125,8 +125,8 @@ def test_names_of_moved_tensors() -> None:
         with_moves(original, ["nothing", *range(len(original.ops))])
 
 
-def test_what_may_move() -> None:
-    """State never, a buffer only while one tensor in it is needed."""
+def test_which_tensors_may_be_relocated() -> None:
+    """State may never be relocated, a buffer only while exactly one tensor in it is needed."""
     stream = NETWORKS["stream"]()
     order = file_order(stream)
     owner = views(stream, order)
@@ -140,7 +140,7 @@ def test_what_may_move() -> None:
 
 
 def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
-    """Buffers as of a network with branches, the rules of its outputs, and what its busiest step needs."""
+    """Return buffers like those of a network with branches, the rules of its outputs, and the need of its busiest step."""
     steps = rng.randint(3, 14)
     buffers = [Buffer("in", 4 * rng.randint(1, 60), 0, rng.randint(1, 3))]
     buffers += [Buffer(f"b{s}", 4 * rng.randint(1, 60), s, min(steps, s + 2 + rng.choice([0, 0, 1, 3]))) for s in range(steps)]
@@ -158,8 +158,8 @@ def stepwise(rng: random.Random) -> tuple[list[Buffer], list[Rule], int]:
     return buffers, rules, max(needs)
 
 
-def test_layouts_always_reach_what_the_busiest_step_needs() -> None:
-    """Every layout is walked through: no two live buffers meet but by a rule, and a move goes to where nothing else lies."""
+def test_relocation_always_reaches_the_need_of_the_busiest_step() -> None:
+    """In every layout on the way, live buffers overlap only by a rule, and a relocation goes to free bytes."""
     moved = 0
     for seed in range(150):
         buffers, rules, need = stepwise(random.Random(seed))

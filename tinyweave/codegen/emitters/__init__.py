@@ -1,7 +1,7 @@
-"""Write the call of each kernel in C: a function per type of its parameters, from a Layer to that struct and the call.
+"""Emitters: the C of each kernel's call, one function per type of parameter struct.
 
-In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses; numbers at a call site
-have names, since they are members of the struct.
+In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses. Numbers have names in
+the C, since they are members of the parameter struct.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..layer import Code, Layer
 from . import elementwise, movement, weighted
 
-# by the parameters that a kernel takes
+# type of the kernel's parameter struct -> emitter
 EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_conv": weighted.emit_conv,
     "tw_conv_offset": weighted.emit_conv,
@@ -37,7 +37,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_leaky_relu": elementwise.emit_leaky_relu,
     "tw_lookup": elementwise.emit_lookup,
     "tw_softmax": elementwise.emit_softmax,
-    "tw_log_softmax": elementwise.emit_log_softmax,
+    "tw_log_softmax": elementwise.emit_softmax,
     "tw_requantization": elementwise.emit_requantization,
     "tw_requantization_any": elementwise.emit_requantization_any,
     "tw_quantization": elementwise.emit_quantization,

@@ -1,14 +1,13 @@
-"""Write what emitters share: calls of a kernel on whole tensors, rows or images, and members that several structs have."""
+"""Functions that emitters share: calls on whole tensors, rows or images, and members that several structs have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ... import ir, ops
 from ...kernels import geometry
-from ...ops import (
-    SPECS,
-)
+from ...ops import SPECS
+from ...ops.conv import kernel_size
 from ...ops.spec import activation_range, hwc
 from ..layer import Code, Layer
 
@@ -16,7 +15,7 @@ Members = Mapping[str, object]
 
 
 def call(function: str, *arguments: str) -> str:
-    """Return a call, its arguments broken over lines that fit."""
+    """Return a C call, with its arguments broken over lines."""
     text, line = "", f"{function}("
     indent = " " * len(line)
     for position, argument in enumerate(arguments):
@@ -28,10 +27,10 @@ def call(function: str, *arguments: str) -> str:
 
 
 def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), shapes: str = "") -> str:
-    """Return the call of the layer's kernel on whole tensors.
+    """Return the call of the layer's kernel on whole tensors, or in a fused stage on rows.
 
-    params: name of its parameter struct where that is not the layer's; shapes: of the one that has the operands' extents where
-    that is not the same.
+    `params` names its parameter struct if not the layer's name, `shapes` the struct with the operands' extents if not `params`.
+    `inputs` are the indices of the inputs that the kernel takes.
     """
     if layer.maps is not None:
         return row_call(layer, params or layer.name, inputs, shapes)
@@ -40,17 +39,17 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), sha
 
 
 def plain_code(layer: Layer, *members: Members, inputs: Sequence[int] = (0,), note: str = "") -> Code:
-    """Return a parameter struct with these members, and the call of the layer's kernel on whole tensors."""
+    """Return a parameter struct with these members and the call of the layer's kernel on whole tensors."""
     return Code(layer.struct(*members), plain_call(layer, inputs=inputs), note)
 
 
 def image_code(layer: Layer, *members: Members, note: str = "") -> Code:
-    """Return a parameter struct with these members, and the calls of a kernel that takes one image."""
+    """Return a parameter struct with these members and the calls of a kernel that takes one image of a batch."""
     return Code(layer.struct(*members), image_calls(layer), note)
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
-    """Return the call of the layer's kernel in a fused stage, on the row that is due or a part of it, as `plain_call`."""
+    """Return the call of the layer's kernel on the current row of a fused stage or on a part of it; see `plain_call`."""
     assert layer.maps is not None
     sources = []
     for index in inputs:
@@ -66,7 +65,7 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
 
 
 def image_calls(layer: Layer) -> str:
-    """Return the call of a kernel that takes one image, for each image of the batch."""
+    """Return the call of a kernel that takes one image, in a loop if the batch has several."""
     if layer.maps is not None:
         return row_call(layer, layer.name, (SPECS[layer.op.kind].data,))
     source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
@@ -78,41 +77,63 @@ def image_calls(layer: Layer) -> str:
 
 
 def loop(count: int, body: str) -> str:
-    """Return C that runs `body` for i from 0 to `count`."""
+    """Return a C loop that runs `body` `count` times with the counter i."""
     inside = "\n".join(f"    {line}" for line in body.split("\n"))
     return f"for (int32_t i = 0; i < {count}; ++i) {{\n{inside}\n}}"
 
 
 def clamp(layer: Layer, activation: str) -> Members:
+    """Return the members out_min and out_max of a fused activation."""
     low, high = activation_range(activation, layer.output)
     return {"out_min": low, "out_max": high}
 
 
-def window_note(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int] = (1, 1)) -> str:
-    """3x3/2 reads: a 3x3 kernel, stride 2; unequal strides and dilations are written out."""
+def window_note(layer: Layer) -> str:
+    """Return window and fused activation as comments print them: "3x3/2 relu" is a 3x3 kernel with stride 2 and a relu."""
+    kernel, stride = kernel_size(layer.graph, layer.op), layer.op.attrs["stride"]
+    dilation = tuple(layer.op.attrs.get("dilation", (1, 1)))
     step = f"{stride[0]}" if stride[0] == stride[1] else f"{stride[0]}x{stride[1]}"
-    spread = "" if tuple(dilation) == (1, 1) else f" dilated {dilation[0]}x{dilation[1]}"
-    return f"{kernel[0]}x{kernel[1]}/{step}{spread}"
-
-
-def activation_note(activation: str) -> str:
-    return "" if activation == "none" else f" {activation}"
+    spread = "" if dilation == (1, 1) else f" dilated {dilation[0]}x{dilation[1]}"
+    return f"{kernel[0]}x{kernel[1]}/{step}{spread} {fused_activation(layer)}".rstrip()
 
 
 def types_note(layer: Layer) -> str:
+    """Return the input's and the output's type as comments print them."""
     return f"{layer.input().dtype} to {layer.output.dtype}"
 
 
 def type_limits(layer: Layer) -> Members:
+    """Return the members out_min and out_max of the output's whole type."""
     return dict(zip(("out_min", "out_max"), ir.limits(layer.output.dtype), strict=True))
 
 
-def image_shapes(layer: Layer) -> Members:
-    return {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])}
+def image_shapes(layer: Layer) -> dict[str, tuple[int, int, int]]:
+    """Return the members in and out: the extents of one image of the data input and of the output."""
+    return {"in": hwc(ops.data(layer.graph, layer.op).shape[1:]), "out": hwc(layer.output.shape[1:])}
+
+
+def shape(layer: Layer) -> Members:
+    """Return the member shape: the extents of the input."""
+    return {"shape": hwc(layer.input().shape)}
+
+
+def zeros(layer: Layer) -> Members:
+    """Return the members in_zero and out_zero: the zero points of the data input and of the output."""
+    return {"in_zero": ops.data(layer.graph, layer.op).zero_point, "out_zero": layer.output.zero_point}
+
+
+def inner_members(inner: str, members: Iterable[Members]) -> list[Members]:
+    """Return members as those of the struct's member `inner`."""
+    return [{f"{inner}.{key}": value for key, value in line.items()} for line in members]
+
+
+def fused_activation(layer: Layer) -> str:
+    """Return the op's fused activation as comments print it, "" if it has none."""
+    return str(layer.op.attrs.get("activation", "none")).removeprefix("none")
 
 
 def operand_members(layer: Layer) -> tuple[Members, Members]:
-    """Return extents and zero points of two operands and the output."""
+    """Return two sets of members: the extents, and the zero points, of two operands a and b and the output."""
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
     shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None

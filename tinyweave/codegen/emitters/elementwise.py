@@ -1,4 +1,4 @@
-"""Emitters of kernels that compute from elements: sums, products, pools, means, lookups, conversions of types."""
+"""Emitters of elementwise kernels, pooling, reductions, softmax and type conversions."""
 
 from __future__ import annotations
 
@@ -9,52 +9,47 @@ import numpy as np
 from ...ir import itemsize
 from ...kernels import geometry
 from ...kernels.dsp import dense
-from ...ops import (
-    SPECS,
-    activations,
-    elementwise,
-    extrema,
-    log_softmax,
-    pool,
-    quantization,
-    reduce,
-    softmax,
-)
-from ...ops.spec import hwc
+from ...ops import activations, elementwise, extrema, log_softmax, pool, quantization, reduce, softmax, spec_of
 from ..layer import Code, Layer
 from .calls import (
     Members,
-    activation_note,
     clamp,
+    fused_activation,
     image_code,
+    image_shapes,
+    inner_members,
     operand_members,
     plain_call,
     plain_code,
+    shape,
     type_limits,
     types_note,
     window_note,
+    zeros,
 )
 
 
 def emit_pool(layer: Layer) -> Code:
+    """Emit average_pool_2d and max_pool_2d."""
     attrs = layer.op.attrs
     return image_code(
         layer,
-        {"in": hwc(layer.input().shape[1:]), "out": hwc(layer.output.shape[1:])},
+        image_shapes(layer),
         {"kernel": attrs["kernel"], "stride": attrs["stride"], "pad": tuple(before for before, _ in attrs["padding"])},
         {"away_from": pool.away_from(layer.op)} if pool.away_from(layer.op) else {},
         clamp(layer, attrs["activation"]),
-        note=window_note(attrs["kernel"], attrs["stride"]) + activation_note(attrs["activation"]),
+        note=window_note(layer),
     )
 
 
 def binary_members(layer: Layer) -> tuple[Members, Members]:
-    shapes, zeros = operand_members(layer)
-    return shapes, {**zeros, **clamp(layer, layer.op.attrs.get("activation", "none"))}
+    """Return two sets of members of an op with two operands: extents; zero points and clamp."""
+    shapes, zero_points = operand_members(layer)
+    return shapes, {**zero_points, **clamp(layer, layer.op.attrs.get("activation", "none"))}
 
 
 def emit_add(layer: Layer) -> Code:
-    """add, sub and squared_difference, which rescale both operands to one scale."""
+    """Emit add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
     sign = {"add": {"b_sign": 1}, "sub": {"b_sign": -1}}.get(layer.op.kind, {})
     return plain_code(
@@ -65,19 +60,19 @@ def emit_add(layer: Layer) -> Code:
         {"b_multiplier": second.multiplier, "b_shift": second.shift, **sign},
         {"out_multiplier": output.multiplier, "out_shift": output.shift},
         inputs=(0, 1),
-        note=activation_note(layer.op.attrs.get("activation", "none")).strip(),
+        note=fused_activation(layer),
     )
 
 
 def emit_add_halved(layer: Layer) -> Code:
-    """add and sub with DSP or MVE: the operand that is only halved is the first, the other one is rescaled."""
+    """Emit add and sub for DSP or MVE; the operand with the factor 1/2 is the kernel's first argument."""
     plain = elementwise.halved(layer.graph, layer.op)
     assert plain is not None
     *operands, output = elementwise.add_rescales(layer.graph, layer.op)
-    scaled, activation = operands[1 - plain], layer.op.attrs["activation"]
+    scaled = operands[1 - plain]
     multiplier = -scaled.multiplier if layer.op.kind == "sub" else scaled.multiplier
     n, h, w, c = geometry.extents(layer.output.shape)
-    zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
+    operand_zeros = {"plain_zero": layer.input(plain).zero_point, "scaled_zero": layer.input(1 - plain).zero_point}
     own: tuple[Members, ...] = ({"shift": scaled.shift}, {"out_shift": output.shift})
     if layer.row.isa == "dsp":
         sign = -int(dense.needs_sign(layer.graph, layer.op))
@@ -85,34 +80,36 @@ def emit_add_halved(layer: Layer) -> Code:
     return plain_code(
         layer,
         {"shape": (n * h, w, c)},
-        {**zeros, "out_zero": layer.output.zero_point, **clamp(layer, activation)},
+        {**operand_zeros, "out_zero": layer.output.zero_point, **clamp(layer, layer.op.attrs["activation"])},
         {"multiplier": multiplier, **own[0]},
         {"out_multiplier": output.multiplier, **own[1]},
         *own[2:],
         inputs=(plain, 1 - plain),
-        note=activation_note(activation).strip(),
+        note=fused_activation(layer),
     )
 
 
 def emit_mul(layer: Layer) -> Code:
-    return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=activation_note(layer.op.attrs["activation"]).strip())
+    """Emit mul."""
+    return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer))
 
 
 def emit_mul_dsp(layer: Layer) -> Code:
+    """Emit mul for DSP."""
     graph, op = layer.graph, layer.op
-    base = ({f"mul.{key}": value for key, value in line.items()} for line in mul_members(layer))
     power = 1 << (32 + elementwise.mul_rescale(graph, op).shift)
-    params = layer.struct(*base, {"power": power, "sign": -int(dense.needs_sign(graph, op))})
+    own = {"power": power, "sign": -int(dense.needs_sign(graph, op))}
     called = plain_call(layer, inputs=(0, 1), shapes=f"{layer.name}.mul")
-    return Code(params, called, activation_note(op.attrs["activation"]).strip())
+    return Code(layer.struct(*inner_members("mul", mul_members(layer)), own), called, fused_activation(layer))
 
 
 def mul_members(layer: Layer) -> list[Members]:
-    rescale = elementwise.mul_rescale(layer.graph, layer.op)
-    return [*binary_members(layer), {"multiplier": rescale.multiplier, "shift": rescale.shift}]
+    """Return the members of tw_mul."""
+    return [*binary_members(layer), elementwise.mul_rescale(layer.graph, layer.op)._asdict()]
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
+    """Return two sets of members: the multiplier and shift of positive, and of negative, inputs."""
     (positive, positive_shift), (negative, negative_shift) = slopes
     return (
         {"positive_multiplier": positive, "positive_shift": positive_shift},
@@ -121,105 +118,94 @@ def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
 
 
 def emit_prelu(layer: Layer) -> Code:
+    """Emit prelu."""
     slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
-    return Code(layer.struct(*operand_members(layer), *slopes), plain_call(layer, inputs=(0, 1)))
+    return plain_code(layer, *operand_members(layer), *slopes, inputs=(0, 1))
 
 
 def emit_leaky_relu(layer: Layer) -> Code:
+    """Emit leaky_relu."""
     return plain_code(
         layer,
-        {"shape": hwc(layer.input().shape)},
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
+        shape(layer),
+        zeros(layer),
         *slope_members(activations.leaky_relu_slopes(layer.graph, layer.op)),
     )
 
 
 def emit_extremum(layer: Layer) -> Code:
+    """Emit maximum and minimum."""
     larger = {"larger": int(layer.op.kind == "maximum")}
-    return Code(layer.struct(operand_members(layer)[0], larger), plain_call(layer, inputs=(0, 1)))
+    return plain_code(layer, operand_members(layer)[0], larger, inputs=(0, 1))
 
 
 def emit_reduce_extremum(layer: Layer) -> Code:
-    groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
+    """Emit reduce_max and reduce_min."""
+    return _reduction_code(layer, {"larger": int(layer.op.kind == "reduce_max")})
+
+
+def emit_mean(layer: Layer) -> Code:
+    """Emit mean."""
+    return _reduction_code(layer, zeros(layer), reduce.requant(layer.graph, layer.op)._asdict())
+
+
+def _reduction_code(layer: Layer, *members: Members) -> Code:
+    axes = reduce.axes(layer.graph, layer.op)
+    groups = geometry.reduction(layer.input().shape, axes)
     assert groups is not None
-    larger = {"larger": int(layer.op.kind == "reduce_max")}
-    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
-    return Code(layer.struct(groups._asdict(), larger), plain_call(layer), f"over axes {axes}")
+    return plain_code(layer, groups._asdict(), *members, note=f"over axes {', '.join(map(str, axes))}")
 
 
 def emit_arg_max(layer: Layer) -> Code:
-    shape, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
-    extents = {"outer": prod(shape[:axis]), "depth": shape[axis], "inner": prod(shape[axis + 1 :])}
-    return Code(layer.struct(extents), plain_call(layer), f"along axis {axis}")
+    """Emit arg_max."""
+    extents, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
+    members = {"outer": prod(extents[:axis]), "depth": extents[axis], "inner": prod(extents[axis + 1 :])}
+    return plain_code(layer, members, note=f"along axis {axis}")
 
 
 def emit_requantization(layer: Layer) -> Code:
-    """quantize, and relu and its like to another scale."""
-    if layer.op.kind == "quantize":
-        (multiplier, shift), limits = quantization.requant(layer.graph, layer.op), type_limits(layer)
+    """Emit quantize between int8 scales, and activations of the relu family that change the scale."""
+    if spec_of(layer.op).family == "conversion":
+        rescale, limits, note = quantization.requant(layer.graph, layer.op), type_limits(layer), types_note(layer)
     else:
-        rescale = elementwise.relu_rescale(layer.graph, layer.op)
-        multiplier, shift, limits = rescale.multiplier, rescale.shift, clamp(layer, layer.op.kind)
-    return plain_code(
-        layer,
-        {"shape": hwc(layer.input().shape)},
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point, **limits},
-        {"multiplier": multiplier, "shift": shift},
-        note=types_note(layer) if layer.op.kind == "quantize" else "",
-    )
+        rescale, limits, note = elementwise.relu_rescale(layer.graph, layer.op), clamp(layer, layer.op.kind), ""
+    return plain_code(layer, shape(layer), {**zeros(layer), **limits}, rescale._asdict(), note=note)
 
 
 def emit_lookup(layer: Layer) -> Code:
-    (values,) = SPECS[layer.op.kind].reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
-    table = layer.table("table", values, "int8_t")
-    return plain_code(layer, {"shape": hwc(layer.input().shape)}, {"table": table})
+    """Emit a unary function as a table of its value for each int8 input."""
+    (values,) = spec_of(layer.op).reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
+    return plain_code(layer, shape(layer), {"table": layer.table("table", values, "int8_t")})
 
 
 def emit_quantization(layer: Layer) -> Code:
-    """quantize from float32, and dequantize."""
-    whole_number = layer.output if layer.input().dtype == "float32" else layer.input()
-    scale = {"scale": whole_number.scale, "zero": whole_number.zero_point}
-    return Code(layer.struct({"shape": hwc(layer.input().shape)}, scale), plain_call(layer), types_note(layer))
+    """Emit quantize from float32, and dequantize."""
+    quantised = layer.output if layer.input().dtype == "float32" else layer.input()
+    scale = {"scale": quantised.scale, "zero": quantised.zero_point}
+    return plain_code(layer, shape(layer), scale, note=types_note(layer))
 
 
 def emit_requantization_any(layer: Layer) -> Code:
-    source, target = layer.input(), layer.output
-    multiplier, shift = quantization.requant(layer.graph, layer.op)
-    scale = {"shape": hwc(source.shape), "in_zero": source.zero_point, "out_zero": target.zero_point}
+    """Emit quantize between integers of any width."""
+    rescale = quantization.requant(layer.graph, layer.op)._asdict()
     return plain_code(
         layer,
-        {"scale": {**scale, **type_limits(layer), "multiplier": multiplier, "shift": shift}},
-        {"in_bytes": itemsize(source.dtype), "out_bytes": itemsize(target.dtype)},
+        {"scale": {**shape(layer), **zeros(layer), **type_limits(layer), **rescale}},
+        {"in_bytes": itemsize(layer.input().dtype), "out_bytes": itemsize(layer.output.dtype)},
         note=types_note(layer),
     )
 
 
-def emit_mean(layer: Layer) -> Code:
-    multiplier, shift = reduce.requant(layer.graph, layer.op)
-    groups = geometry.reduction(layer.input().shape, reduce.axes(layer.graph, layer.op))
-    assert groups is not None
-    axes = ", ".join(map(str, reduce.axes(layer.graph, layer.op)))
-    return plain_code(
-        layer,
-        groups._asdict(),
-        {"in_zero": layer.input().zero_point, "out_zero": layer.output.zero_point},
-        {"multiplier": multiplier, "shift": shift},
-        note=f"over axes {axes}",
-    )
-
-
 def emit_softmax(layer: Layer) -> Code:
-    return plain_code(layer, {"shape": hwc(layer.input().shape)}, softmax.parameters(layer.graph, layer.op)._asdict())
-
-
-def emit_log_softmax(layer: Layer) -> Code:
-    return plain_code(layer, {"shape": hwc(layer.input().shape)}, log_softmax.parameters(layer.graph, layer.op)._asdict())
+    """Emit softmax and log_softmax."""
+    module = log_softmax if layer.row.params == "tw_log_softmax" else softmax
+    return plain_code(layer, shape(layer), module.parameters(layer.graph, layer.op)._asdict())
 
 
 CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "S64", "float32": "F32", "bool": "BOOL"}
 
 
 def emit_cast(layer: Layer) -> Code:
-    source, target = layer.input(), layer.output
-    types = {"from": f"TW_{CASTS[source.dtype]}", "to": f"TW_{CASTS[target.dtype]}"}
-    return plain_code(layer, {"count": source.elements}, types, note=f"{source.dtype} to {target.dtype}")
+    """Emit cast."""
+    types = {"from": f"TW_{CASTS[layer.input().dtype]}", "to": f"TW_{CASTS[layer.output.dtype]}"}
+    return plain_code(layer, {"count": layer.input().elements}, types, note=types_note(layer))

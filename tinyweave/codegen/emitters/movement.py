@@ -8,34 +8,35 @@ from collections.abc import Sequence
 from ... import ops
 from ...ir import itemsize
 from ...kernels import copies
-from ...ops import (
-    data_movement,
-    layout,
-    resize,
-)
+from ...ops import data_movement, layout, resize
+from ...planning.place.relocation_ops import is_move
 from .. import c
 from ..layer import Code, Layer
-from .calls import Members, call, image_calls, image_code, image_shapes, loop, plain_call, plain_code
+from .calls import Members, call, image_code, image_shapes, loop, plain_call, plain_code
 
 
 def emit_resize_nearest(layer: Layer) -> Code:
-    size = itemsize(layer.output.dtype)
-    shapes = {key: (h, w, c * size) for key, (h, w, c) in image_shapes(layer).items()}
+    """Emit resize_nearest_neighbor."""
+    size, images = itemsize(layer.output.dtype), {"in": layer.input().shape[1:], "out": layer.output.shape[1:]}
+    shapes = {key: (h, w, c * size) for key, (h, w, c) in images.items()}
     tables = zip(("row", "col"), resize.nearest_neighbours(layer.graph, layer.op), strict=True)
-    return Code(layer.struct(shapes, {name: layer.table(name, numbers) for name, numbers in tables}), image_calls(layer))
+    return image_code(layer, shapes, {name: layer.table(name, numbers) for name, numbers in tables})
 
 
 def emit_resize_bilinear(layer: Layer) -> Code:
+    """Emit resize_bilinear in integer arithmetic."""
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
     return image_code(layer, image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})
 
 
 def emit_resize_bilinear_float(layer: Layer) -> Code:
+    """Emit resize_bilinear in float arithmetic, as LiteRT computes it on uint8."""
     (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
     return image_code(layer, image_shapes(layer), {"scale_h": h_scale, "scale_w": w_scale, "first": first}, note="as uint8")
 
 
 def emit_pad(layer: Layer) -> Code:
+    """Emit pad and its variants."""
     block = copies.padded(layer.graph, layer.op)
     assert block is not None
     return plain_code(
@@ -47,14 +48,14 @@ def emit_pad(layer: Layer) -> Code:
 
 
 def block_members(block: copies.Box, layer: Layer) -> Members:
-    """Return the members of a tensor inside a larger one; the last axis counts bytes."""
+    """Return the members of a tensor inside a larger one; the extent of the last axis is in bytes."""
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
 
 
 def emit_concatenation(layer: Layer) -> Code:
-    """concatenation and pack: each input is copied to where it begins in the output."""
+    """Emit concatenation and pack: each input is copied to its place in the output."""
     name, axis = layer.name, layer.op.attrs["axis"] % len(layer.output.shape)
     order, blocks = zip(*copies.joined(layer.graph, layer.op), strict=True)
     params = c.structs(layer.row.params, name, [block_members(block, layer) for block in blocks])
@@ -63,7 +64,7 @@ def emit_concatenation(layer: Layer) -> Code:
 
 
 def emit_strided_copy(layer: Layer) -> Code:
-    """Runs of bytes gathered from all over the input, in equal steps."""
+    """Emit a copy of runs of bytes at regular strides."""
     pieces = copies.moved(layer.graph, layer.op)
     assert pieces is not None
     entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in pieces]
@@ -73,18 +74,20 @@ def emit_strided_copy(layer: Layer) -> Code:
 
 
 def emit_table_copy(layer: Layer) -> Code:
-    """Runs of bytes gathered from places in tables."""
-    entries: list[tuple[Members, ...]] = []
-    for index, table in enumerate(copies.listed(layer.graph, layer.op)):
-        entries.append((
-            {"count": table.count, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
+    """Emit a copy of runs of bytes whose addresses are listed in tables."""
+    entries = [
+        (
+            {"count": table.repeats, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
             {"row": layer.table(f"row_{index}", table.rows), "col": layer.table(f"col_{index}", table.cols)},
             {"run": table.run, "value": data_movement.pad_value(layer.graph, layer.op)},
-        ))  # fmt: skip
+        )
+        for index, table in enumerate(copies.listed(layer.graph, layer.op))
+    ]
     return piece_code(layer, entries)
 
 
 def emit_gather_nd(layer: Layer) -> Code:
+    """Emit gather_nd."""
     data, indices = layer.input(), layer.input(1)
     depth = indices.shape[-1]
     steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
@@ -98,7 +101,7 @@ def emit_gather_nd(layer: Layer) -> Code:
 
 
 def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
-    """Return one call per piece; the pieces follow each other in the outputs."""
+    """Return one call per entry; each call fills the part of the outputs after that of the call before."""
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
     outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
     if len(entries) == 1:
@@ -112,11 +115,12 @@ def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str =
 
 
 def emit_memcpy(layer: Layer) -> Code:
-    """read_variable, where it is no view, and assign_variable."""
+    """Emit assign_variable, and read_variable if it is no view, as a memcpy."""
     return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
 
 
 def emit_move(layer: Layer) -> Code:
-    """Return a reshape or the like, where its output has a place of its own."""
+    """Emit a relocation, or a view whose output does not alias its input, as a copy."""
     source, target = layer.address(layer.input()), layer.address(layer.output)
-    return Code("", call(layer.row.name, source, target, str(layer.output.bytes)), "to another place")
+    note = "(relocation)" if is_move(layer.op) else "(copy)"
+    return Code("", call(layer.row.name, source, target, str(layer.output.bytes)), note)

@@ -1,4 +1,7 @@
-"""Products of two maps, and attention as softmax(q k^T) v; heads that lie beside each other are multiplied one by one."""
+"""Import ATen's matrix products and attention, softmax(q k^T) v.
+
+If the head axis of two maps is not outermost in memory, their products are computed head by head.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, Unsupported
-from .axes import as_they_lie, linear, permute, select, softmax, transpose
-from .elementwise import binary, with_steps
+from ..channels_last import Axes, Builder, Map
+from ..unsupported import Unsupported
+from .axes import axes_by_memory, linear, permute, select, softmax, transpose
+from .elementwise import binary, stored_constant
 
 
 def matmul(b: Builder, x: Any, y: Any) -> Map:
-    """Return x y, of a map and a constant matrix or of two maps; no map is transposed."""
+    """Import aten.matmul of a map and a constant matrix, or of two maps with equal batch axes."""
     if not isinstance(x, Map) or not isinstance(y, Map):
-        weight = with_steps(y if isinstance(x, Map) else x, "second operand")
+        weight = stored_constant(y if isinstance(x, Map) else x, "second operand")
         if not isinstance(x, Map) or weight.ndim != 2:
             raise Unsupported("only a map times a constant matrix, or a product of two maps, is supported")
         return linear(b, x, weight.T)
     if len(x.axes) != len(y.axes) or len(x.axes) < 2 or x.shape[:-2] != y.shape[:-2]:
-        raise Unsupported(f"its maps {list(x.shape)} and {list(y.shape)} differ before their last two axes")
+        raise Unsupported(f"its maps {list(x.shape)} and {list(y.shape)} differ in their batch axes; make them equal")
     try:
         return _product(b, x, y)
     except Unsupported:
@@ -30,26 +34,30 @@ def matmul(b: Builder, x: Any, y: Any) -> Map:
 
 
 def _product(b: Builder, x: Map, y: Map) -> Map:
-    names, turned = [], []
+    """Add a batch_matmul of two maps; each may be transposed in its last two axes."""
+    names, transposed = [], []
     for m in (x, y):
         *lead, rows, columns = m.axes
         try:
             names.append(b.tensor(m, (*lead, rows, columns)))
-            turned.append(False)
+            transposed.append(False)
         except Unsupported:
             names.append(b.tensor(m, (*lead, columns, rows)))
-            turned.append(True)
-    axes = (*x.axes[:-1], b.fresh(y.shape[-1]))  # of one's own: in self-attention rows and columns are the same steps
-    return b.map("batch_matmul", names, axes, axes, {"adj_x": turned[0], "adj_y": turned[1]})
+            transposed.append(True)
+    axes = (*x.axes[:-1], b.new_axis(y.shape[-1]))  # a new axis: in self-attention rows and columns share an Axis
+    return b.map("batch_matmul", names, axes, axes, {"adj_x": transposed[0], "adj_y": transposed[1]})
 
 
 def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
-    """Return the products of maps whose heads, axis `at`, do not come first: scores head by head, other maps as x @ v lies."""
+    """Return the product of two maps whose head axis `at` is not outermost in memory, one batch_matmul per head.
+
+    Attention scores are concatenated head first; other products keep the memory layout of the values.
+    """
     count, is_first = x.shape[at], x.order[: len(x.axes[at])] == x.axes[at]
     parts = [_product(b, _head(b, x, at, index), _head(b, y, at, index)) for index in range(count)]
     rows, columns = parts[0].axes[-2:]
     names = [b.tensor(part, ((), *part.axes[-2:])) for part in parts]
-    head = b.fresh(count)
+    head = b.new_axis(count)
     axes: list[Axes] = [() for _ in x.axes]
     axes[at], axes[-2], axes[-1] = head, rows, columns
     dims = ((), rows, (*head, *columns)) if is_first else (head, rows, columns)
@@ -57,8 +65,8 @@ def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
 
 
 def _head(b: Builder, x: Map, at: int, index: int) -> Map:
-    """Return one head of a map, whichever of its axes lies first in memory."""
-    first = as_they_lie(x)
+    """Return one head of a map, sliced in the memory order of its axes."""
+    first = axes_by_memory(x)
     one = select(b, permute(b, x, first), first.index(at), index)
     left = [axis for axis in first if axis != at]
     return permute(b, one, [left.index(axis) for axis in range(len(first)) if axis != at])
@@ -76,8 +84,9 @@ def dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Map:
+    """Import aten.scaled_dot_product_attention without mask, dropout and grouped heads."""
     if attn_mask is not None or is_causal or dropout_p or enable_gqa:
-        raise Unsupported("only attention without mask, dropout and groups of heads is supported")
+        raise Unsupported("it has a mask, dropout or grouped heads; only plain attention is supported")
     factor = np.float32(1 / np.sqrt(q.shape[-1]) if scale is None else scale)
     scores = matmul(b, binary("mul")(b, q, factor), transpose(b, k, -2, -1))
     return matmul(b, softmax(b, scores, -1), v)

@@ -1,4 +1,4 @@
-"""Ops that work on each element by itself, with broadcasting, and those on channels that are written as such."""
+"""Import ATen's element-wise ops with broadcasting, activations and batch normalisation."""
 
 from __future__ import annotations
 
@@ -6,87 +6,96 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..channels_last import Builder, Map, Unsupported, alike, arranged, extents, flat, placed
-from ..steps import STEPS, real
-
-Array = NDArray[Any]
+from ...ops import elementwise
+from ..channels_last import Builder, Map, common_order, extents, flattened, in_layout, same_layout
+from ..quantised_constants import QUANTISED_DTYPE, Array, dequantised
+from ..unsupported import Unsupported
 
 
 def constant(value: Any, what: str) -> Array:
-    """Return an argument that must be constant, as real numbers."""
-    return real(with_steps(value, what))
+    """Return an argument that must be constant, dequantised if needed. `what` names the argument in the refusal."""
+    return dequantised(stored_constant(value, what))
 
 
-def with_steps(value: Any, what: str) -> Array:
-    """Return an argument that must be constant, with the steps that it may have."""
+def stored_constant(value: Any, what: str) -> Array:
+    """Return an argument that must be constant, with its scales if it is quantised."""
     if not isinstance(value, np.ndarray):
-        raise Unsupported(f"its {what} is computed by the network and not constant")
+        raise Unsupported(f"its {what} is computed by the network; it must be constant")
     return value
 
 
 def binary(kind: str) -> Callable[..., Map]:
-    """Return the function of an op on two maps, or a map and a constant, with broadcasting."""
+    """Return the importer function of a binary op kind on two maps, or a map and a constant, with broadcasting."""
 
     def apply(b: Builder, x: Any, y: Any, alpha: float = 1) -> Map:
         if alpha != 1:
             y = y * alpha if not isinstance(y, Map) else binary("mul")(b, y, alpha)
         attrs = {} if kind in ("maximum", "minimum") else {"activation": "none"}
         if not isinstance(x, Map) or not isinstance(y, Map):
-            known, other = (x, y) if isinstance(x, Map) else (y, x)
-            operands = known.tensor, b.constant(_beside(known, other))
-            return b.map(kind, operands if known is x else operands[::-1], known.axes, known.dims, attrs)
-        if len(x.axes) == len(y.axes) and alike(x, y):
+            m, other = (x, y) if isinstance(x, Map) else (y, x)
+            operands = m.tensor, b.constant(_broadcast_constant(m, other))
+            return b.map(kind, operands if m is x else operands[::-1], m.axes, m.dims, attrs)
+        if len(x.axes) == len(y.axes) and same_layout(x, y):
             return b.map(kind, (x.tensor, y.tensor), x.axes, x.dims, attrs)
         rank = max(len(x.axes), len(y.axes))
         x, y = (Map(m.tensor, ((),) * (rank - len(m.axes)) + m.axes, m.dims) for m in (x, y))
-        order = arranged(x, y)
+        order = common_order(x, y)
         dims = [[m.axes[axis] for axis in order] for m in (x, y)]
         axes = tuple(one or two for one, two in zip(x.axes, y.axes, strict=True))
-        if len({*flat(axes)}) < len(flat(axes)):  # of an outer sum of a map and itself: rows and columns are not the same
-            axes = tuple(b.fresh(extent) for extent in extents(axes))
+        if len({*flattened(axes)}) < len(flattened(axes)):  # the outer sum of a map and itself
+            axes = tuple(b.new_axis(extent) for extent in extents(axes))
         return b.map(kind, [b.tensor(m, d) for m, d in zip((x, y), dims, strict=True)], axes, [axes[a] for a in order], attrs)
 
     return apply
 
 
-def _beside(x: Map, value: Any) -> Array:
-    """Return a constant operand as it lies beside a map."""
-    values = value if isinstance(value, np.ndarray) and value.dtype == STEPS else np.asarray(value, np.float32)
+def _broadcast_constant(x: Map, value: Any) -> Array:
+    """Return a constant operand in the memory layout of a map; raise Unsupported if the map would be broadcast."""
+    values = value if isinstance(value, np.ndarray) and value.dtype == QUANTISED_DTYPE else np.asarray(value, np.float32)
     if np.broadcast_shapes(values.shape, x.shape) != x.shape:
-        raise Unsupported(f"a constant of shape {list(values.shape)} enlarges the map {list(x.shape)}")
-    return placed(x, values)
+        raise Unsupported(
+            f"a constant of shape {list(values.shape)} would broadcast the map {list(x.shape)}; expand the map instead"
+        )
+    return in_layout(x, values)
 
 
 def division(b: Builder, x: Any, y: Any) -> Map:
+    """Import aten.div by a constant as a product with its reciprocal."""
     if isinstance(y, Map):
-        raise Unsupported("its divisor is computed by the network; only constant ones are supported")
-    divisor = real(np.asarray(y)).astype(np.float64)
+        raise Unsupported("its divisor is computed by the network; it must be constant")
+    divisor = dequantised(np.asarray(y)).astype(np.float64)
     if not divisor.all():
         raise Unsupported("it divides by 0")
     return binary("mul")(b, x, (1 / divisor).astype(np.float32))
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
+    """Return the importer function of a unary op kind with fixed attributes."""
     return lambda b, x: b.like(kind, x, **attrs)
 
 
+FUNCTIONS = {spec.kind: unary(spec.kind) for spec in elementwise.FUNCTIONS}
+
+
 def leaky_relu(b: Builder, x: Map, negative_slope: float = 0.01) -> Map:
+    """Import aten.leaky_relu."""
     return b.like("leaky_relu", x, alpha=float(np.float32(negative_slope)))
 
 
 def prelu(b: Builder, x: Map, weight: Any) -> Map:
+    """Import aten.prelu with one slope, or one per channel."""
     weight = constant(weight, "weight")
     slopes = weight.reshape(-1, *(1,) * (len(x.axes) - 2)) if len(x.axes) > 2 else weight
-    return b.like("prelu", x, b.constant(_beside(x, slopes), "slope"))
+    return b.like("prelu", x, b.constant(_broadcast_constant(x, slopes), "slope"))
 
 
-INFINITE = 3.4e38  # limits beyond it clip nothing
-CLAMPS = {(0, None): "relu", (0, 6): "relu6", (-1, 1): "relu_n1_to_1"}
+INFINITE = 3.4e38  # a limit beyond it has no effect
+CLAMPS: dict[tuple[float | None, float | None], str] = {(0, None): "relu", (0, 6): "relu6", (-1, 1): "relu_n1_to_1"}
 
 
 def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = None) -> Map:
+    """Import aten.clamp as a ReLU kind if the limits match one, else as maximum and minimum."""
     low = None if low is None or low < -INFINITE else low
     high = None if high is None or high > INFINITE else high
     if (low, high) in CLAMPS:
@@ -96,34 +105,42 @@ def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = Non
 
 
 def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
-    """max(0, min(1, alpha * x + beta)), as a sixth of a relu6."""
+    """Import max(0, min(1, alpha * x + beta)) as relu6(6 * alpha * x + 6 * beta) / 6."""
     x = x if abs(6 * alpha - 1) < 1e-6 else binary("mul")(b, x, 6 * alpha)
     return binary("mul")(b, b.like("relu6", binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
 
 
 def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:
+    """Import aten.gelu, exact or with the tanh approximation."""
     return b.like("gelu", x, approximate=approximate == "tanh")
 
 
 def elu(b: Builder, x: Map, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Map:
+    """Import aten.elu with alpha, scale and input_scale 1."""
     if (alpha, scale, input_scale) != (1, 1, 1):
-        raise Unsupported("its negative side is scaled; only alpha 1 is supported")
+        raise Unsupported("its alpha, scale or input_scale is not 1; only 1 is supported")
     return b.like("elu", x)
 
 
 def power(b: Builder, x: Map, exponent: Any) -> Map:
+    """Import aten.pow with the exponent 2 as a product."""
     if exponent != 2:
-        raise Unsupported("only squares are supported")
+        raise Unsupported("its exponent is not 2; only squares are supported")
     return binary("mul")(b, x, x)
 
 
 def batch_norm(
     b: Builder, x: Map, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float, cudnn: bool
 ) -> Map:
-    """A product and a sum per channel, which `fold` puts into the convolution before them."""
+    """Import aten.batch_norm in evaluation mode as a product and a sum per channel.
+
+    `passes.fold_float` folds both into the preceding convolution.
+    """
     if training or mean is None or var is None:
-        raise Unsupported("it takes mean and variance of each batch; call eval() first, with running statistics")
+        raise Unsupported("it uses the statistics of the batch; call eval() first, with running statistics")
     mean, var = constant(mean, "mean"), constant(var, "variance").astype(np.float64)
+    if wrong := np.count_nonzero(~((var >= 0) & (var + eps > 0))):
+        raise Unsupported(f"its variance is not positive in {wrong} of {var.size} channels; the file may be damaged")
     one = np.ones(len(mean))
     scale = (one if weight is None else constant(weight, "weight")).astype(np.float64) / np.sqrt(var + eps)
     offset = (0 * one if bias is None else constant(bias, "bias")) - mean * scale

@@ -1,7 +1,7 @@
-"""Norms whose mean and variance the network computes while it runs: over the last axes of a map, such as a transformer's.
+"""Import layer norm and RMS norm over the last axes of a map, as in transformers.
 
-The sum of squares is a product of matrices, each row by itself: it adds up in 32 bits and is rounded once, where a mean of
-squares of one byte would round each of them. What it is divided by becomes a factor, one over its root.
+The sum of squares is a batch_matmul of each row with itself: it accumulates in 32 bits and is rounded once. A mean of int8
+squares would round each square. The division becomes a product with rsqrt.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Builder, Map, Unsupported, flat
+from ..channels_last import Builder, Map, flattened
+from ..unsupported import Unsupported
 from .axes import mean
 from .elementwise import binary, constant
 
-EPSILON = float(np.finfo(np.float32).eps)  # of rms_norm where none is given
+EPSILON = float(np.finfo(np.float32).eps)  # default of rms_norm
 
 
 def layer_norm(
     b: Builder, x: Map, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
 ) -> Map:
-    centred = binary("sub")(b, x, mean(b, x, _last(x, shape), keepdim=True))
-    return _scaled(b, centred, shape, weight, bias, eps)
+    """Import aten.layer_norm: subtract the mean, then normalise like rms_norm."""
+    centred = binary("sub")(b, x, mean(b, x, _normalised_axes(x, shape), keepdim=True))
+    return _rms_normalised(b, centred, shape, weight, bias, eps)
 
 
 def rms_norm(b: Builder, x: Map, shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Map:
-    return _scaled(b, x, shape, weight, None, EPSILON if eps is None else eps)
+    """Import aten.rms_norm: x / sqrt(mean(x^2) + eps) * weight over the last axes, whose extents are `shape`."""
+    return _rms_normalised(b, x, shape, weight, None, EPSILON if eps is None else eps)
 
 
-def _last(x: Map, shape: Sequence[int]) -> list[int]:
-    """Return the axes that a norm goes over; raise Unsupported where the map does not end in them."""
+def _normalised_axes(x: Map, shape: Sequence[int]) -> list[int]:
+    """Return the last axes as negative indices; raise Unsupported if their extents are not `shape`."""
     if not 0 < len(shape) <= len(x.axes) or tuple(shape) != x.shape[-len(shape) :]:
-        raise Unsupported(f"it norms over {list(shape)}, in which the map {list(x.shape)} does not end")
+        raise Unsupported(f"its normalised shape {list(shape)} is not the end of the map's shape {list(x.shape)}")
     return list(range(-len(shape), 0))
 
 
-def _scaled(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Map:
-    """Return x over the root of its mean square over the last axes, times weight plus bias."""
-    count = len(_last(x, shape))
+def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Map:
+    """Return x / sqrt(mean(x^2) + eps) * weight + bias over the last axes."""
+    count = len(_normalised_axes(x, shape))
     elements = np.float64(np.prod(shape))
     squares = binary("add")(b, _sum_of_squares(b, x, count), np.float32(eps * elements))
     normed = binary("mul")(b, x, b.like("rsqrt", squares))
@@ -48,12 +51,12 @@ def _scaled(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias: Any, ep
 
 
 def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
-    """Return the sum of squares over the last `count` axes, which are kept with an extent of 1."""
-    last = flat(x.axes[-count:])
+    """Return the sum of squares over the last `count` axes, which keep an extent of 1."""
+    last = flattened(x.axes[-count:])
     begin = len(x.order) - len(last)
     rows, inner = x.order[:begin], x.order[begin:]
     if set(inner) != set(last):
-        raise Unsupported("the axes that it norms over do not lie last in memory: it would need a transpose")
+        raise Unsupported("its normalised axes are not innermost in memory: it would need a transpose inside the network")
     name = b.tensor(x, (rows, (), inner))
     axes = (*x.axes[:-count], *[()] * count)
     return b.map("batch_matmul", (name, name), axes, (rows, (), ()), {"adj_x": False, "adj_y": True}, suffix="squares")

@@ -1,7 +1,7 @@
-"""Scales that a model brings with it for its maps, and the ops of torchao's pt2e that say them (quantized_decomposed).
+"""Import torchao's quantize and dequantize ops (quantized_decomposed), and record the scales of maps.
 
-A map that is quantised stays the float map that it is, and its tensor says with which scale: `quantize.given` makes integers of
-all of them at the end.
+A quantised map stays a float tensor whose `quant` holds the scale and zero point. `quantize.given` converts the whole graph to
+int8 at the end.
 """
 
 from __future__ import annotations
@@ -12,44 +12,49 @@ from typing import Any
 
 import numpy as np
 
-from ...ir import Quant
+from ...ir import Quant, Tensor
 from ..channels_last import Builder, Map
-from ..steps import SHIFT, STEPS, Unsupported, steps
+from ..quantised_constants import QUANTISED_DTYPE, SHIFT, quantised_constant
+from ..unsupported import Unsupported
 
 
-def scaled(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Any:
-    """Return a map that is rounded with one scale, by another name of its elements where it has another one already."""
-    if not isinstance(x, Map):
-        raise Unsupported("only maps and integer constants have scales")
-    quant = _one(scale, zero, unsigned)
-    tensor = b.tensors[x.tensor]
-    if tensor.quant is None:
-        b.tensors[x.tensor] = replace(tensor, quant=quant)
+def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
+    """Record the scale of a map that the model quantises; `unsigned` says that the zero point is uint8.
+
+    If the map has another scale already, a reshape adds a second tensor for the new scale.
+    """
+    m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant in (None, quant):
-        return x
+        return m
     attrs = {"new_shape": tensor.shape}
     (name,) = b.op("reshape", (x.tensor, b.integers(tensor.shape, "shape")), [tensor.shape], attrs, "rescaled")
     b.tensors[name] = replace(b.tensors[name], quant=quant)
     return Map(name, x.axes, x.dims)
 
 
-def known(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Any:
-    """Return integers as the real numbers that they stand for: what quantised a map said the same of it."""
+def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
+    """Record the scale of a map that the model dequantises; raise Unsupported if it was quantised with another one."""
+    m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
+    if tensor.quant not in (None, quant):
+        raise Unsupported("its scale or zero point differs from those that its input was quantised with; make them equal")
+    return m
+
+
+def _recorded(b: Builder, x: Any, scale: Any, zero: Any, unsigned: bool) -> tuple[Map, Quant, Tensor]:
+    """Record a scale and zero point for a map that has none; return the map, both, and the tensor as it was before."""
     if not isinstance(x, Map):
-        raise Unsupported("only maps and integer constants have scales")
-    quant, tensor = _one(scale, zero, unsigned), b.tensors[x.tensor]
+        raise Unsupported("its input is neither computed by the network nor an integer constant")
+    quant, tensor = _per_tensor(scale, zero, unsigned), b.tensors[x.tensor]
     if tensor.quant is None:
         b.tensors[x.tensor] = replace(tensor, quant=quant)
-    elif tensor.quant != quant:
-        raise Unsupported("its scale or zero point is not the one that its input was quantised with")
-    return x
+    return x, quant, tensor
 
 
-def _one(scale: Any, zero: Any, unsigned: bool) -> Quant:
-    """Return one scale and zero point, of int8."""
+def _per_tensor(scale: Any, zero: Any, unsigned: bool) -> Quant:
+    """Return one scale and one zero point as int8 quantisation; raise Unsupported if there are several."""
     numbers = [np.asarray(number).ravel() for number in (scale, zero)]
     if any(number.size != 1 for number in numbers):
-        raise Unsupported("its map has several scales; TFLite's have one")
+        raise Unsupported("its input has per-channel scales; TFLite supports them for constants only")
     factor, point = float(np.float32(numbers[0][0])), int(numbers[1][0]) - (SHIFT if unsigned else 0)
     if not 0 < factor < float("inf") or not -128 <= point <= 127:
         raise Unsupported(f"its scale {factor} or its zero point {int(numbers[1][0])} is out of range")
@@ -57,38 +62,48 @@ def _one(scale: Any, zero: Any, unsigned: bool) -> Quant:
 
 
 def _is_unsigned(low: int, high: int) -> bool:
-    """Return whether steps do not fit int8 as they are; those of a reduced range do, and stay clipped at its end."""
+    """Return whether integers in [low, high] are uint8. A reduced range within int8 is int8."""
     if not -128 <= low < high <= 255 or (low < 0 and high > 127):
-        raise Unsupported(f"its steps lie in [{low}, {high}]; int8 and uint8 are supported")
+        raise Unsupported(f"its integers lie in [{low}, {high}]; int8 and uint8 are supported")
     return high > 127
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    return scaled(b, x, scale, zero, unsigned=_is_unsigned(low, high))
+    """Import quantize_per_tensor of a map."""
+    return quantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
+    """Import dequantize_per_tensor of a map or of an integer constant."""
     if isinstance(x, Map):
-        return known(b, x, scale, zero, unsigned=_is_unsigned(low, high))
-    return steps(_integers(x), scale, zero)
+        return dequantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
+    return quantised_constant(_integers(x), scale, zero)
 
 
 def dequantize_channels(
     b: Builder, x: Any, scale: Any, zero: Any, axis: int, low: int, high: int, dtype: Any = None, **_: Any
 ) -> Any:
+    """Import dequantize_per_channel of an integer constant; `axis` is the per-channel axis."""
     if isinstance(x, Map):
-        raise Unsupported("its map has several scales; TFLite's have one")
-    return steps(_integers(x), scale, 0 if zero is None else zero, axis)
+        raise Unsupported("its input has per-channel scales; TFLite supports them for constants only")
+    return quantised_constant(_integers(x), scale, 0 if zero is None else zero, axis)
 
 
 def _integers(x: Any) -> Any:
-    if not isinstance(x, np.ndarray) or x.dtype == STEPS:
-        raise Unsupported("it makes real numbers of what has a scale already")
+    """Return an integer constant as it is; raise Unsupported if it is dequantised already."""
+    if not isinstance(x, np.ndarray) or x.dtype == QUANTISED_DTYPE:
+        raise Unsupported("it dequantises a constant that is dequantised already")
     return x
+
+
+def quantize_channels(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
+    """Refuse quantize_per_channel, which only appears on weights that are still float."""
+    raise Unsupported("it quantises float weights; call convert_pt2e with fold_quantize=True")
 
 
 QUANTISED: dict[str, Callable[..., Any]] = {
     "dequantize_per_channel": dequantize_channels,
     "dequantize_per_tensor": dequantize,
+    "quantize_per_channel": quantize_channels,
     "quantize_per_tensor": quantize,
 }

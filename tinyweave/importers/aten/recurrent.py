@@ -1,6 +1,7 @@
-"""PyTorch's LSTM as TFLite's, and its GRU step by step: both begin each sequence at 0.
+"""Import PyTorch's LSTM as TFLite's, and its GRU unrolled step by step.
 
-TFLite's LSTM keeps its state from one inference to the next; where each is a sequence of its own, the state must be reset.
+TFLite's LSTM keeps its state from one inference to the next. If each inference is a sequence of its own, the application must
+reset the state. The unrolled GRU starts each inference with the state 0, as torch does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...ops import lstm as tflite_lstm
-from ..channels_last import Axes, Builder, Map, Unread, Unsupported, extents
+from ..channels_last import Axes, Builder, Map, Unavailable, extents
+from ..unsupported import Unsupported
 from .axes import linear, split_sizes
 from .elementwise import binary, constant
 
@@ -19,13 +21,16 @@ LSTM_OPERANDS = 24
 
 
 def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropout: float, train: bool) -> tuple[Axes, Axes]:
-    """Return the axes (time, depth) of a sequence."""
+    """Return the axes (time, features) of a sequence; raise Unsupported for options that are not supported."""
     if bidirectional:
-        raise Unsupported("it runs in both directions")
+        raise Unsupported("it is bidirectional; only one direction is supported")
     if dropout and train:
         raise Unsupported("it is in training mode; call eval() first")
-    if any(isinstance(state, Map) or np.any(state) for state in (states if isinstance(states, list) else [states])):
-        raise Unsupported("its first state is not 0")
+    given = states if isinstance(states, list) else [states]
+    if any(isinstance(state, Map) for state in given):
+        raise Unsupported("its initial state is computed by the network; only 0 is supported")
+    if any(map(np.any, given)):
+        raise Unsupported("its initial state is not 0; only 0 is supported")
     batch, time = (0, 1) if batch_first else (1, 0)
     if len(x.axes) < 3:
         return x.axes[0], x.axes[-1]
@@ -35,21 +40,25 @@ def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropou
 
 
 def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
-    """Return per layer its weights, recurrent weights and two biases, which may be missing."""
+    """Return for each layer its weights, recurrent weights and two biases; missing biases are 0."""
     if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
-        raise Unsupported("its weights are not constant, or of no layer")
+        raise Unsupported("its weights are not constant or do not match its layers")
     each = len(parameters) // layers
     found = []
     for layer in range(layers):
         weights, recurrent, *biases = parameters[layer * each : (layer + 1) * each]
         if len(biases) not in (0, 2):
-            raise Unsupported("it has a projection")
+            raise Unsupported("it has a projection; leave proj_size at 0")
         found.append([weights, recurrent, *(biases or [np.zeros(len(weights))] * 2)])
     return found
 
 
-def _recurrent(what: str, layer: Callable[..., str], *others: Unread) -> Callable[..., list[Any]]:
-    """Return the function of a recurrent op, of one or several layers; `others`: what it gives besides, which is not read."""
+def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Callable[..., list[Any]]:
+    """Return the importer function of a recurrent op of one or several layers, called `what` in messages.
+
+    `layer` adds one layer and returns the name of its output [1, time, cells]. `others` are placeholders for outputs of the op
+    that must not be read.
+    """
 
     def apply(
         b: Builder,
@@ -67,9 +76,10 @@ def _recurrent(what: str, layer: Callable[..., str], *others: Unread) -> Callabl
         (steps,), y = extents((time,)), b.tensor(x, ((), time, depth))
         for parts in _layers(parameters, layers):
             y, cells = layer(b, y, steps, *parts), parts[1].shape[1]
-        out, is_flat = b.fresh(cells), len(x.axes) == 2
+        out, is_flat = b.new_axis(cells), len(x.axes) == 2
 
         def last() -> Map:
+            """Return the final hidden state, which is the output of the last time step."""
             name = y
             if steps > 1:
                 begin, size = b.integers((0, steps - 1, 0), "begin"), b.integers((1, 1, cells), "size")
@@ -77,58 +87,66 @@ def _recurrent(what: str, layer: Callable[..., str], *others: Unread) -> Callabl
             return Map(name, ((), out) if is_flat else ((), (), out), ((), (), out))
 
         axes = (time, out) if is_flat else ((), time, out) if batch_first else (time, (), out)
-        unread = Unread(f"only the output of {what} of several layers is supported")
+        unread = Unavailable(f"its final state is read; of {what} with several layers only the output is supported")
         return [Map(y, axes, ((), time, out)), last if layers == 1 else unread, *others]
 
     return apply
 
 
 def _lstm_layer(
-    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, one: np.ndarray, two: np.ndarray
+    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
 ) -> str:
+    """Add one LSTM layer on a sequence [1, time, features] and return the name of its output.
+
+    The weights are [4 * cells, features], the recurrent weights [4 * cells, cells], and both biases [4 * cells].
+    """
     cells = recurrent.shape[1]
     operands: list[str | None] = [None] * LSTM_OPERANDS
     operands[0] = x
     for first, whole, what in (
         (tflite_lstm.WEIGHTS, weights, "weight"),
         (tflite_lstm.RECURRENT, recurrent, "recurrent"),
-        (tflite_lstm.BIAS, one + two, "bias"),
+        (tflite_lstm.BIAS, bias + recurrent_bias, "bias"),
     ):
         for gate, part in enumerate(np.split(whole, tflite_lstm.GATES)):
             operands[first + gate] = b.constant(part, f"{what}_{gate}")
-    kept = [b.state((1, cells), name) for name in ("hidden", "cell")]
-    operands[tflite_lstm.HIDDEN], operands[tflite_lstm.CELL] = kept
+    states = [b.state((1, cells), name) for name in ("hidden", "cell")]
+    operands[tflite_lstm.HIDDEN], operands[tflite_lstm.CELL] = states
     attrs = {"activation": "tanh", "cell_clip": 0.0, "time_major": False}
-    return b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=kept)[0]
+    return b.op("unidirectional_sequence_lstm", operands, [(1, steps, cells)], attrs, states=states)[0]
 
 
 def _gru_layer(
-    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, one: np.ndarray, two: np.ndarray
+    b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
 ) -> str:
-    """Unrolled: h = n + z * (h - n); the products with the input are one op for all steps."""
+    """Add one unrolled GRU layer, h = n + z * (h - n), on a sequence [1, time, features] and return the name of its output.
+
+    The weights are [3 * cells, features] with gates in the order r, z, n, the recurrent weights [3 * cells, cells], and both
+    biases [3 * cells]. One fully_connected op multiplies the input of all time steps by its weights.
+    """
     cells = recurrent.shape[1]
-    plain = {"activation": "none"}
+    plain: dict[str, Any] = {"activation": "none"}
 
     def op(kind: str, *operands: str, shape: tuple[int, ...] = (1, cells), **attrs: Any) -> str:
         return b.op(kind, operands, [shape], attrs, "step")[0]
 
-    # the biases of the gates r and z stand beside each other, those of n are apart by a product with r
-    joint = np.concatenate([one[: 2 * cells] + two[: 2 * cells], one[2 * cells :]])
-    apart = np.concatenate([np.zeros(2 * cells), two[2 * cells :]])
-    operands = x, b.constant(weights, "weight"), b.constant(joint, "bias")
+    # both biases of r and z are added; the recurrent bias of n is multiplied by r and stays separate
+    input_bias = np.concatenate([bias[: 2 * cells] + recurrent_bias[: 2 * cells], bias[2 * cells :]])
+    separate_bias = np.concatenate([np.zeros(2 * cells), recurrent_bias[2 * cells :]])
+    operands = x, b.constant(weights, "weight"), b.constant(input_bias, "bias")
     inputs = b.op("fully_connected", operands, [(1, steps, 3 * cells)], plain | {"keep_num_dims": True}, "inputs")[0]
     rows = b.op("unpack", (inputs,), [(1, 3 * cells)] * steps, {"axis": 1}, "input")
-    matrix, bias = b.constant(recurrent, "recurrent"), b.constant(apart, "recurrent_bias")
+    matrix, matrix_bias = b.constant(recurrent, "recurrent"), b.constant(separate_bias, "recurrent_bias")
     sizes, axis = b.integers((2 * cells, cells), "sizes"), b.integers(1, "axis")
     state, outputs = "", []
     for row in rows:
         gates, new_in = b.op("split_v", (row, sizes, axis), [(1, 2 * cells), (1, cells)], {}, "step")
         if state:
-            product = op("fully_connected", state, matrix, bias, shape=(1, 3 * cells), keep_num_dims=False, **plain)
+            product = op("fully_connected", state, matrix, matrix_bias, shape=(1, 3 * cells), keep_num_dims=False, **plain)
             gates_h, new_h = b.op("split_v", (product, sizes, axis), [(1, 2 * cells), (1, cells)], {}, "step")
             gates = op("add", gates, gates_h, shape=(1, 2 * cells), **plain)
         else:
-            new_h = b.constant(two[None, 2 * cells :], "recurrent_bias")
+            new_h = b.constant(recurrent_bias[None, 2 * cells :], "recurrent_bias")
         gates = op("logistic", gates, shape=(1, 2 * cells))
         reset, update = b.op("split", (axis, gates), [(1, cells)] * 2, {}, "step")
         new = op("tanh", op("add", new_in, op("mul", reset, new_h, **plain), **plain))
@@ -138,27 +156,27 @@ def _gru_layer(
     return b.op("pack", outputs, [(1, steps, cells)], {"axis": 1})[0]
 
 
-def gru_cell(b: Builder, x: Map, state: Any, weights: Any, recurrent: Any, one: Any = None, two: Any = None) -> Map:
-    """One step of a GRU: h = n + z * (h - n); its state is a map, or constant before the first step."""
+def gru_cell(b: Builder, x: Map, state: Any, weights: Any, recurrent: Any, bias: Any = None, recurrent_bias: Any = None) -> Map:
+    """Import aten.gru_cell, one GRU step h = n + z * (h - n). The state is a map, or a constant before the first step."""
     cells = constant(recurrent, "recurrent weight").shape[1]
     add, multiply = binary("add"), binary("mul")
-    gates, new_in = _cell_gates(b, x, weights, one, cells)
-    gates_h, new_h = _cell_gates(b, state, recurrent, two, cells)
+    gates, new_in = _cell_gates(b, x, weights, bias, cells)
+    gates_h, new_h = _cell_gates(b, state, recurrent, recurrent_bias, cells)
     reset, update = split_sizes(b, b.like("logistic", add(b, gates, gates_h)), (cells, cells), 1)
     new = b.like("tanh", add(b, new_in, multiply(b, reset, new_h)))
     return add(b, new, multiply(b, update, binary("sub")(b, state, new)))
 
 
 def _cell_gates(b: Builder, x: Any, weights: Any, bias: Any, cells: int) -> list[Any]:
-    """Return what one input gives the gates r and z beside each other, and n."""
+    """Return the products of one operand with the weights of the gates: r and z together, and n."""
     if isinstance(x, Map):
         if len(x.axes) != 2:
-            raise Unsupported("a step takes a batch of 1: [1, features]")
+            raise Unsupported("its input must be [1, features], a batch of 1")
         return split_sizes(b, linear(b, x, weights, bias), (2 * cells, cells), 1)
     product = constant(x, "input") @ constant(weights, "weight").T + (0 if bias is None else constant(bias, "bias"))
     return [product[:, : 2 * cells], product[:, 2 * cells :]]
 
 
-lstm = _recurrent("an LSTM", _lstm_layer, Unread("its cell state is read"))
+lstm = _recurrent("an LSTM", _lstm_layer, Unavailable("its cell state is read; only its output is supported"))
 gru = _recurrent("a GRU", _gru_layer)
 RECURRENT: dict[str, Callable[..., Any]] = {"gru": gru, "gru_cell": gru_cell, "lstm": lstm}

@@ -1,4 +1,4 @@
-"""Ops on the rows and columns of maps: convolutions, pools, resizing. Maps of one spatial axis have height 1."""
+"""Import ATen's ops on rows and columns: convolutions, pooling, resizing. Maps [1, c, w] of one spatial axis get height 1."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from ...ops import resize
 from ...ops.window import same_padding
-from ..channels_last import Axes, Builder, Map, Unread, Unsupported
-from .axes import mean
-from .elementwise import with_steps
+from ..channels_last import Axes, Builder, Map
+from ..unsupported import Unsupported
+from .axes import INDICES_READ, mean
+from .elementwise import stored_constant
 
 Ints = int | Sequence[int]
 Pads = list[tuple[int, int]]
@@ -20,54 +21,55 @@ NO_PADDING = ((0, 0), (0, 0))
 
 
 def _pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
-    """Return a size per spatial axis as (h, w); for h of a map of one spatial axis it is `first`."""
+    """Return one number for all spatial axes, or one per axis, as (h, w); `first` is h if the map has rank 3."""
     values = (value,) if isinstance(value, int) else tuple(value)
     values = values * (rank - 2) if len(values) == 1 else values
     return values if rank == 4 else (first, *values)
 
 
-def _image(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
-    """Return the axes c, h, w of a map [1, c, h, w] or [1, c, w]."""
+def _image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
+    """Return the axes (c, h, w) of a map [1, c, h, w] or [1, c, w]; raise Unsupported for other maps."""
     if len(x.axes) not in (3, 4):
-        raise Unsupported(f"its {what} has {len(x.axes)} axes; give it a batch of 1 and its channels")
+        raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [1, c, h, w] or [1, c, w]")
     if x.axes[0]:
         raise Unsupported(f"its batch is {x.shape[0]}; export it with a batch of 1")
     spatial = x.axes[2:] if len(x.axes) == 4 else ((), x.axes[2])
     return x.axes[1], spatial[0], spatial[1]
 
 
-def nhwc(b: Builder, x: Map) -> str:
-    """Return a map as a tensor [1, h, w, c]."""
-    c, h, w = _image(x)
+def as_nhwc(b: Builder, x: Map) -> str:
+    """Return the name of a tensor [1, h, w, c] with the elements of a map."""
+    c, h, w = _image_axes(x)
     return b.tensor(x, ((), h, w, c))
 
 
-def to_image(b: Builder, rank: int, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
-    """Return (axes, dims) of a new map of this size [h, w]."""
-    h, w = (b.fresh(extent) for extent in size)
+def image_layout(b: Builder, rank: int, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
+    """Return the logical axes and the tensor axes of a new map with size [h, w] and channels `c`."""
+    h, w = (b.new_axis(extent) for extent in size)
     return ((), c, *((h,) if rank == 4 else ()), w), ((), h, w, c)
 
 
 def _size(x: Map) -> tuple[int, int]:
+    """Return (h, w) of a map."""
     return (x.shape[2], x.shape[3]) if len(x.axes) == 4 else (1, x.shape[2])
 
 
-# convolutions
-
-
 def _check_filters(x: Map, rank: int, channels: int) -> None:
-    """Raise Unsupported where filters of this rank, which read so many channels, are not for the map."""
+    """Raise Unsupported unless filters of this rank, which read `channels` channels, fit the map."""
     if len(x.axes) != rank:
-        raise Unsupported(f"its map has {len(x.axes)} axes, its filters have {rank}; give it a batch of 1 and its channels")
-    _image(x)
+        raise Unsupported(f"its map has {len(x.axes)} axes but its filters have {rank}; it must be [1, c, h, w] or [1, c, w]")
+    _image_axes(x)
     if x.shape[1] != channels:
-        raise Unsupported(f"its filters read {channels} channels, the map has {x.shape[1]}")
+        raise Unsupported(f"its filters read {channels} channels but the map has {x.shape[1]}")
 
 
 def _windows(
     x: Map, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int]
 ) -> tuple[list[int], Pads, bool]:
-    """Return the output's size, the padding that windows reach, and whether it is TFLite's SAME."""
+    """Return the output size of sliding windows, the padding that they reach, and whether it is TFLite's SAME padding.
+
+    All are for (h, w). `padding` is a number or a pair (before, after) for each; padding is returned as pairs.
+    """
     size, pads, same = [], [], True
     for extent, k, s, p, d in zip(_size(x), kernel, stride, padding, dilation, strict=True):
         before, after = p if isinstance(p, tuple) else (p, p)
@@ -82,9 +84,12 @@ def _windows(
     return size, pads, same
 
 
-def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, mirrored: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """Return the map as a tensor, padded around rows and columns unless the op pads inside, and what the op pads."""
-    name = nhwc(b, x)
+def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool = False) -> tuple[str, tuple[Any, ...]]:
+    """Return the NHWC tensor of a map and the padding that its reader must add.
+
+    If `inside` is set, the reader adds all of `pads`, else a pad op does, with zeros or with the values at the edge.
+    """
+    name = as_nhwc(b, x)
     if inside:
         return name, tuple(pads)
     if not any(map(any, pads)):
@@ -92,22 +97,16 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, mirrored: bool = Fa
     rows = b.integers([(0, 0), *pads, (0, 0)], "pads")
     n, h, w, c = b.tensors[name].shape
     shape = (n, h + sum(pads[0]), w + sum(pads[1]), c)
-    kind, attrs = ("mirror_pad", {"mode": "symmetric"}) if mirrored else ("pad", {})
+    kind, attrs = ("mirror_pad", {"mode": "symmetric"}) if repeat_edge else ("pad", {})
     return b.op(kind, (name, rows), [shape], attrs, "padded")[0], NO_PADDING
 
 
 def convolution(
-    b: Builder,
-    x: Map,
-    weight: Any,
-    bias: Any = None,
-    stride: Ints = 1,
-    padding: Any = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
+    b: Builder, x: Map, weight: Any, bias: Any = None, stride: Ints = 1, padding: Any = 0, dilation: Ints = 1, groups: int = 1
 ) -> Map:
-    weight = with_steps(weight, "weight")
-    bias = np.zeros(len(weight)) if bias is None else with_steps(bias, "bias")
+    """Import aten.conv1d and aten.conv2d as conv_2d or depthwise_conv_2d, with a pad if the padding is not SAME."""
+    weight = stored_constant(weight, "weight")
+    bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
     rank = weight.ndim
     _check_filters(x, rank, weight.shape[1] * groups)
     weight = weight if rank == 4 else weight[:, :, None]
@@ -122,7 +121,7 @@ def convolution(
     depthwise = groups > 1 and groups == x.shape[1]
     filters = weight.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1))
     attrs = CONV | {"stride": strides, "dilation": dilations, "padding": inside}
-    axes, dims = to_image(b, rank, size, b.fresh(len(weight)))
+    axes, dims = image_layout(b, rank, size, b.new_axis(len(weight)))
     operands = (name, b.constant(filters, "weight"), b.constant(bias, "bias"))
     return b.map("depthwise_conv_2d" if depthwise else "conv_2d", operands, axes, dims, attrs)
 
@@ -138,11 +137,12 @@ def transposed_convolution(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Map:
-    weight = with_steps(weight, "weight")
+    """Import aten.conv_transpose2d as transpose_conv, with a slice if the padding is not SAME."""
+    weight = stored_constant(weight, "weight")
     if groups != 1 or {*_pair(dilation, 4)} != {1}:
-        raise Unsupported("TFLite's transposed convolution has neither groups nor dilation")
+        raise Unsupported("it has groups or dilation, which TFLite's transposed convolution does not support")
     _check_filters(x, weight.ndim, weight.shape[0])
-    bias = np.zeros(weight.shape[1]) if bias is None else with_steps(bias, "bias")
+    bias = np.zeros(weight.shape[1]) if bias is None else stored_constant(bias, "bias")
     kernel, strides, crop, more = weight.shape[2:], _pair(stride, 4), _pair(padding, 4), _pair(output_padding, 4)
     size = [(extent - 1) * s - 2 * p + k + o for extent, s, p, k, o in zip(_size(x), strides, crop, kernel, more, strict=True)]
     same = tuple(same_padding(out, k, s) for out, k, s in zip(size, kernel, strides, strict=True))
@@ -153,39 +153,38 @@ def transposed_convolution(
     whole = size if fits else [max(p + out, most) for p, out, most in zip(crop, size, reach, strict=True)]
     shape = (1, *whole, weight.shape[1])
     attrs = CONV | {"stride": strides, "padding": same if fits else NO_PADDING}
-    source = nhwc(b, x)
+    source = as_nhwc(b, x)
     operands = (
         b.integers(shape, "shape"),
         b.constant(weight.transpose(1, 2, 3, 0), "weight"),
         source,
         b.constant(bias, "bias"),
     )
-    channels = b.fresh(weight.shape[1])
-    axes, dims = to_image(b, 4, whole, channels)
+    channels = b.new_axis(weight.shape[1])
+    axes, dims = image_layout(b, 4, whole, channels)
     y = b.map("transpose_conv", operands, axes, dims, attrs)
     if whole == size:
         return y
-    axes, dims = to_image(b, 4, size, channels)
+    axes, dims = image_layout(b, 4, size, channels)
     begin, kept = b.integers((0, *crop, 0), "begin"), b.integers((1, *size, weight.shape[1]), "size")
     return b.map("slice", (y.tensor, begin, kept), axes, dims, suffix="cropped")
 
 
-# pools
-
-
 def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: dict[str, Any]) -> Map:
-    axes, dims = to_image(b, len(x.axes), size, x.axes[1])
+    """Add a pooling op on an NHWC tensor; the output has the channels of `x`."""
+    axes, dims = image_layout(b, len(x.axes), size, x.axes[1])
     return b.map(kind, (name,), axes, dims, CONV | attrs)
 
 
 def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool) -> tuple[Any, Any, Any]:
+    """Return kernel, stride and padding of a pooling op as (h, w); raise Unsupported if ceil_mode adds windows."""
     rank = len(x.axes)
     kernels, paddings = _pair(kernel, rank), _pair(padding, rank, 0)
     strides = _pair(stride, rank) if not isinstance(stride, Sequence) or stride else kernels
     if ceil_mode:
         for extent, k, s, p in zip(_size(x), kernels, strides, paddings, strict=True):
             if (extent + (sum(p) if isinstance(p, tuple) else 2 * p) - k) % s:
-                raise Unsupported("with ceil_mode its last windows leave the map")
+                raise Unsupported("its ceil_mode adds windows beyond the map; pad the map to whole windows")
     return kernels, strides, paddings
 
 
@@ -199,14 +198,15 @@ def average_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Map:
-    _image(x)
+    """Import aten.avg_pool1d and aten.avg_pool2d."""
+    _image_axes(x)
     if divisor_override is not None:
-        raise Unsupported("it divides by a number of its own")
+        raise Unsupported("it has a divisor_override; TFLite divides by the size of the window")
     kernels, strides, paddings = _pool_sizes(x, kernel, stride, padding, ceil_mode)
     size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
     inside = any(map(any, pads)) and not count_include_pad
     if inside and not same:
-        raise Unsupported("it leaves out a padding that is not TFLite's SAME")
+        raise Unsupported("it excludes padding that is not TFLite's SAME; set count_include_pad, or pad as SAME does")
     name, padding = _padded(b, x, pads, inside)
     return _pool(b, "average_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
 
@@ -214,19 +214,24 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1, ceil_mode: bool = False
 ) -> Map:
-    """Where the padding isn't SAME it repeats the values at the border, which the same windows see anyway."""
-    _image(x)
+    """Import aten.max_pool1d and aten.max_pool2d.
+
+    Padding that is not SAME becomes a mirror_pad: it repeats values that the same windows contain anyway, so no maximum
+    changes.
+    """
+    _image_axes(x)
     if {*_pair(dilation, 4)} != {1}:
-        raise Unsupported("TFLite's pool has no dilation")
+        raise Unsupported("it has dilation, which TFLite's pooling does not support")
     kernels, strides, paddings = _pool_sizes(x, kernel, stride, padding, ceil_mode)
     size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
     if not same and any(2 * max(pad) > k for pad, k in zip(pads, kernels, strict=True)):
         raise Unsupported("its padding is more than half of its window")
-    name, padding = _padded(b, x, pads, same, mirrored=True)
+    name, padding = _padded(b, x, pads, same, repeat_edge=True)
     return _pool(b, "max_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
 
 
 def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
+    """Import aten.adaptive_avg_pool1d and 2d as a mean, or as an average pool with equal windows."""
     window = _adaptive_window(x, output_size)
     if window == _size(x):
         return mean(b, x, range(2, len(x.axes)), keepdim=True)
@@ -234,49 +239,50 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
+    """Import aten.adaptive_max_pool1d and 2d as a max pool with equal windows."""
     window = _adaptive_window(x, output_size)
-    return [max_pool(b, x, window if len(x.axes) == 4 else window[1:]), Unread("the places of its maxima are read")]
+    return [max_pool(b, x, window if len(x.axes) == 4 else window[1:]), INDICES_READ]
 
 
 def _adaptive_window(x: Map, output_size: Ints) -> tuple[int, int]:
-    _image(x)
+    """Return the window (h, w) that gives this output size; raise Unsupported if windows would differ in size."""
+    _image_axes(x)
     wanted = [extent if out is None else out for out, extent in zip(_pair(output_size, len(x.axes)), _size(x), strict=True)]
     if any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
-        raise Unsupported(f"its output {wanted} does not divide the map {list(_size(x))}: windows would differ in size")
+        raise Unsupported(f"its output size {wanted} does not divide the map {list(_size(x))}: windows would differ in size")
     return _size(x)[0] // wanted[0], _size(x)[1] // wanted[1]
 
 
-# larger maps
-
-
 def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None) -> Map:
+    """Import aten.upsample_nearest2d; raise Unsupported if TFLite selects other pixels."""
     size, scales = _resized(x, output_size, scale_factors)
     attrs = {"align_corners": False, "half_pixel_centers": False}
     for extent, out, scale in zip(_size(x), size, scales, strict=True):
-        places = np.minimum(np.floor(np.arange(out, dtype=np.float32) * np.float32(scale)), extent - 1)
-        if (places != resize.nearest(extent, out, attrs)).any():
-            raise Unsupported("its factor rounds in another way than TFLite's")
+        positions = np.minimum(np.floor(np.arange(out, dtype=np.float32) * np.float32(scale)), extent - 1)
+        if (positions != resize.nearest(extent, out, attrs)).any():
+            raise Unsupported("its scale factor selects other pixels than TFLite does; give the output size")
     return resized(b, "resize_nearest_neighbor", x, size, **attrs)
 
 
 def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
+    """Import aten.upsample_bilinear2d."""
     size, scales = _resized(x, output_size, scale_factors)
     if not align_corners and any(e != out * scale for e, out, scale in zip(_size(x), size, scales, strict=True)):
-        raise Unsupported("its factor is no quotient of the sizes; set recompute_scale_factor or give sizes")
+        raise Unsupported("its scale factor is not the ratio of the sizes; set recompute_scale_factor or give the output size")
     return resized(b, "resize_bilinear", x, size, align_corners=align_corners, half_pixel_centers=not align_corners)
 
 
 def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], list[float]]:
-    """Return the size, and per axis how far apart the places of neighbours lie in the input."""
-    _image(x)
+    """Return the output size (h, w), and the distance between output pixels in input pixels for h and w."""
+    _image_axes(x)
     if len(x.axes) != 4:
-        raise Unsupported("only maps [1, c, h, w] are resized")
+        raise Unsupported("its map must be [1, c, h, w]")
     if output_size is not None:
         return list(output_size), [e / out for e, out in zip(_size(x), output_size, strict=True)]
     return [int(e * f) for e, f in zip(_size(x), scale_factors, strict=True)], [1 / f for f in scale_factors]
 
 
 def resized(b: Builder, kind: str, x: Map, size: Sequence[int], **attrs: bool) -> Map:
-    """Return the map resized to [h, w] by an op of TFLite."""
-    axes, dims = to_image(b, 4, size, x.axes[1])
-    return b.map(kind, (nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)
+    """Add an op of this kind that resizes a map to [h, w]."""
+    axes, dims = image_layout(b, 4, size, x.axes[1])
+    return b.map(kind, (as_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)

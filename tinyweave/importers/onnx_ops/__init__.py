@@ -1,8 +1,8 @@
-"""What ONNX's ops are in TFLite's: OPS has a function per op.
+"""Importer functions of ONNX ops: OPS maps each op name to a function that adds TFLite ops to a Builder.
 
-Each function takes a Builder, the op's inputs in their order, None for one left out, and its attributes: a Map for a tensor
-that the network computes, an array for a constant. Where all inputs are constant, numpy computes the output (FOLDED). Source:
-ONNX operator schemas.
+A function takes a Builder, the op's inputs in order, with None for an absent one, and its attributes. An input is a Map if the
+network computes it, else a numpy array. If all inputs are constant, numpy computes the output (FOLDED). Source: ONNX operator
+schemas.
 """
 
 from __future__ import annotations
@@ -14,139 +14,102 @@ import numpy as np
 
 from ..aten import attention, axes, elementwise
 from ..channels_last import Builder, Map
-from ..steps import Unsupported, real
-from .folded import FOLDED, bounded
-from .maps import (
-    average,
-    average_pool,
-    cast,
-    clip,
-    constant,
-    convolution,
-    depth_to_space,
-    dropout,
-    expand,
-    flatten,
-    gather,
-    gemm,
-    layer_normalised,
-    max_pool,
-    normalised,
-    over_axes,
-    pad,
-    plain,
-    pool,
-    power,
-    prelu,
-    recurrent,
-    reshape,
-    rms_normalised,
-    shape_of,
-    size_of,
-    slice_,
-    softmax,
-    space_to_depth,
-    split,
-    squeeze,
-    tile,
-    transpose,
-    transposed_convolution,
-    unsqueeze,
-    variadic,
-    whole,
-)
+from ..quantised_constants import dequantised
+from ..unsupported import Unsupported
+from . import maps
+from .folded import FOLDED, checked_size
 from .quantised import QUANTISED
 from .resizing import resize
 
 Function = Callable[..., Any]
 MAPPED: Mapping[str, Function] = {
+    **{kind.title(): maps.ignoring_attributes(function) for kind, function in elementwise.FUNCTIONS.items()},
     "Add": elementwise.binary("add"),
-    "AveragePool": pool(average_pool),
-    "BatchNormalization": normalised,
-    "Cast": cast,
-    "Clip": clip,
+    "AveragePool": maps.pool(maps.average_pool),
+    "BatchNormalization": maps.batch_norm,
+    "Cast": maps.cast,
+    "Clip": maps.clip,
     "Concat": lambda b, *parts, axis: axes.concatenation(b, parts, axis),
-    "Conv": convolution,
-    "ConvTranspose": transposed_convolution,
-    "DepthToSpace": depth_to_space,
+    "Conv": maps.convolution,
+    "ConvTranspose": maps.transposed_convolution,
+    "DepthToSpace": maps.depth_to_space,
     "Div": elementwise.division,
-    "Dropout": dropout,
-    "Expand": expand,
-    "Flatten": flatten,
-    "GRU": recurrent("gru", (1, 0, 2), ("Sigmoid", "Tanh")),
-    "Gather": gather,
+    "Dropout": maps.dropout,
+    "Expand": maps.expand,
+    "Flatten": maps.flatten,
+    "GRU": maps.recurrent("gru", (1, 0, 2), ("Sigmoid", "Tanh")),
+    "Gather": maps.gather,
     "Elu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha),
     "Gelu": elementwise.gelu,
-    "Gemm": gemm,
-    "GlobalAveragePool": whole("mean"),
-    "GlobalMaxPool": whole("reduce_max"),
+    "Gemm": maps.gemm,
+    "GlobalAveragePool": maps.global_reduction("mean"),
+    "GlobalMaxPool": maps.global_reduction("reduce_max"),
     "HardSigmoid": elementwise.hard_sigmoid,
-    "HardSwish": plain(elementwise.unary("hard_swish")),
-    "Identity": axes.same,
-    "LSTM": recurrent("lstm", (0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),
-    "LayerNormalization": layer_normalised,
+    "HardSwish": maps.ignoring_attributes(elementwise.unary("hard_swish")),
+    "Identity": axes.identity,
+    "LSTM": maps.recurrent("lstm", (0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),
+    "LayerNormalization": maps.layer_norm,
     "LeakyRelu": lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha),
-    "LogSoftmax": softmax("log_softmax"),
+    "LogSoftmax": maps.softmax("log_softmax"),
     "MatMul": attention.matmul,
-    "Max": variadic("maximum"),
-    "MaxPool": pool(max_pool),
-    "Mean": average,
-    "Min": variadic("minimum"),
+    "Max": maps.variadic("maximum"),
+    "MaxPool": maps.pool(maps.max_pool),
+    "Mean": maps.mean_of_inputs,
+    "Min": maps.variadic("minimum"),
     "Mul": elementwise.binary("mul"),
     "Neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
-    "PRelu": prelu,
-    "Pad": pad,
-    "Pow": power,
-    "RMSNormalization": rms_normalised,
-    "ReduceMax": over_axes("reduce_max"),
-    "ReduceMean": over_axes("mean"),
-    "ReduceMin": over_axes("reduce_min"),
-    "ReduceSum": over_axes("sum"),
-    "Relu": plain(elementwise.unary("relu")),
-    "Reshape": reshape,
+    "PRelu": maps.prelu,
+    "Pad": maps.pad,
+    "Pow": maps.power,
+    "RMSNormalization": maps.rms_norm,
+    "ReduceMax": maps.reduction("reduce_max"),
+    "ReduceMean": maps.reduction("mean"),
+    "ReduceMin": maps.reduction("reduce_min"),
+    "ReduceSum": maps.reduction("sum"),
+    "Relu": maps.ignoring_attributes(elementwise.unary("relu")),
+    "Reshape": maps.reshape,
     "Resize": resize,
-    "Sigmoid": plain(elementwise.unary("logistic")),
-    "Slice": slice_,
-    "Softmax": softmax("softmax"),
-    "SpaceToDepth": space_to_depth,
-    "Split": split,
-    "Squeeze": squeeze,
+    "Sigmoid": maps.ignoring_attributes(elementwise.unary("logistic")),
+    "Slice": maps.slice_,
+    "Softmax": maps.softmax("softmax"),
+    "SpaceToDepth": maps.space_to_depth,
+    "Split": maps.split,
+    "Squeeze": maps.squeeze,
     "Sub": elementwise.binary("sub"),
-    "Sum": variadic("add"),
-    "Tanh": plain(elementwise.unary("tanh")),
-    "Tile": tile,
-    "Transpose": transpose,
-    "Unsqueeze": unsqueeze,
+    "Sum": maps.variadic("add"),
+    "Tile": maps.tile,
+    "Transpose": maps.transpose,
+    "Unsqueeze": maps.unsqueeze,
 }
-ALWAYS: Mapping[str, Function] = {"Constant": constant, "Shape": shape_of, "Size": size_of}  # known as soon as shapes are
+ALWAYS: Mapping[str, Function] = {"Constant": maps.constant, "Shape": maps.shape_of, "Size": maps.size_of}  # shapes are static
 DYNAMIC = "ConvInteger DynamicQuantizeLinear MatMulInteger com.microsoft.DynamicQuantizeMatMul".split()
-# what moves the elements of a constant: their scales, too
+# ops that move elements, so that a quantised constant stays quantised
 MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
 
 def _function(op: str) -> Function:
-    """Return the function of an op: numpy's where all inputs are constant, else that of the network's maps."""
+    """Return the importer function of an op: FOLDED if all its inputs are constant, else MAPPED."""
 
     def apply(b: Builder, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         if op == "Split" and outputs > 1:
             attributes.setdefault("num_outputs", outputs)
         if any(isinstance(each, Map) for each in inputs):
             if op not in MAPPED:
-                raise Unsupported("TFLite has no op for it here")
-            made = MAPPED[op](b, *inputs, **attributes)
-            return made[0] if isinstance(made, list) and outputs == 1 else made
+                raise Unsupported("it is imported only if all its inputs are constant; docs/ONNX.md lists the others")
+            result = MAPPED[op](b, *inputs, **attributes)
+            return result[0] if isinstance(result, list) and outputs == 1 else result
         if op not in FOLDED:
-            raise Unsupported("all of its inputs are constant")
-        given = [real(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
-        made = np.asarray(FOLDED[op](*given, **attributes))
-        bounded(made.shape, made.itemsize)
-        return made.astype(np.float32) if made.dtype == np.float64 else made
+            raise Unsupported("all of its inputs are constant, and tinyweave cannot compute it at import; fold constants first")
+        given = [dequantised(each) if isinstance(each, np.ndarray) and op not in MOVING else each for each in inputs]
+        folded = np.asarray(FOLDED[op](*given, **attributes))
+        checked_size(folded.shape, folded.itemsize)
+        return folded.astype(np.float32) if folded.dtype == np.float64 else folded
 
     return apply
 
 
 def _dynamic(b: Builder, *_: Any, **__: Any) -> Any:
-    raise Unsupported("it finds its scales while it runs; quantise the model statically, or give the float one")
+    raise Unsupported("it computes scales at run time; quantise the model statically, or give the float model")
 
 
 OPS: dict[str, Function] = {

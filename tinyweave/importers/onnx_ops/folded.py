@@ -1,54 +1,54 @@
-"""What ONNX's ops on constants are in numpy: functions of arrays, by op, none of which makes more than MOST_FOLDED bytes."""
+"""Constant folding of ONNX ops: FOLDED maps each op name to a numpy function. No result exceeds MAX_FOLDED bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as accumulated
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..channels_last import Unsupported
+from ..quantised_constants import Array
+from ..unsupported import Unsupported, normalised_axis
 
-Array = NDArray[Any]
 Function = Callable[..., Any]
-MOST_FOLDED = 1 << 26  # bytes of what a constant op makes
-DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # by number in TensorProto.DataType
+MAX_FOLDED = 1 << 26  # bytes of one folded constant
+DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # by TensorProto.DataType
 
 
-def bounded(shape: Sequence[int], itemsize: int = 8) -> tuple[int, ...]:
-    """Return a shape that is not too large to be made."""
+def checked_size(shape: Iterable[Any], itemsize: int = 8) -> tuple[int, ...]:
+    """Return a shape as integers; raise Unsupported if an array of this shape exceeds MAX_FOLDED bytes."""
     extents = tuple(map(int, shape))
-    if prod(extents) * itemsize > MOST_FOLDED:
-        raise Unsupported(f"a constant of shape {list(extents)} takes more than {MOST_FOLDED:,} bytes")
+    if prod(extents) * itemsize > MAX_FOLDED:
+        raise Unsupported(f"a constant of shape {list(extents)} takes more than {MAX_FOLDED:,} bytes")
     return extents
 
 
 def _filled(shape: Array, *, value: Any = None) -> Array:
     filling = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return np.full(bounded(shape), filling.ravel()[0], filling.dtype)
+    return np.full(checked_size(shape), filling.ravel()[0], filling.dtype)
 
 
-def _repeated(x: Array, repeats: Array) -> Array:
-    bounded([extent * int(count) for extent, count in zip(x.shape, repeats, strict=True)])
+def _tile(x: Array, repeats: Array) -> Array:
+    checked_size([extent * int(count) for extent, count in zip(x.shape, repeats, strict=True)])
     return np.tile(x, [int(count) for count in repeats])
 
 
-def _range(start: Array, limit: Array, delta: Array) -> Array:
-    bounded([max(0, ceil((float(limit) - float(start)) / float(delta)))])
-    return np.arange(start, limit, delta, start.dtype)
+def _range(start: Any, limit: Any, delta: Any) -> Array:
+    checked_size([max(0, ceil((float(limit) - float(start)) / float(delta)))])
+    return np.asarray(np.arange(start, limit, delta, dtype=start.dtype))
 
 
-def _sliced(x: Array, starts: Array, ends: Array, along: Array | None = None, steps: Array | None = None) -> Array:
+def _slice(x: Array, starts: Array, ends: Array, along: Array | None = None, steps: Array | None = None) -> Array:
     where = [slice(None)] * x.ndim
     for index, axis in enumerate(range(len(starts)) if along is None else along):
         where[int(axis)] = slice(int(starts[index]), int(ends[index]), 1 if steps is None else int(steps[index]))
     return x[tuple(where)]
 
 
-def _divided(x: Array, y: Array) -> Array:
+def _divide(x: Array, y: Array) -> Array:
+    """Divide; integers are rounded towards 0."""
     if x.dtype.kind == "f":
         return x / y
     if not np.all(y):
@@ -57,37 +57,42 @@ def _divided(x: Array, y: Array) -> Array:
 
 
 def _broadcast(function: Function) -> Function:
-    """Return a function of arrays, element by element, that makes no large array of small ones."""
+    """Return an element-wise function that checks the size of its broadcast output first."""
 
     def apply(*arrays: Array, **attributes: Any) -> Array:
-        bounded(np.broadcast_shapes(*map(np.shape, arrays)), max(array.itemsize for array in arrays))
+        checked_size(np.broadcast_shapes(*map(np.shape, arrays)), max(array.itemsize for array in arrays))
         return np.asarray(function(*arrays, **attributes))
 
     return apply
 
 
-def _joined(*parts: Array, axis: int) -> Array:
-    bounded([sum(part.size for part in parts)], max(part.itemsize for part in parts))
+def _concat(*parts: Array, axis: int) -> Array:
+    checked_size([sum(part.size for part in parts)], max(part.itemsize for part in parts))
     return np.concatenate(parts, axis)
 
 
-def _taken(x: Array, indices: Array, *, axis: int = 0) -> Array:
-    bounded([x.size // max(x.shape[axis], 1), np.size(indices)], x.itemsize)
+def _gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
+    checked_size([x.size // max(x.shape[axis], 1), np.size(indices)], x.itemsize)
     return np.take(x, indices, axis)
 
 
-def _reduced(function: Callable[..., Any]) -> Function:
+def _reduction(function: Callable[..., Any]) -> Function:
+    """Return the function of a reduction; its axes are an input or an attribute, depending on the opset."""
+
     def apply(x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Array:
         chosen = axes if given is None else given
-        return np.asarray(
-            function(x, axis=tuple(int(a) for a in chosen) if chosen is not None else None, keepdims=bool(keepdims))
-        )
+        return np.asarray(function(x, axis=None if chosen is None else tuple(map(int, chosen)), keepdims=bool(keepdims)))
 
     return apply
 
 
-def _reshaped(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+def _reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
+    """Reshape; an extent of 0 keeps the input's extent unless allowzero is set."""
     return x.reshape([x.shape[i] if extent == 0 and not allowzero else int(extent) for i, extent in enumerate(shape)])
+
+
+def _flatten(x: Array, *, axis: int = 1) -> Array:
+    return x.reshape(prod(x.shape[: axis if axis == x.ndim else normalised_axis(x.ndim, axis)]), -1)
 
 
 FOLDED: Mapping[str, Function] = {
@@ -96,15 +101,15 @@ FOLDED: Mapping[str, Function] = {
     "And": _broadcast(np.logical_and),
     "Cast": lambda x, *, to, **_: x.astype(DTYPES[to]),
     "Ceil": np.ceil,
-    "Concat": _joined,
+    "Concat": _concat,
     "ConstantOfShape": _filled,
-    "Div": _broadcast(_divided),
+    "Div": _broadcast(_divide),
     "Equal": _broadcast(np.equal),
     "Exp": np.exp,
-    "Expand": lambda x, shape: np.broadcast_to(x, bounded(np.broadcast_shapes(x.shape, tuple(map(int, shape))))),
-    "Flatten": lambda x, *, axis=1: x.reshape(prod(x.shape[:axis]), -1),
+    "Expand": lambda x, shape: np.broadcast_to(x, checked_size(np.broadcast_shapes(x.shape, tuple(map(int, shape))))),
+    "Flatten": _flatten,
     "Floor": np.floor,
-    "Gather": _taken,
+    "Gather": _gather,
     "Greater": _broadcast(np.greater),
     "Identity": lambda x: x,
     "Less": _broadcast(np.less),
@@ -118,17 +123,17 @@ FOLDED: Mapping[str, Function] = {
     "Pow": _broadcast(lambda x, y: np.power(x, y).astype(x.dtype)),
     "Range": _range,
     "Reciprocal": np.reciprocal,
-    "ReduceMax": _reduced(np.max),
-    "ReduceMean": _reduced(np.mean),
-    "ReduceMin": _reduced(np.min),
-    "ReduceProd": _reduced(np.prod),
-    "ReduceSum": _reduced(np.sum),
-    "Reshape": _reshaped,
-    "Slice": _sliced,
+    "ReduceMax": _reduction(np.max),
+    "ReduceMean": _reduction(np.mean),
+    "ReduceMin": _reduction(np.min),
+    "ReduceProd": _reduction(np.prod),
+    "ReduceSum": _reduction(np.sum),
+    "Reshape": _reshape,
+    "Slice": _slice,
     "Sqrt": np.sqrt,
     "Squeeze": lambda x, given=None: np.squeeze(x, None if given is None else tuple(int(a) for a in given)),
     "Sub": _broadcast(np.subtract),
-    "Tile": _repeated,
+    "Tile": _tile,
     "Transpose": lambda x, *, perm=None: np.transpose(x, perm),
     "Unsqueeze": lambda x, given: np.expand_dims(x, tuple(map(int, given))),
     "Where": _broadcast(np.where),

@@ -1,4 +1,7 @@
-"""What ONNX's ops on maps are in TFLite's. Most are PyTorch's with their arguments in another form; see `onnx_ops`."""
+"""Import ONNX ops with inputs that the network computes.
+
+Most ops are ATen ops with arguments in another form, so the functions here call those of `importers/aten`.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +12,42 @@ from math import ceil, prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import aten
 from ..aten import axes, elementwise, norms, spatial
-from ..channels_last import Builder, Map, Unread, Unsupported, viewed
-from ..steps import SHIFT, real
+from ..aten.recurrent import RECURRENT
+from ..channels_last import Builder, Map, Unavailable, view
+from ..quantised_constants import SHIFT, Array, dequantised
+from ..unsupported import Unsupported, normalised_axis
 
-Array = NDArray[Any]
 Function = Callable[..., Any]
-FLOAT = 1  # in TensorProto.DataType
+Ints = Sequence[int] | None
+FLOAT = 1  # TensorProto.DataType.FLOAT
 
 
-def integers(value: Any, what: str) -> list[int]:
-    """Return an input that must be constant as whole numbers."""
+def constant_integers(value: Any, what: str) -> list[int]:
+    """Return an input that must be constant as integers. `what` names the input in the refusal."""
     return [int(each) for each in np.ravel(elementwise.constant(value, what))]
 
 
-def plain(function: Function) -> Function:
-    """Return an op without attributes as one that ignores those of another opset."""
+def ignoring_attributes(function: Function) -> Function:
+    """Return an importer function that ignores the op's attributes, such as those of older opsets."""
     return lambda b, *inputs, **_: function(b, *inputs)
-
-
-# windows
 
 
 def _windows(
     x: Map,
     kernel: Sequence[int],
-    strides: Sequence[int] | None,
-    dilations: Sequence[int] | None,
-    auto_pad: str,
-    pads: Sequence[int] | None,
+    *,
+    strides: Ints = None,
+    dilations: Ints = None,
+    auto_pad: str = "NOTSET",
+    pads: Ints = None,
 ) -> tuple[Sequence[int], list[tuple[int, int]], Sequence[int]]:
-    """Return per spatial axis the strides, the padding (before, after), and the dilations."""
+    """Return for each spatial axis the stride, the padding (before, after) and the dilation from attributes of a node."""
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
-        raise Unsupported(f"its padding '{auto_pad}' is unknown")
+        raise Unsupported(f"its auto_pad '{auto_pad}' is unknown; NOTSET, VALID, SAME_UPPER and SAME_LOWER are supported")
     if not auto_pad.startswith("SAME"):
         pads = pads if pads and auto_pad == "NOTSET" else [0] * (2 * rank)
         return strides, list(zip(pads[:rank], pads[rank:], strict=True)), dilations
@@ -59,21 +60,11 @@ def _windows(
 
 
 def convolution(
-    b: Builder,
-    x: Map,
-    weight: Any,
-    bias: Any = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    b: Builder, x: Map, weight: Any, bias: Any = None, *, group: int = 1, kernel_shape: Ints = None, **window: Any
 ) -> Map:
-    kernel = elementwise.with_steps(weight, "weight").shape[2:]
-    windows = _windows(x, kernel, strides, dilations, auto_pad, pads)
-    return spatial.convolution(b, x, weight, bias, *windows, group)
+    """Import Conv."""
+    kernel = elementwise.stored_constant(weight, "weight").shape[2:]
+    return spatial.convolution(b, x, weight, bias, *_windows(x, kernel, **window), group)
 
 
 def transposed_convolution(
@@ -83,44 +74,34 @@ def transposed_convolution(
     bias: Any = None,
     *,
     auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
+    dilations: Ints = None,
     group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    kernel_shape: Ints = None,
+    output_padding: Ints = None,
+    output_shape: Ints = None,
+    pads: Ints = None,
+    strides: Ints = None,
 ) -> Map:
-    rank = elementwise.with_steps(weight, "weight").ndim - 2
+    """Import ConvTranspose."""
+    rank = elementwise.stored_constant(weight, "weight").ndim - 2
     if rank != 2:
-        raise Unsupported("only maps [1, c, h, w] are supported")
+        raise Unsupported("its map must be [1, c, h, w]")
     pads, more = pads or [0] * (2 * rank), output_padding or [0] * rank
     if auto_pad not in ("NOTSET", "VALID") or output_shape:
-        raise Unsupported("its padding follows from the size of its output; give pads")
-    # what is cropped less after than before is as if the output were padded
+        raise Unsupported("it has auto_pad SAME or output_shape; give pads instead")
+    # cropping less after than before equals output padding
     less = [before - after + extra for before, after, extra in zip(pads[:rank], pads[rank:], more, strict=True)]
     return spatial.transposed_convolution(b, x, weight, bias, strides or 1, pads[:rank], less, group, dilations or 1)
 
 
 def pool(function: Function) -> Function:
-    """Return the function of a pool with the arguments that ONNX gives it."""
+    """Return the importer function of a pooling op with ONNX's attributes; `function` gets the resolved windows."""
 
-    def apply(
-        b: Builder,
-        x: Map,
-        *,
-        kernel_shape: Sequence[int],
-        auto_pad: str = "NOTSET",
-        ceil_mode: int = 0,
-        dilations: Sequence[int] | None = None,
-        pads: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
-        **more: Any,
-    ) -> Any:
+    def apply(b: Builder, x: Map, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **given: Any) -> Any:
         if len(x.axes) != len(kernel_shape) + 2:
-            raise Unsupported(f"its window has {len(kernel_shape)} axes, the map {len(x.axes)}")
-        windows = _windows(x, kernel_shape, strides, dilations, auto_pad, pads)
-        return function(b, x, kernel_shape, *windows, bool(ceil_mode), **more)
+            raise Unsupported(f"its kernel has {len(kernel_shape)} axes but its map has {len(x.axes) - 2} spatial axes")
+        window = {name: given.pop(name) for name in ("auto_pad", "dilations", "pads", "strides") if name in given}
+        return function(b, x, kernel_shape, *_windows(x, kernel_shape, **window), bool(ceil_mode), **given)
 
     return apply
 
@@ -128,79 +109,75 @@ def pool(function: Function) -> Function:
 def average_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, count_include_pad: int = 0
 ) -> Map:
+    """Import AveragePool with the stride, padding and dilation of each spatial axis."""
     if {*dilations} != {1}:
-        raise Unsupported("TFLite's pool has no dilation")
+        raise Unsupported("it has dilation, which TFLite's pooling does not support")
     return spatial.average_pool(b, x, kernel, strides, padding, ceil_mode, bool(count_include_pad))
 
 
 def max_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
 ) -> list[Any]:
-    return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), Unread("the places of its maxima are read")]
+    """Import MaxPool with the stride, padding and dilation of each spatial axis."""
+    return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
 
 
-def whole(kind: str) -> Function:
-    """Return the function of an op over all rows and columns."""
+def global_reduction(kind: str) -> Function:
+    """Return the importer function of a reduction over all rows and columns."""
     return lambda b, x: axes.reduce(kind)(b, x, range(2, len(x.axes)), True)
 
 
-# products
-
-
 def gemm(
-    b: Builder,
-    x: Map,
-    weight: Any,
-    bias: Any = None,
-    *,
-    alpha: float = 1,
-    beta: float = 1,
-    transA: int = 0,
-    transB: int = 0,
+    b: Builder, x: Map, weight: Any, bias: Any = None, *, alpha: float = 1, beta: float = 1, transA: int = 0, transB: int = 0
 ) -> Map:
-    weight = _times(elementwise.with_steps(weight, "weight"), alpha)
+    """Import Gemm with constant weights as fully_connected."""
+    weight = _multiplied(elementwise.stored_constant(weight, "weight"), alpha)
     weight = weight if transB else weight.T
     if bias is not None:
-        bias = _times(elementwise.with_steps(bias, "bias"), beta)
+        bias = _multiplied(elementwise.stored_constant(bias, "bias"), beta)
         if bias.size not in (1, len(weight)) or bias.shape[-1:] not in ((), (1,), (len(weight),)):
-            raise Unsupported(f"its bias of shape {list(bias.shape)} differs between rows")
+            raise Unsupported(f"its bias of shape {list(bias.shape)} is not one value per output")
         bias = np.broadcast_to(bias.ravel(), (len(weight),))
     x = axes.permute(b, x, (1, 0)) if transA else x
     return axes.linear(b, x, weight, bias)
 
 
-def _times(values: Array, factor: float) -> Array:
-    return values if factor == 1 else real(values) * np.float32(factor)
-
-
-# element by element
+def _multiplied(values: Array, factor: float) -> Array:
+    return values if factor == 1 else dequantised(values) * np.float32(factor)
 
 
 def variadic(kind: str) -> Function:
+    """Return the importer function of an op on any number of inputs as a chain of binary ops."""
+
     def apply(b: Builder, *inputs: Any) -> Map:
-        return accumulated(partial(elementwise.binary(kind), b), sorted(inputs, key=lambda each: not isinstance(each, Map)))
+        combine: Callable[[Any, Any], Map] = partial(elementwise.binary(kind), b)
+        result: Map = accumulated(combine, sorted(inputs, key=lambda each: not isinstance(each, Map)))  # maps first
+        return result
 
     return apply
 
 
-def average(b: Builder, *inputs: Any) -> Map:
+def mean_of_inputs(b: Builder, *inputs: Any) -> Map:
+    """Import Mean: the element-wise mean of several inputs."""
     return elementwise.binary("mul")(b, variadic("add")(b, *inputs), np.float32(1 / len(inputs)))
 
 
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
+    """Import Clip with constant limits."""
     limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
     return elementwise.clamp(b, x, *limits)
 
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
+    """Import PRelu with one slope, or one per channel."""
     slope = elementwise.constant(slope, "slope")
     along = [axis - slope.ndim for axis, extent in enumerate(slope.shape) if extent != 1]
     if along not in ([], [1 - len(x.axes)]) or slope.size not in (1, x.shape[1]):
-        raise Unsupported(f"its slopes of shape {list(slope.shape)} are not one per channel")
+        raise Unsupported(f"its slope of shape {list(slope.shape)} is not one value per channel")
     return elementwise.prelu(b, x, slope.ravel())
 
 
-def normalised(
+def batch_norm(
     b: Builder,
     x: Map,
     scale: Any,
@@ -212,58 +189,59 @@ def normalised(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Map:
+    """Import BatchNormalization in inference mode."""
     return elementwise.batch_norm(b, x, scale, bias, mean, variance, bool(training_mode), 0.0, epsilon, False)
 
 
-def layer_normalised(
+def layer_norm(
     b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Any]:
-    unread = Unread("the mean, or what it is divided by, of a layer norm is read")
-    return [norms.layer_norm(b, x, _normed(x, axis), scale, bias, epsilon), unread, unread]
+    """Import LayerNormalization."""
+    unread = Unavailable("its mean or inverse deviation is read; only its normalised output is supported")
+    return [norms.layer_norm(b, x, _normalised_shape(x, axis), scale, bias, epsilon), unread, unread]
 
 
-def rms_normalised(b: Builder, x: Map, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Map:
-    return norms.rms_norm(b, x, _normed(x, axis), scale, epsilon)
+def rms_norm(b: Builder, x: Map, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Map:
+    """Import RMSNormalization."""
+    return norms.rms_norm(b, x, _normalised_shape(x, axis), scale, epsilon)
 
 
-def _normed(x: Map, axis: int) -> tuple[int, ...]:
-    """Return the extents of the axes from `axis` on."""
-    if not -len(x.shape) <= axis < len(x.shape):
-        raise Unsupported(f"its axis {axis} is none of the map {list(x.shape)}")
-    return x.shape[axis:]
+def _normalised_shape(x: Map, axis: int) -> tuple[int, ...]:
+    return x.shape[normalised_axis(len(x.shape), axis) :]
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
+    """Import Dropout in inference mode as the identity."""
     if training is not None and np.any(elementwise.constant(training, "mode")):
-        raise Unsupported("it is in training mode")
-    return [x, Unread("the mask of its dropout is read")]
+        raise Unsupported("it is in training mode; export the model for inference")
+    return [x, Unavailable("its mask is read; only its output is supported")]
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
+    """Import Cast to float32 as the identity; other dtypes are refused."""
     if to != FLOAT:
-        raise Unsupported("it makes a map of another type")
+        raise Unsupported("it converts to another dtype; only float32 is supported")
     return x
 
 
 def power(b: Builder, x: Map, exponent: Any) -> Map:
+    """Import Pow with a constant exponent."""
     exponent = elementwise.constant(exponent, "exponent")
     return elementwise.power(b, x, float(exponent.ravel()[0]) if exponent.size == 1 else None)
 
 
-# along axes
-
-
 def softmax(kind: str) -> Function:
+    """Return the importer function of Softmax or LogSoftmax."""
     return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)
 
 
-def over_axes(kind: str) -> Function:
-    """Return the function of a reduction; its axes are an input, or an attribute in older opsets."""
+def reduction(kind: str) -> Function:
+    """Return the importer function of a reduction; its axes are an input or an attribute, depending on the opset."""
 
     def apply(
         b: Builder, x: Map, given: Any = None, *, axes_: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Map:
-        chosen = axes_ if given is None else integers(given, "axes")
+        chosen = axes_ if given is None else constant_integers(given, "axes")
         if not chosen and noop_with_empty_axes:
             return x
         return axes.reduce(kind)(b, x, chosen or None, bool(keepdims))
@@ -272,129 +250,144 @@ def over_axes(kind: str) -> Function:
 
 
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
+    """Import Split by sizes or into equal parts."""
     if sizes is not None:
-        return axes.split_sizes(b, x, integers(sizes, "sizes"), axis)
+        return axes.split_sizes(b, x, constant_integers(sizes, "sizes"), axis)
     return axes.chunk(b, x, num_outputs, axis)
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
-    begin, end = integers(starts, "starts"), integers(ends, "ends")
-    along = range(len(begin)) if along is None else integers(along, "axes")
-    steps = [1] * len(begin) if steps is None else integers(steps, "steps")
+    """Import Slice with constant bounds and positive steps."""
+    begin, end = constant_integers(starts, "starts"), constant_integers(ends, "ends")
+    along = range(len(begin)) if along is None else constant_integers(along, "axes")
+    steps = [1] * len(begin) if steps is None else constant_integers(steps, "steps")
     for first, last, axis, step in zip(begin, end, along, steps, strict=True):
         if step < 1:
-            raise Unsupported("it runs backwards")
+            raise Unsupported("its step is negative; only positive steps are supported")
         x = axes.slice_(b, x, axis, first, last, step)
     return x
 
 
 def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
-    extent, indices = x.shape[axis], elementwise.constant(indices, "indices")
+    """Import Gather of one index as select, of consecutive indices as slice."""
+    extent, indices = x.shape[normalised_axis(len(x.axes), axis)], elementwise.constant(indices, "indices")
     if indices.size and not -extent <= indices.min() <= indices.max() < extent:
-        raise Unsupported(f"it takes a place that is none of {extent}")
-    places = [int(place) % extent for place in indices.ravel()]
+        raise Unsupported(f"its indices are out of range for {extent}; the file may be damaged")
+    positions = [int(place) % extent for place in indices.ravel()]
     if indices.ndim == 0:
-        return axes.select(b, x, axis, places[0])
-    if indices.ndim > 1 or not places or places != list(range(places[0], places[0] + len(places))):
-        raise Unsupported("only one place, or several that follow each other, are supported")
-    return axes.slice_(b, x, axis, places[0], places[-1] + 1)
+        return axes.select(b, x, axis, positions[0])
+    if indices.ndim > 1 or not positions or positions != list(range(positions[0], positions[0] + len(positions))):
+        raise Unsupported("its indices are not consecutive; only one index or a range is supported")
+    return axes.slice_(b, x, axis, positions[0], positions[-1] + 1)
 
 
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
-    amounts, rank = integers(pads, "pads"), len(x.axes)
-    chosen = range(rank) if along is None else [axis % rank for axis in integers(along, "axes")]
+    """Import Pad with constant amounts."""
+    amounts, rank = constant_integers(pads, "pads"), len(x.axes)
+    chosen = range(rank) if along is None else [normalised_axis(rank, axis) for axis in constant_integers(along, "axes")]
     half = len(amounts) // 2
     by_axis = dict(zip(chosen, zip(amounts[:half], amounts[half:], strict=True), strict=True))
     backwards = [amount for axis in reversed(range(rank)) for amount in by_axis.get(axis, (0, 0))]
-    filled = 0.0 if value is None else _filling(b, x, elementwise.constant(value, "value").ravel()[0])
+    filled = 0.0 if value is None else _pad_value(b, x, elementwise.constant(value, "value").ravel()[0])
     return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
 
 
-def _filling(b: Builder, x: Map, value: Any) -> float:
-    """Return what a map is filled with, which is a step of its scale where it is a map of integers."""
+def _pad_value(b: Builder, x: Map, value: Any) -> float:
+    """Return the padding value as a real number; an integer is dequantised with the scale of the map."""
     if value.dtype not in (np.int8, np.uint8):
         return float(value)
     quant = b.tensors[x.tensor].quant
     if quant is None:
-        raise Unsupported("it pads with integers a map whose scale is not known there")
+        raise Unsupported("it pads a map with an integer, but the map has no scale yet; quantise its input first")
     step = int(value) - (SHIFT if value.dtype == np.uint8 else 0)
     return float((step - quant.zero_point[0]) * quant.scale[0])
 
 
-# views
-
-
 def reshape(b: Builder, x: Map, shape: Any, *, allowzero: int = 0) -> Map:
-    wanted = integers(shape, "shape")
-    return viewed(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
+    """Import Reshape; an extent of 0 keeps the input's extent unless allowzero is set."""
+    wanted = constant_integers(shape, "shape")
+    return view(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
 
 
 def flatten(b: Builder, x: Map, *, axis: int = 1) -> Map:
-    axis %= len(x.axes) + 1 if axis >= 0 else len(x.axes)
-    return viewed(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    """Import Flatten."""
+    rank = len(x.axes)
+    axis = rank if axis == rank else normalised_axis(rank, axis)
+    return view(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
 def transpose(b: Builder, x: Map, *, perm: Sequence[int] | None = None) -> Map:
-    return axes.permute(b, x, perm or range(len(x.axes))[::-1])
+    """Import Transpose."""
+    return axes.permute(b, x, range(len(x.axes))[::-1] if perm is None else perm)
 
 
 def squeeze(b: Builder, x: Map, given: Any = None) -> Map:
-    return axes.squeeze(b, x, None if given is None else integers(given, "axes"))
+    """Import Squeeze."""
+    return axes.squeeze(b, x, None if given is None else constant_integers(given, "axes"))
 
 
 def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
-    places = integers(given, "axes")
-    for axis in sorted(axis % (len(x.axes) + len(places)) for axis in places):
+    """Import Unsqueeze."""
+    positions = constant_integers(given, "axes")
+    rank = len(x.axes) + len(positions)
+    for axis in sorted(normalised_axis(rank, axis) for axis in positions):
         x = axes.unsqueeze(b, x, axis)
     return x
 
 
 def expand(b: Builder, x: Map, shape: Any) -> Map:
-    if np.broadcast_shapes(x.shape, tuple(integers(shape, "shape"))) != x.shape:
+    """Import Expand if it changes no shape; broadcasting is refused."""
+    if np.broadcast_shapes(x.shape, tuple(constant_integers(shape, "shape"))) != x.shape:
         raise Unsupported("it repeats values; let the op that reads it broadcast")
     return x
 
 
 def tile(b: Builder, x: Map, repeats: Any) -> Map:
-    if {*integers(repeats, "repeats")} - {1}:
+    """Import Tile if it repeats nothing; repetition is refused."""
+    if {*constant_integers(repeats, "repeats")} - {1}:
         raise Unsupported("it repeats values; let the op that reads it broadcast")
     return x
 
 
 def shape_of(b: Builder, x: Any, *, start: int = 0, end: int | None = None) -> Array:
+    """Import Shape: return the shape as a constant."""
     return np.array(np.shape(x) if isinstance(x, np.ndarray) else x.shape, np.int64)[start:end]
 
 
 def size_of(b: Builder, x: Any) -> Array:
+    """Import Size: return the number of elements as a constant."""
     return np.array(prod(x.shape), np.int64)
 
 
 def _blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
-    spatial_axes, dims = spatial.to_image(b, 4, size, b.fresh(channels))
-    return b.map(kind, (spatial.nhwc(b, x),), spatial_axes, dims, {"block_size": block})
+    """Add depth_to_space or space_to_depth with an output of this size and number of channels."""
+    spatial_axes, dims = spatial.image_layout(b, 4, size, b.new_axis(channels))
+    return b.map(kind, (spatial.as_nhwc(b, x),), spatial_axes, dims, {"block_size": block})
 
 
 def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
+    """Import DepthToSpace in mode DCR or CRD."""
     n, c, h, w = x.shape
     depth = c // blocksize**2
-    if mode == "CRD":  # the channels of a block lie together
-        apart = viewed(b, x, (n, depth, blocksize, blocksize, h, w))
-        x = viewed(b, axes.permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w))
+    if mode == "CRD":  # the block index is the inner part of the channels
+        apart = view(b, x, (n, depth, blocksize, blocksize, h, w))
+        x = view(b, axes.permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w))
     return _blocks(b, x, "depth_to_space", (h * blocksize, w * blocksize), depth, blocksize)
 
 
 def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
+    """Import SpaceToDepth."""
     if mode != "DCR":
-        raise Unsupported(f"its mode '{mode}' is not TFLite's")
+        raise Unsupported(f"its mode '{mode}' is not supported; use DCR")
     _, c, h, w = x.shape
     return _blocks(b, x, "space_to_depth", (h // blocksize, w // blocksize), c * blocksize**2, blocksize)
 
 
-# sequences
-
-
 def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:
-    """Return the function of an LSTM or a GRU. gates: in which order PyTorch has those of ONNX; usual: the activations."""
+    """Return the importer function of LSTM or GRU (`kind`), with `usual` as the only supported activations.
+
+    `gates` are the positions of PyTorch's gates in ONNX's order.
+    """
 
     def apply(
         b: Builder,
@@ -412,28 +405,32 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
         linear_before_reset: int = 0,
         input_forget: int = 0,
     ) -> list[Any]:
-        if direction != "forward" or layout or clip is not None or lengths is not None or input_forget:
-            raise Unsupported("only the direction 'forward', layout 0 and no clipping are supported")
+        given = {f"direction {direction}": direction != "forward", f"layout {layout}": layout, "clip": clip is not None}
+        given |= {"sequence_lens": lengths is not None, "input_forget": input_forget}
+        if unsupported := [name for name, is_given in given.items() if is_given]:
+            only = "only direction forward and layout 0, without clip, sequence_lens and input_forget, are supported"
+            raise Unsupported(f"it has {' and '.join(unsupported)}; {only}")
         if activations is not None and tuple(activations) != tuple(usual):
-            raise Unsupported(f"its activations {', '.join(activations)} are not the usual ones")
+            raise Unsupported(f"its activations are {', '.join(activations)}; only {', '.join(usual)} are supported")
         if kind == "gru" and not linear_before_reset:
-            raise Unsupported("it resets before the product; set linear_before_reset, as PyTorch does")
-        if any(state is not None and np.any(elementwise.constant(state, "first state")) for state in states):
-            raise Unsupported("its first state is not 0")
+            raise Unsupported("its linear_before_reset is 0; only 1 is supported, as PyTorch exports it")
+        if any(state is not None and np.any(elementwise.constant(state, "initial state")) for state in states):
+            raise Unsupported("its initial state is not 0; only 0 is supported")
         parts = [elementwise.constant(each, "weight")[0] for each in (weights, recurrences)]
         rows = len(gates) * parts[1].shape[1]
         both = np.zeros(2 * rows, np.float32) if biases is None else elementwise.constant(biases, "bias")[0]
         parts += [both[:rows], both[rows:]]
         ordered = [np.concatenate([np.split(part, len(gates))[gate] for gate in gates]) for part in parts]
-        sequence, *last = aten.RECURRENT[kind](b, x, np.zeros(1), ordered, True, 1, 0.0, False, False, False)
+        sequence, *last = RECURRENT[kind](b, x, np.zeros(1), ordered, True, 1, 0.0, False, False, False)
         return [axes.unsqueeze(b, sequence, 1), *last]
 
     return apply
 
 
 def constant(b: Builder, **given: Any) -> Array:
+    """Import Constant: return its value as an array."""
     ((name, value),) = given.items()
     if name not in ("value", "value_float", "value_floats", "value_int", "value_ints"):
-        raise Unsupported("only numbers are supported")
+        raise Unsupported("its value is not numeric; only numbers are supported")
     dtype = np.float32 if "float" in name else np.int64
     return np.asarray(value) if name == "value" else np.asarray(value, dtype)

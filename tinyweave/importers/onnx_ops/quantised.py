@@ -1,7 +1,8 @@
-"""ONNX's quantised ops, as ONNX Runtime and PyTorch write them: ops on real numbers, and scales of what they read and make.
+"""Import ONNX's quantised ops: QDQ pairs (QuantizeLinear, DequantizeLinear) and QLinear ops.
 
-QLinear... ops have a scale and a zero point behind each tensor; those of the domain com.microsoft are ONNX Runtime's own.
-Source: ONNX operator schemas; ONNX Runtime's ContribOperators.md.
+The inputs of a QLinear op are a tensor, its scale and its zero point in turn, then the scale and zero point of the output. It
+becomes the float op on dequantised inputs. Ops of the domain com.microsoft are ONNX Runtime's own. Source: ONNX operator
+schemas; ONNX Runtime's ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -10,175 +11,174 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...quantize.convert import along
 from ..aten import axes, elementwise
 from ..aten.attention import matmul
-from ..aten.quantised import known, scaled
+from ..aten.quantised import dequantise_map, quantise_map
 from ..channels_last import Builder, Map
-from ..steps import Unsupported, real, steps
-from .maps import average_pool, convolution, gemm, over_axes, pool, softmax, whole
+from ..quantised_constants import Array, dequantised, quantised_constant
+from ..unsupported import Unsupported, normalised_axis
+from .maps import average_pool, convolution, gemm, global_reduction, pool, reduction
 
-Array = NDArray[Any]
 Function = Callable[..., Any]
-MICROSOFT = "com.microsoft."
+MICROSOFT = "com.microsoft."  # the domain of ONNX Runtime's own ops
+UINT8, INT8 = 2, 3  # of TensorProto.DataType
+TYPES = (0, UINT8, INT8)  # supported output_dtype; 0 is unset
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **more: Any) -> Any:
+    """Import QuantizeLinear of a map; compute it for a constant. `axis` is the per-channel axis."""
     if block_size or more.get("output_dtype", UINT8) not in TYPES:
-        raise Unsupported("it has blocks of scales, or makes another type than int8 and uint8")
+        raise Unsupported("it has block-wise scales, or an output type other than int8 and uint8")
     signed = zero.dtype == np.int8 if isinstance(zero, np.ndarray) else more.get("output_dtype", UINT8) == INT8
     zero = np.array(0) if zero is None else zero
     _check_type(zero)
     if isinstance(x, Map):
-        return scaled(b, x, scale, zero, unsigned=not signed)
+        return quantise_map(b, x, scale, zero, unsigned=not signed)
     dtype = np.int8 if signed else np.uint8
     numbers = [elementwise.constant(number, what) for number, what in ((scale, "scale"), (zero, "zero point"))]
-    each = [n if n.size == 1 else along(n, axis % x.ndim, x.ndim) for n in numbers]
+    each = [n if n.size == 1 else along(n, normalised_axis(x.ndim, axis), x.ndim) for n in numbers]
     limits = np.iinfo(dtype)
-    return np.asarray(np.clip(np.rint(real(x) / each[0].astype(np.float32)) + each[1], limits.min, limits.max), dtype)
-
-
-UINT8, INT8 = 2, 3  # in TensorProto.DataType
-TYPES = (0, UINT8, INT8)
+    return np.asarray(np.clip(np.rint(dequantised(x) / each[0].astype(np.float32)) + each[1], limits.min, limits.max), dtype)
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
+    """Import DequantizeLinear of a map or of an integer constant. `axis` is the per-channel axis."""
     if block_size:
-        raise Unsupported("it has blocks of scales")
+        raise Unsupported("it has block-wise scales; only per-tensor and per-channel scales are supported")
     if isinstance(x, Map):
-        return _map(b, x, scale, zero)
-    return steps(x, scale, 0 if zero is None else zero, axis if x.ndim else None)
+        return _dequantised_map(b, x, scale, zero)
+    return quantised_constant(x, scale, 0 if zero is None else zero, axis if x.ndim else None)
 
 
 def _check_type(zero: Any) -> None:
+    """Raise Unsupported if a zero point is neither int8 nor uint8."""
     if zero.dtype not in (np.int8, np.uint8, np.int64):
         raise Unsupported(f"its integers are {zero.dtype}; int8 and uint8 are supported")
 
 
 def _is_unsigned(zero: Any) -> bool:
+    """Return whether a zero point is uint8, the default if it is absent."""
     if zero is None:
-        return True  # as QuantizeLinear has it
+        return True
     _check_type(elementwise.constant(zero, "zero point"))
     return bool(zero.dtype != np.int8)
 
 
-def _map(b: Builder, x: Any, scale: Any, zero: Any) -> Map:
-    """Return a map of integers as the real numbers that it stands for."""
-    return known(b, x, elementwise.constant(scale, "scale"), 0 if zero is None else zero, unsigned=_is_unsigned(zero))
+def _constants(scale: Any, zero: Any) -> tuple[Array, Any]:
+    """Return a scale that must be constant, and a zero point that is 0 if absent."""
+    return elementwise.constant(scale, "scale"), 0 if zero is None else zero
 
 
-def _operand(b: Builder, x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
-    """Return an input, a map or a constant, as real numbers."""
-    return _map(b, x, scale, zero) if isinstance(x, Map) else steps(x, scale, 0 if zero is None else zero, axis)
+def _dequantised_map(b: Builder, x: Any, scale: Any, zero: Any) -> Map:
+    """Return the map that is dequantised; record its scale and zero point if it has none.
+
+    Raise Unsupported if it has others.
+    """
+    return dequantise_map(b, x, *_constants(scale, zero), unsigned=_is_unsigned(zero))
 
 
-def _rounded(b: Builder, y: Any, scale: Any, zero: Any) -> Map:
-    """Return what an op makes with its scale."""
-    return scaled(b, y, elementwise.constant(scale, "scale"), 0 if zero is None else zero, unsigned=_is_unsigned(zero))
+def _dequantised_input(b: Builder, x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
+    """Return a map or an integer constant with its scale and zero point."""
+    if isinstance(x, Map):
+        return _dequantised_map(b, x, scale, zero)
+    return quantised_constant(x, scale, 0 if zero is None else zero, axis)
+
+
+def _requantised(b: Builder, y: Any, scale: Any, zero: Any) -> Map:
+    """Record the scale and zero point of an op's output, and return the output."""
+    return quantise_map(b, y, *_constants(scale, zero), unsigned=_is_unsigned(zero))
 
 
 def _bias(bias: Any, x_scale: Any, weight: Array) -> Any:
-    """Return an int32 bias, whose scale is that of the sums; weight: STEPS, output channels first."""
+    """Return an int32 bias, which may be None, as a quantised constant with x_scale times the weights' scales.
+
+    `weight` has the output channels first.
+    """
     if bias is None:
         return None
     scales = np.broadcast_to(weight["scale"].reshape(len(weight), -1)[:, 0], bias.shape)
-    return steps(bias, np.float32(np.asarray(x_scale).ravel()[0]) * scales, 0, 0)
+    return quantised_constant(bias, np.float32(np.asarray(x_scale).ravel()[0]) * scales, 0, 0)
 
 
-def _convolution(
-    b: Builder, x: Any, xs: Any, xz: Any, w: Any, ws: Any, wz: Any, ys: Any, yz: Any, bias: Any = None, **attributes: Any
-) -> Map:
-    weight = steps(elementwise.constant(w, "weight"), ws, wz, 0)
-    made = convolution(b, _map(b, x, xs, xz), weight, _bias(bias, xs, weight), **attributes)
-    return _rounded(b, made, ys, yz)
+def _convolution(b: Builder, *inputs: Any, **attributes: Any) -> Map:
+    """Import QLinearConv."""
+    x, w, y, bias = inputs[:3], inputs[3:6], inputs[6:8], inputs[8] if len(inputs) > 8 else None
+    weight = quantised_constant(elementwise.constant(w[0], "weight"), w[1], w[2], 0)
+    return _requantised(b, convolution(b, _dequantised_map(b, *x), weight, _bias(bias, x[1], weight), **attributes), *y)
 
 
-def _product(b: Builder, x: Any, xs: Any, xz: Any, w: Any, ws: Any, wz: Any, ys: Any, yz: Any) -> Map:
-    return _rounded(b, matmul(b, _operand(b, x, xs, xz, -1), _operand(b, w, ws, wz, -1)), ys, yz)
-
-
-def _gemm(
-    b: Builder,
-    x: Any,
-    xs: Any,
-    xz: Any,
-    w: Any,
-    ws: Any,
-    wz: Any,
-    bias: Any = None,
-    ys: Any = None,
-    yz: Any = None,
-    **attrs: Any,
-) -> Map:
-    if ys is None:
-        raise Unsupported("its output is left in float32; give it a scale")
+def _gemm(b: Builder, *inputs: Any, **attrs: Any) -> Map:
+    """Import QGemm."""
+    x, w, (bias, y_scale, y_zero) = inputs[:3], inputs[3:6], (*inputs[6:], None, None, None)[:3]
+    if y_scale is None:
+        raise Unsupported("its output has no scale, so it stays float32; give it a scale")
     if attrs.get("alpha", 1) != 1:
-        raise Unsupported("it multiplies by a factor of its own")
-    by_output = attrs.get("transB", 0)
-    weight = steps(elementwise.constant(w, "weight"), ws, wz, 0 if by_output else 1)
-    made = gemm(b, _map(b, x, xs, xz), weight, _bias(bias, xs, weight if by_output else weight.T), **attrs)
-    return _rounded(b, made, ys, yz)
+        raise Unsupported("its alpha is not 1; only 1 is supported")
+    weight = quantised_constant(elementwise.constant(w[0], "weight"), w[1], w[2], 0 if attrs.get("transB", 0) else 1)
+    rows = weight if attrs.get("transB", 0) else weight.T
+    return _requantised(b, gemm(b, _dequantised_map(b, *x), weight, _bias(bias, x[1], rows), **attrs), y_scale, y_zero)
 
 
-def _binary(kind: str) -> Function:
-    def apply(b: Builder, x: Any, xs: Any, xz: Any, y: Any, ys: Any, yz: Any, zs: Any, zz: Any = None) -> Map:
-        return _rounded(b, elementwise.binary(kind)(b, _operand(b, x, xs, xz), _operand(b, y, ys, yz)), zs, zz)
+def _binary(function: Function, axis: int | None = None) -> Function:
+    """Return the importer function of a quantised op with two inputs; `axis` is the per-channel axis of constants."""
+
+    def apply(b: Builder, *inputs: Any) -> Map:
+        x, y = (_dequantised_input(b, inputs[at], inputs[at + 1], inputs[at + 2], axis) for at in (0, 3))
+        scale, zero = (*inputs[6:], None)[:2]
+        return _requantised(b, function(b, x, y), scale, zero)
 
     return apply
 
 
 def _unary(function: Function) -> Function:
-    """Return an op on one map with its scales; attributes stay."""
+    """Return the importer function of a quantised op with one input; `function` imports the float op."""
 
-    def apply(b: Builder, x: Any, xs: Any, xz: Any, ys: Any, yz: Any = None, **attributes: Any) -> Any:
-        made = function(b, _map(b, x, xs, xz), **attributes)
-        return _rounded(b, made[0] if isinstance(made, list) else made, ys, yz)
+    def apply(b: Builder, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, **attributes: Any) -> Any:
+        output = function(b, _dequantised_map(b, x, x_scale, x_zero), **attributes)
+        return _requantised(b, output[0] if isinstance(output, list) else output, y_scale, y_zero)
 
     return apply
 
 
 def _channels_first(function: Function) -> Function:
+    """Return the importer function of an op that is refused if its attribute channels_last is set."""
+
     def apply(b: Builder, x: Map, *, channels_last: int = 0, **attributes: Any) -> Any:
         if channels_last:
-            raise Unsupported("its channels come last; write the model before ONNX Runtime has optimised it")
+            raise Unsupported("its channels come last; save the model without ONNX Runtime's layout optimisation")
         return function(b, x, **attributes)
 
     return apply
 
 
-def _concatenation(b: Builder, ys: Any, yz: Any, *parts: Any, axis: int) -> Map:
+def _concatenation(b: Builder, y_scale: Any, y_zero: Any, *parts: Any, axis: int) -> Map:
+    """Import QLinearConcat."""
     if len(parts) % 3:
-        raise Unsupported("it needs a scale and a zero point for each part")
-    maps = [_operand(b, *parts[at : at + 3]) for at in range(0, len(parts), 3)]
-    return _rounded(b, axes.concatenation(b, maps, axis), ys, yz)
+        raise Unsupported("it needs a scale and a zero point for each input")
+    maps = [_dequantised_input(b, *parts[at : at + 3]) for at in range(0, len(parts), 3)]
+    return _requantised(b, axes.concatenation(b, maps, axis), y_scale, y_zero)
 
 
-def _softmax(b: Builder, x: Map, *, axis: int = -1, opset: int = 13) -> Map:
-    return softmax("softmax")(b, x, axis=axis)
-
-
+RUNTIME_OPS: Mapping[str, Function] = {
+    "DequantizeLinear": dequantize,
+    "QGemm": _gemm,
+    "QLinearAdd": _binary(elementwise.binary("add")),
+    "QLinearAveragePool": _unary(_channels_first(pool(average_pool))),
+    "QLinearConcat": _concatenation,
+    "QLinearGlobalAveragePool": _unary(_channels_first(global_reduction("mean"))),
+    "QLinearLeakyRelu": _unary(lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha)),
+    "QLinearMul": _binary(elementwise.binary("mul")),
+    "QLinearReduceMean": _unary(reduction("mean")),
+    "QLinearSigmoid": _unary(elementwise.unary("logistic")),
+    "QLinearSoftmax": _unary(lambda b, x, *, axis=-1, opset=13: axes.softmax(b, x, axis)),
+    "QuantizeLinear": quantize,
+}
 QUANTISED: Mapping[str, Function] = {
     "DequantizeLinear": dequantize,
     "QLinearConv": _convolution,
-    "QLinearMatMul": _product,
+    "QLinearMatMul": _binary(matmul, -1),
     "QuantizeLinear": quantize,
-    **{
-        MICROSOFT + op: function
-        for op, function in {
-            "DequantizeLinear": dequantize,
-            "QGemm": _gemm,
-            "QLinearAdd": _binary("add"),
-            "QLinearAveragePool": _unary(_channels_first(pool(average_pool))),
-            "QLinearConcat": _concatenation,
-            "QLinearGlobalAveragePool": _unary(_channels_first(whole("mean"))),
-            "QLinearLeakyRelu": _unary(lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha)),
-            "QLinearMul": _binary("mul"),
-            "QLinearReduceMean": _unary(over_axes("mean")),
-            "QLinearSigmoid": _unary(elementwise.unary("logistic")),
-            "QLinearSoftmax": _unary(_softmax),
-            "QuantizeLinear": quantize,
-        }.items()
-    },
+    **{MICROSOFT + op: function for op, function in RUNTIME_OPS.items()},
 }

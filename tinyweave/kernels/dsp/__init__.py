@@ -1,0 +1,1 @@
+"""Kernels for the Arm DSP extension: layouts of weights, scratch and overlap distances."""

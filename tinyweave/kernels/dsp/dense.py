@@ -1,14 +1,15 @@
-"""The stream of weights that tw_pair_s8 reads: two filters in one word, and when the sums and outputs of that are exact.
+"""Weight streams of the int8 convolutions and dense layers for the Arm DSP extension, and when their results are exact.
 
-In: the filters of a convolution. Out: its weights, biases and multipliers in the order of tw_pair_s8.h, and whether a network
-may use them. SMMULR and SMMLAR round as gemmlowp does within the bounds that are checked here.
+Two filters share a lane of 16 bits (tw_pair_s8.h). SMMULR and SMMLAR round as gemmlowp does within the bounds checked here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,42 +17,55 @@ from numpy.typing import NDArray
 from ...ir import Graph, Op
 from ...ops import conv, fully_connected
 from ...ops.spec import activation_range
+from ..requirements import (
+    Check,
+    EachFilter,
+    Mask,
+    Requirement,
+    dilation_is_1,
+    has_one_group,
+    has_weights,
+    weights_are_int8,
+    weights_have_no_zero_point,
+)
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
-ONCE_MOST_SHIFT = -2  # of a sum that is rescaled with a single rounding: the product's low word is rounded away
 EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
-LEAN_DEPTH = 4  # channels of a pixel, or a multiple, for the kernel without scratch
 LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
-MOST_DOUBLED = 1 << 30  # a sum must be less, so that twice the sum is an int32
-MOST_HIGH = 1 << 23  # the sum of a second filter must be less, so that 256 times it is an int32
+MOST_DOUBLED = 1 << 30  # bound of a sum, twice which must be an int32
+MOST_HIGH = 1 << 23  # bound of an odd filter's sum, 256 times which must be an int32
 WORD = 0xFFFFFFFF
+_OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # planning asks often; counting reads all weights
 
 
 class Filters(NamedTuple):
-    """[filter][weight]; per filter the bias less the input's zero point times the weights, and how sums are rescaled."""
+    """The filters of a layer, with the bias and the rescaling of each filter's sum."""
 
-    weights: Numbers
-    bias: Numbers
+    weights: Numbers  # [filter][weight]
+    bias: Numbers  # less the input's zero point times the sum of the filter's weights
     multiplier: Numbers
     shift: Numbers
 
     def bounds(self) -> tuple[Numbers, Numbers]:
-        """Per filter the least and the largest sum of any int8 inputs."""
+        """Return the smallest and the largest sum of each filter over all int8 inputs."""
         positive, negative = np.maximum(self.weights, 0).sum(axis=1), np.minimum(self.weights, 0).sum(axis=1)
         return self.bias - 128 * positive + 127 * negative, self.bias + 127 * positive - 128 * negative
 
     def powers(self) -> Numbers:
-        """Per filter 2^(32 - exponent)."""
-        return np.int64(1) << (32 - np.where(self.multiplier != 0, -self.shift, EXPONENTS[0]))
+        """Return 2^(32 + shift) of each filter, the factor of SMMLAR; shifts are negative."""
+        return np.asarray(np.int64(1) << (32 - np.where(self.multiplier != 0, -self.shift, EXPONENTS[0])))
 
     def padded(self, count: int) -> Filters:
-        """With filters of 0 up to `count`."""
+        """Return the filters, padded with zero filters to `count`."""
         return Filters(*(np.concatenate([part, np.zeros((count - len(part), *part.shape[1:]), np.int64)]) for part in self))
 
 
 def filters(graph: Graph, op: Op) -> Filters:
-    """Those of a conv_2d without groups, of a depthwise_conv_2d, or of a fully_connected, whose shifts are for 64 bits."""
+    """Return the filters of a conv_2d with one group, a depthwise_conv_2d or a fully_connected.
+
+    The shifts of a fully_connected are for 64-bit products.
+    """
     x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
     assert weights is not None
     flat = weights.reshape(-1, weights.shape[3]).T if op.kind == "depthwise_conv_2d" else weights.reshape(len(weights), -1)
@@ -63,85 +77,176 @@ def filters(graph: Graph, op: Op) -> Filters:
 
 
 def needs_sign(graph: Graph, op: Op) -> bool:
-    """Whether it shows how the rescaling rounds negative halves: not where all that is negative is clamped."""
+    """Return whether outputs can be negative before the clamp, so that the rounding of negative halves matters."""
     out = graph.output(op)
     return activation_range(op.attrs["activation"], out)[0] < out.zero_point
 
 
-def rescales_exactly(given: Filters) -> bool:
-    """Whether SMMULR and SMMLAR give the outputs of all sums."""
-    (low, high), used = given.bounds(), given.multiplier != 0
-    fits = (low > -MOST_DOUBLED) & (high < MOST_DOUBLED)
-    return bool(fits.all() and np.isin(-given.shift[used], EXPONENTS).all())
+def sums_fit(given: Filters) -> EachFilter:
+    """Every filter's sum is less than 2^30 in magnitude, so that twice the sum is an int32."""
+    low, high = given.bounds()
+    return check_sums(low, high, (low > -MOST_DOUBLED) & (high < MOST_DOUBLED))
 
 
-def rescales_once(given: Filters) -> bool:
-    """Whether one rounding of each product's high word gives the outputs of a dense layer."""
-    return bool((given.shift <= ONCE_MOST_SHIFT).all())
+def shifts_fit(given: Filters) -> EachFilter:
+    """Every filter's rescale shift is between -31 and -2."""
+    return EachFilter((given.multiplier == 0) | np.isin(-given.shift, EXPONENTS), "rescale shift", given.shift)
 
 
-def sums_exactly(given: Filters) -> bool:
-    """Whether sums of two filters in one give those of both, for any inputs."""
+def shifts_round_once(given: Filters) -> EachFilter:
+    """Every filter's rescale shift is at most -2, so that the low word of each product is rounded away."""
+    return EachFilter(given.shift <= -2, "rescale shift", given.shift)
+
+
+def weights_pack_in_pairs(given: Filters) -> EachFilter:
+    """No weight of an odd filter is -128 if the even filter before it has a negative weight there."""
     first, second = given.weights[0::2], given.weights[1::2]
-    low, high = (bound[1::2] for bound in given.bounds())
-    packs = not ((second == -128) & (first[: len(second)] < 0)).any()
-    return bool(given.weights.size and packs and ((low >= -MOST_HIGH) & (high < MOST_HIGH)).all())
+    met = np.ones(len(given.weights), np.bool_)
+    met[1::2] = ~((second == -128) & (first[: len(second)] < 0)).any(axis=1)
+    return EachFilter(met, "smallest weight", given.weights.min(axis=1, initial=127))
 
 
-def is_exact(given: Filters) -> bool:
-    """Whether the stream gives the outputs of any inputs."""
-    return sums_exactly(given) and rescales_exactly(given)
+def packed_sums_fit(given: Filters) -> EachFilter:
+    """Every odd filter's sum is between -2^23 and 2^23, so that 256 times the sum is an int32."""
+    low, high = given.bounds()
+    met = (low >= -MOST_HIGH) & (high < MOST_HIGH)
+    met[0::2] = True
+    return check_sums(low, high, met)
 
 
-def eight_at_a_time(given: Filters) -> Words:
-    """The words of tw_fully_connected_dsp.h; what is missing of the last eight filters, or of four weights, is 0."""
+def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
+    """Return a condition on sums that filters outside of `met` fail; it quotes the largest magnitude of their sums."""
+    return EachFilter(met, "sum of largest magnitude", np.where(-low > high, low, high))
+
+
+FilterRequirement = Callable[[Filters], EachFilter]
+RESCALES_EXACTLY: tuple[FilterRequirement, ...] = (sums_fit, shifts_fit)  # SMMULR and SMMLAR give the output of each sum
+SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # of two filters in one register
+PAIRS_EXACTLY = (*SUMS_EXACTLY, *RESCALES_EXACTLY)
+
+
+@cache  # results are cached by requirement, so it must be the same object each time
+def of_op(requirement: FilterRequirement, reorder: Callable[[Filters], Filters] = lambda given: given) -> Requirement:
+    """Turn a requirement on filters into a requirement on an op, whose filters are reordered first."""
+
+    def on_filters(graph: Graph, op: Op) -> Check:
+        return requirement(reorder(filters(graph, op))).check()
+
+    on_filters.__doc__ = requirement.__doc__
+    return on_filters
+
+
+def has_low_window(graph: Graph, op: Op) -> Check:
+    """The window has at most 7 rows."""
+    rows = graph.input(op, 1).shape[1]
+    return Check(rows <= LEAN_ROWS, f"it has {rows}")
+
+
+def are_outliers(given: Filters, exact: tuple[FilterRequirement, ...]) -> Mask:
+    """Return which filters do not meet all requirements of the fast arithmetic."""
+    return np.asarray(~np.all([requirement(given).met for requirement in exact], axis=0))
+
+
+def outlier_count(graph: Graph, op: Op) -> int:
+    """Return how many filters of a conv_2d or depthwise_conv_2d are outliers."""
+    known = _OUTLIERS.setdefault(graph, {})
+    if op not in known:
+        exact = RESCALES_EXACTLY if op.kind == "depthwise_conv_2d" else PAIRS_EXACTLY
+        known[op] = int(np.count_nonzero(are_outliers(filters(graph, op), exact)))
+    return known[op]
+
+
+RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
+# of the kernels with the stream of tw_pair_s8.h
+PAIRED = (weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
+WITH_OUTLIERS = (weights_are_int8, weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights)
+# of the kernels of tw_fully_connected_dsp.h
+EIGHTS = (weights_have_no_zero_point, has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
+SEGMENTS = (weights_are_int8, weights_have_no_zero_point, has_weights, *map(of_op, (weights_pack_in_pairs, shifts_round_once)))
+
+
+def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
+    """Return the weight stream of tw_fully_connected_dsp.h; missing filters and weights are 0. Initial sums may be packed."""
     given = given.padded(-(-len(given.bias) // 8) * 8)
     count, taps = given.weights.shape
     groups, quads = count // 8, -(-taps // 4)
-    return joined(groups, _begins(given.bias), _both(given.weights, quads).reshape(groups, 4, 2 * quads).transpose(0, 2, 1))
+    return joined(
+        groups,
+        _begins(given.bias) if packed else given.bias,
+        _both(given.weights, quads).reshape(groups, 4, 2 * quads).transpose(0, 2, 1),
+    )
+
+
+def segments(given: Filters) -> Words:
+    """Return the weight stream of tw_fully_connected_s8_segments_dsp: the quads of a segment, then groups of eight filters."""
+    return np.concatenate([np.array([segment(given)], np.uint32), eight_at_a_time(given, packed=False).ravel()])
+
+
+def segment(given: Filters) -> int:
+    """Return the quads of the longest segments of a fully_connected whose sums fit a pair's accumulator.
+
+    128 quads always fit. The sums of segments include no bias.
+    """
+    quads = -(-given.weights.shape[1] // 4)
+    magnitudes = np.pad(np.abs(given.weights), ((0, 0), (0, 4 * quads - given.weights.shape[1])))
+    so_far = np.cumsum(128 * magnitudes.reshape(len(magnitudes), quads, 4).sum(axis=2), axis=1)
+    for count in range(1, quads + 1):
+        size = -(-quads // count)
+        ends = so_far[:, [*range(size - 1, quads - 1, size), quads - 1]]
+        if np.diff(ends, axis=1, prepend=0).max() < MOST_HIGH:
+            return int(size)
+    raise AssertionError("a segment of four inputs overflows")
 
 
 def flash_of_eights(graph: Graph, op: Op) -> int:
-    """Bytes of these words."""
+    """Return the bytes of the weight stream of a fully_connected."""
     count, taps = graph.input(op, 1).shape
     return 32 * -(-count // 8) * (1 + -(-taps // 4))
 
 
+def flash_of_segments(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream of tw_fully_connected_s8_segments_dsp."""
+    return flash_of_eights(graph, op) + 4
+
+
 def _both(weights: Numbers, quads: int) -> Numbers:
-    """[pair of filters][2 * quads]: the lanes (k, k + 2) and (k + 1, k + 3) of w0 + 256 * w1, as words."""
+    """Return each pair of filters packed as w0 + 256 * w1: per quad the words (k, k + 2) and (k + 1, k + 3)."""
     count, taps = weights.shape
     lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
     lanes = lanes.reshape(count, 2 * quads, 2)
     both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
-    return both[..., 0] | both[..., 1] << 16
+    return np.asarray(both[..., 0] | both[..., 1] << 16)
 
 
 def _begins(bias: Numbers) -> Numbers:
-    """Where the sums begin: that of a second filter with 256 times its own bias and the first's."""
+    """Return the initial sums: of even filters the bias, of odd filters 256 * bias plus the bias of the filter before."""
     begins = bias.copy()
     begins[1::2] = bias[0::2] + 256 * bias[1::2]
-    return begins
+    return np.asarray(begins)
 
 
 def is_padded(graph: Graph, op: Op) -> bool:
-    """Whether a window of a convolution meets padding."""
+    """Return whether some window of a convolution reaches into the padding."""
     sizes, kernel = (graph.input(op).shape[1:3], graph.output(op).shape[1:3]), conv.kernel_size(graph, op)
     axes = zip(*sizes, kernel, op.attrs["stride"], op.attrs["padding"], strict=True)
     return any(pad > 0 or (steps - 1) * step - pad + extent > size for size, steps, extent, step, (pad, _) in axes)
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Bytes of the working memory of tw_conv_pairs."""
+    """Return the bytes of scratch of tw_conv_pairs."""
     return scratch_of(*conv.kernel_size(graph, op), graph.input(op).shape[3], padded=is_padded(graph, op))
 
 
 def copying_scratch(graph: Graph, op: Op) -> int:
-    """Bytes of that and of the stream."""
+    """Return the bytes of scratch of tw_conv_pairs_copying, which also holds a copy of the stream."""
     return flash(graph, op) + scratch(graph, op)
 
 
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
-    """Bytes: two windows of 16 bits each; what is left over of both; a row with padding where pixels are no whole words."""
+    """Return the bytes of scratch of tw_conv_pairs for a window of `rows` x `cols` pixels of `depth` channels.
+
+    It holds two windows of 16-bit values, the tails of their rows, and a row with padding if pixels are not whole words.
+    """
     run = cols * depth
     left = -(-rows * (run % 4) // 4)
     row = -(-run // 4) if depth % 4 and padded else 0
@@ -149,17 +254,17 @@ def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
 
 
 def of_filters(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
-    """Make the stream of an op of that of its filters."""
+    """Turn a function that builds a weight stream from filters into one that builds it from an op."""
     return lambda graph, op: stream(filters(graph, op))
 
 
 def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
-    """Make the stream of a convolution whose filters are read row by row of its kernel."""
+    """Turn a function that builds a weight stream from filters into one for a convolution; `by_rows` reorders its weights."""
     return lambda graph, op: stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
 
 
 def by_rows(given: Filters, rows: int) -> Filters:
-    """With the weights in the order of tw_conv_pairs.h: of each row of the kernel the fours, then what is left over."""
+    """Reorder weights as tw_conv_pairs.h does: the whole quads of each row of the window, then the tails of all rows."""
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
@@ -167,23 +272,28 @@ def by_rows(given: Filters, rows: int) -> Filters:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Bytes of these words."""
+    """Return the bytes of the weight stream of a convolution."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
 
+def flash_with_outliers(graph: Graph, op: Op) -> int:
+    """Return the bytes of the weight stream and of the outliers of a convolution."""
+    return flash(graph, op) + outlier_bytes(graph, op)
+
+
 def padding(graph: Graph, op: Op) -> int:
-    """Bytes of the input's zero point, a row of a window, that tw_conv_2d_s8_lean_dsp reads as padding; 0: there is none."""
+    """Return the bytes of the row of zero points that tw_conv_2d_s8_lean_dsp reads as padding; 0 without padding."""
     return conv.kernel_size(graph, op)[1] * graph.input(op).shape[3] if is_padded(graph, op) else 0
 
 
 def lean_flash(graph: Graph, op: Op) -> int:
-    """Bytes of the same words and of the padding."""
+    """Return the bytes of the weight stream and of the padding of tw_conv_2d_s8_lean_dsp."""
     return flash(graph, op) + padding(graph, op)
 
 
 def stream(given: Filters) -> Words:
-    """The words of tw_pair_s8.h; what is missing of the last four filters, or of four weights, is 0."""
+    """Return the weight stream of tw_pair_s8.h, a row per group of four filters; missing filters and weights are 0."""
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)
@@ -191,13 +301,42 @@ def stream(given: Filters) -> Words:
     return joined(groups, _begins(given.bias), words, rescales(given, 2))
 
 
+def stream_with_outliers(given: Filters) -> Words:
+    """Return the weight stream of tw_pair_s8.h, in which outliers are zeros, and their table."""
+    return followed_by_outliers(given, PAIRS_EXACTLY, stream)
+
+
+def followed_by_outliers(given: Filters, exact: tuple[FilterRequirement, ...], stream: Callable[[Filters], Words]) -> Words:
+    """Return the weight stream of the filters, with zeros in place of those that do not meet all requirements, and their table.
+
+    The table of tw_outliers.h: the count of these filters, and each of them.
+    """
+    mask = are_outliers(given, exact)
+    regular = Filters(given.weights * ~mask[:, None], given.bias * ~mask, given.multiplier * ~mask, given.shift)
+    (channels,) = np.nonzero(mask)
+    bias, multiplier, shift = (part[channels, None] for part in given[1:])
+    weights = given.weights[channels]
+    quads = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4))).astype(np.int8).view("<u4").astype(np.int64)
+    each = np.concatenate([channels[:, None], bias, multiplier, shift, quads], axis=1)
+    return np.concatenate([stream(regular).ravel(), joined(1, np.array([channels.size]), each).ravel()])
+
+
+def outlier_bytes(graph: Graph, op: Op) -> int:
+    """Return the bytes of the table of tw_outliers.h for a conv_2d or depthwise_conv_2d."""
+    weights = graph.input(op, 1)
+    return 4 + outlier_count(graph, op) * (16 + 4 * -(-weights.elements // graph.output(op).shape[3] // 4))
+
+
 def rescales(given: Filters, period: int) -> Numbers:
-    """[filter][multiplier, power]; the multiplier doubled of each first of `period` filters, both 0 where there is none."""
-    # sum + sum * (2 * multiplier - 2^32) / 2^32
+    """Return the multiplier and the power of each filter; both are 0 for a multiplier of 0.
+
+    The first of each `period` filters has twice its multiplier: the kernel computes its product as
+    sum + sum * (2 * multiplier - 2^32) / 2^32.
+    """
     doubled = given.multiplier * np.where(np.arange(len(given.bias)) % period, 1, 2)
     return np.stack((doubled, np.where(given.multiplier != 0, given.powers(), 0)), axis=1)
 
 
 def joined(groups: int, *parts: Numbers) -> Words:
-    """The words of all groups, each part of which follows the one before, modulo 2^32."""
+    """Concatenate the parts of each group of filters to rows of words, modulo 2^32."""
     return (np.concatenate([part.reshape(groups, -1) for part in parts], axis=1) & WORD).astype(np.uint32)

@@ -1,54 +1,68 @@
-"""Work out for the depthwise kernels without scratch their stream of weights and overlap distance.
-
-In: a depthwise convolution without depth multiplier. Out: as tw_depthwise_lean_dsp.h and tw_taps.h have it.
-"""
+"""Streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h)."""
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...ops.conv import kernel_size, weights_zero
+from ...ops.conv import kernel_size
 from ...ops.window import Windows
 from .. import overlap_distance as distance
+from ..requirements import Check, Requirement, horizontal_stride_is_1_or_2
 from . import dense, depthwise
 
 CHANNELS = 4  # at a time
 OUTPUTS = 2  # of a row at a time
-SIZES = (3, 5, 7)  # of windows, each with a kernel of its own and a function for each of STRIDES
-LOOP_BYTES = {3: 0, 5: 1600, 7: 2900}  # of code for two outputs of a row, counted in an emulated run; 0: a small cache holds it
-STRIDES = (1, 2)
+SIZES = (3, 5, 7)  # of windows; each has a kernel, with a function for strides 1 and 2
+LOOP_BYTES = {3: 0, 5: 1600, 7: 2900}  # code per two outputs, counted in an emulated run; 0: fits a small cache
 
 
-def applies(graph: Graph, op: Op, size: int) -> bool:
-    """Whether the kernel for windows of this size computes the op, and exactly."""
-    x, out, (rows, cols) = graph.input(op), graph.output(op), kernel_size(graph, op)
-    plain = tuple(op.attrs["dilation"]) == (1, 1) and x.shape[3] == out.shape[3] >= CHANNELS and weights_zero(graph, op) == 0
-    fits = rows == cols == size and op.attrs["stride"][1] in STRIDES
-    return plain and fits and dense.rescales_exactly(dense.filters(graph, op))
+@cache
+def window_is_square(size: int) -> Requirement:
+    """Return the requirement that the window has `size` rows and columns."""
+
+    def is_square(graph: Graph, op: Op) -> Check:
+        rows, columns = kernel_size(graph, op)
+        return Check(rows == columns == size, f"it is {rows}x{columns}")
+
+    is_square.__doc__ = f"The window is {size}x{size}."
+    return is_square
 
 
-def is_for_a_pixel(graph: Graph, op: Op) -> bool:
-    """Whether the kernel from a column to one pixel computes the op, and exactly."""
-    x, out = graph.input(op), graph.output(op)
-    plain = tuple(op.attrs["dilation"]) == (1, 1) and x.shape[3] == out.shape[3] >= CHANNELS and weights_zero(graph, op) == 0
-    is_one = depthwise.is_column(graph, op) and (x.shape[0], out.shape[1]) == (1, 1) and not dense.is_padded(graph, op)
-    return plain and is_one and dense.rescales_exactly(dense.filters(graph, op))
+def output_is_one_pixel(graph: Graph, op: Op) -> Check:
+    """The batch is 1 and the output one pixel."""
+    images, rows = graph.input(op).shape[0], graph.output(op).shape[1]
+    return Check((images, rows) == (1, 1), f"the batch is {images} and the output has {rows} rows")
+
+
+def is_not_padded(graph: Graph, op: Op) -> Check:
+    """No window reaches into the padding."""
+    return Check(not dense.is_padded(graph, op), f"the padding is {op.attrs['padding']}")
+
+
+def of_size(size: int) -> tuple[Requirement, ...]:
+    """Return the requirements of the kernel for windows of `size` x `size`."""
+    return (*depthwise.PLAIN, window_is_square(size), horizontal_stride_is_1_or_2, *dense.RESCALED)
+
+
+PIXEL = (*depthwise.PLAIN, depthwise.map_is_a_column, output_is_one_pixel, is_not_padded, *dense.RESCALED)
 
 
 def function(graph: Graph, op: Op) -> str:
-    """The C function that computes outputs of a row."""
+    """Return the name of the C function that computes the outputs of a row."""
     return f"tw_taps_{kernel_size(graph, op)[0]}_{op.attrs['stride'][1]}"
 
 
 def begins(channels: int) -> NDArray[np.int64]:
-    """Where each four channels begin, the last of them at the fourth from the end."""
+    """Return the first channel of each block of four. The last block ends at the last channel, so it may overlap."""
     return np.minimum(np.arange(0, channels, CHANNELS), channels - CHANNELS)
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """The words of tw_taps.h, a row for each four channels."""
+    """Return the weight stream of tw_taps.h, a row per block of four channels."""
     of_fours = begins(len(given.bias))[:, None] + np.arange(CHANNELS)
     doubled = (2 * given.weights[of_fours]).transpose(0, 2, 1)
     lanes = (doubled[..., :2] & 0xFFFF) | (doubled[..., 2:] & 0xFFFF) << 16
@@ -57,8 +71,11 @@ def stream(given: dense.Filters) -> dense.Words:
 
 
 def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_inside: bool) -> int:
-    """How often addresses of taps are worked out for a row of outputs: once for all pairs whose windows lie inside the map,
-    else for each pair. is_inside: whether the rows of the windows are inside."""
+    """Count how often the addresses of taps are computed for a row of outputs.
+
+    That is once for all pairs of outputs whose windows are inside the map, and once for each other pair. Sizes are columns.
+    `is_inside` tells whether all rows of the windows are inside the map.
+    """
     count, at = 0, 0
     while at < out_size:
         left, pairs, both = at * stride - pad, 1, at + 1 < out_size
@@ -70,19 +87,19 @@ def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_ins
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Bytes of the input's zero point that windows outside the map read instead of it; 0 where there are none."""
+    """Return the bytes of the pixel of zero points that taps in the padding read; 0 without padding."""
     return graph.input(op).shape[3] if dense.is_padded(graph, op) else 0
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Bytes of these words and of the padding."""
+    """Return the bytes of the weight stream and of the zero points that taps in the padding read."""
     channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
     return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols) + padding(graph, op)
 
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Of two outputs of a row, or of the one of a pixel, four channels are read before they are written."""
+    """Return the overlap distance in bytes. Four channels of two outputs of a row are read, then written."""
     (h, w), (out_h, out_w), _, (down, across), (top, left) = depthwise.whole(graph, op)
     c = graph.input(op).shape[3]
     channel = begins(c)

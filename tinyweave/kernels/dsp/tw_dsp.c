@@ -1,9 +1,10 @@
-/* tw_dsp.c - what kernels with the Arm DSP extension share besides instructions. */
+/* tw_dsp.c - clamping of outputs, four bytes at a time, for the kernels with the Arm DSP extension. */
 #include "tw_dsp.h"
 
 #define BYTES 0x01010101u
 
-/* Bytes are clamped when what takes them past the end of int8 is added, in two steps, and taken off again; returns how many. */
+/* Clamps whole words of bytes at one end: moves the limit to the end of int8 by adding `past` with saturation, in two steps of
+ * an int8 each, then takes it off again. Returns how many bytes are done. */
 TW_INLINE int32_t clamp_words(int8_t *to, int32_t count, int32_t past, uint32_t (*there)(uint32_t, uint32_t),
                               uint32_t (*back)(uint32_t, uint32_t))
 {

@@ -1,0 +1,1 @@
+"""Kernels for the Arm MVE extension (Helium)."""

@@ -1,4 +1,6 @@
-/* tw_add_s8_mve.c - int8 sum or difference with the Arm MVE extension, four elements at a time. */
+/* tw_add_s8_mve.c - int8 add or sub of maps of one shape with the Arm MVE extension, four elements at a time.
+ *
+ * Cost, fitted (layer_cycles.json): 5.3 instructions per element on a Cortex-M55. */
 #include "tw_add_s8_mve.h"
 
 #include "tw_mve.h"
@@ -7,6 +9,7 @@
 #define HALVED_SHIFT 19
 #define SCALED_SHIFT 20
 
+/* The output of one element. */
 static inline int8_t add_one(const tw_add_mve *p, int32_t plain, int32_t scaled)
 {
     const int32_t half = tw_shift_left(plain - p->plain_zero, HALVED_SHIFT);
@@ -17,7 +20,8 @@ static inline int8_t add_one(const tw_add_mve *p, int32_t plain, int32_t scaled)
 
 #if TW_HAS_MVE
 
-/* Adds elements by fours; returns how many. sign: -1 where `scaled` is shifted, so that negative halves go away from zero. */
+/* Computes whole fours of elements; returns how many elements. sign: -1 if `scaled` is shifted, so that negative halves round
+ * away from zero. */
 static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count,
                                 int32_t sign)
 {
@@ -45,6 +49,7 @@ static inline int32_t add_fours(const tw_add_mve *params, const int8_t *plain, c
 
 #endif
 
+/* Computes `count` neighbouring elements. */
 static void add_run(const tw_add_mve *p, const int8_t *plain, const int8_t *scaled, int8_t *to, int32_t count)
 {
     int32_t done = 0;

@@ -1,6 +1,6 @@
-/* tw_add_s8_mve.h - int8 sum or difference of two maps of one shape with the Arm MVE extension.
+/* tw_add_s8_mve.h - int8 add or sub of two maps of one shape with the Arm MVE extension.
  *
- * TFLite rescales the operand with the larger scale by exactly 1/2; it is `plain` here, the other one `scaled`.
+ * TFLite rescales the operand with the larger scale by exactly 1/2: it is `plain`, the other operand is `scaled`.
  */
 #ifndef TW_ADD_S8_MVE_H
 #define TW_ADD_S8_MVE_H
@@ -11,14 +11,14 @@ typedef struct {
     tw_shape shape;
     int32_t plain_zero, scaled_zero, out_zero;  /* zero points */
     int32_t out_min, out_max;                   /* the fused activation's clamp, within -128 .. 127 */
-    int32_t multiplier, shift;                  /* of `scaled`: Q31, negative for a difference; -31 .. 0 */
+    int32_t multiplier, shift;                  /* of `scaled`: Q31, negative for sub; -31 .. 0 */
     int32_t out_multiplier, out_shift;          /* Q31; -31 .. -1 */
 } tw_add_mve;
 
-/* Needs no scratch; out may lie over an operand. */
+/* No scratch. The output may alias an operand. */
 void tw_add_s8_mve(const tw_add_mve *p, const void *plain, const void *scaled, void *out);
 
-/* The same for a range of the output, from and to parts of maps. */
+/* The same for a range of the output between views. */
 void tw_add_s8_mve_part(const tw_add_mve *p, tw_view plain, tw_view scaled, tw_view out, tw_range range);
 
 #endif

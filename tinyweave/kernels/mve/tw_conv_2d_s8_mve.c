@@ -1,5 +1,5 @@
-/* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: windows that are pixels are multiplied where they lie,
- * others gathered before.
+/* tw_conv_2d_s8_mve.c - int8 convolution with the Arm MVE extension: 1x1 windows are multiplied in place, others after im2col.
+ * tw_mve_pair.h has the layers, the layout of the weights and the cost.
  */
 #include "tw_conv_mve.h"
 
@@ -7,7 +7,7 @@
 #include "tw_mve_pair.h"
 #include "tw_mve_windows.h"
 
-/* Whether the rows of a range lie one after the other. */
+/* Whether the rows of a range are contiguous in memory. */
 static int is_together(const tw_view *view, tw_range range, int32_t bytes)
 {
     const int32_t first = tw_offset(view, range.row_begin, range.col_begin, bytes);
@@ -16,8 +16,8 @@ static int is_together(const tw_view *view, tw_range range, int32_t bytes)
         && last - first == (range.row_end - 1 - range.row_begin) * view->row_stride;
 }
 
-/* The outputs of pixels that lie `step` apart and are windows themselves: read where they are, but for the last ones if what is
- * read beyond them is of no pixel. */
+/* Computes the outputs of 1x1 windows, `step` bytes apart. They are read in place, but for the last ones if their vectors would
+ * reach beyond the last pixel: those are copied first. */
 static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer, const int8_t *from, int32_t step,
                             int32_t pixels, int8_t *to, int8_t *windows)
 {
@@ -37,7 +37,7 @@ static void multiply_pixels(const tw_conv_mve *params, const tw_mve_layer *layer
     }
 }
 
-/* A range of a convolution whose windows are pixels. */
+/* Computes a range of a convolution with 1x1 windows. */
 static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
                       tw_range range, int8_t *windows)
 {
@@ -54,21 +54,21 @@ static void pointwise(const tw_conv_mve *params, const tw_mve_layer *layer, cons
     }
 }
 
-/* A range of any other one. */
+/* Computes a range of a convolution with other windows. */
 static void gathered(const tw_conv_mve *params, const tw_mve_layer *layer, const tw_view *in, const tw_view *out,
                      tw_range range, int8_t *windows)
 {
     const tw_conv *p = &params->conv;
     const int32_t goes_on = is_together(out, range, p->out.c), stride = p->stride.w, bytes = layer->bytes;
     int8_t *to = (int8_t *)out->data;
-    int32_t waiting = 0; /* windows whose outputs are still to be computed */
+    int32_t waiting = 0; /* gathered windows whose outputs are not computed yet */
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         if (waiting == 0) {
             to = (int8_t *)tw_pixel(out, y, range.col_begin, p->out.c);
         }
         const tw_window window = tw_window_of(p, in, y, p->in.c);
-        const int32_t last = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
+        const int32_t last = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* of a window inside the map */
         int32_t x = range.col_begin;
         while (x < range.col_end) {
             const int32_t left = x * stride - p->pad.w;
@@ -102,7 +102,7 @@ void tw_conv_2d_s8_mve_part(const tw_conv_mve *params, tw_view in, tw_view out, 
     const int is_pixel = p->kernel.h == 1 && p->kernel.w == 1 && p->pad.h == 0 && p->pad.w == 0
         && (p->out.h - 1) * p->stride.h < p->in.h && (p->out.w - 1) * p->stride.w < p->in.w;
     int8_t *const windows = (int8_t *)scratch;
-    windows[params->windows * bytes - 1] = 0; /* some ranges leave it alone, but all of it is claimed */
+    windows[params->windows * bytes - 1] = 0; /* touches the end of the scratch, which some ranges do not reach */
     if (range.row_begin >= range.row_end || range.col_begin >= range.col_end) {
         return;
     }

@@ -1,14 +1,15 @@
 /* tw_depthwise_conv_2d_s8_mve.c - int8 depthwise convolution with the Arm MVE extension, sixteen channels at a time.
+ * tw_mve_taps.h has the layers, the layout of the weights and the cost.
  *
- * A list says where the inputs of each tap lie: in the map, or where they are zero points for those outside. At the end of what
- * there is, beyond whose channels nothing may be read, the last channels of each tap are copied.
+ * A list holds the offset of each tap: in the map, or of zero points for taps in the padding. If a vector would reach beyond
+ * the last pixel, the last channels of each tap are copied to the scratch first.
  */
 #include "tw_conv_mve.h"
 
 #include "tw_mve.h"
 #include "tw_mve_taps.h"
 
-/* Where a window's taps lie, seen from its first one. */
+/* Sets the offset of each tap of a window from its first tap. */
 static void place(const tw_conv *p, const tw_window *window, const int8_t *first, const int8_t *zeros, int32_t *tap)
 {
     const int32_t step = p->dilation.w * p->in.c, above = window->row_tap / p->kernel.w;
@@ -39,7 +40,7 @@ static void place(const tw_conv *p, const tw_window *window, const int8_t *first
     }
 }
 
-/* Copies `count` channels of each tap. */
+/* Copies `count` channels of each tap to a buffer of whole vectors. */
 static void copy_taps(const tw_mve_taps *taps, const int8_t *first, int32_t outside, int32_t count, int8_t *to)
 {
     for (int32_t i = 0; i < taps->taps; ++i) {
@@ -52,14 +53,14 @@ static void copy_taps(const tw_mve_taps *taps, const int8_t *first, int32_t outs
     }
 }
 
-/* Whether the whole sixteens of all taps down to `row` can be read: two further rows, of which the first may have a gap at
- * its end, follow in memory. */
+/* Whether whole vectors of all taps down to `row` can be read: two further rows follow in memory, the first perhaps with a gap
+ * at its end. */
 static int may_read_on(const tw_view *in, int32_t h, int32_t row)
 {
     return in->first_row == 0 && in->ring_height >= h && row + 2 < h && in->row_stride >= TW_MVE_LANES;
 }
 
-/* The outputs of one pixel, whose window may lie anywhere. */
+/* Computes the outputs of one pixel with any window. */
 static void one_pixel(const tw_conv *p, const tw_view *in, const tw_window *window, const tw_mve_taps *taps, int8_t *copy,
                       int reads_on, int8_t *to)
 {
@@ -85,11 +86,11 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
     int32_t *const list = (int32_t *)scratch;
     int8_t *const zeros = (int8_t *)(list + taps), *const copy = zeros + all;
     tw_mve_taps layer = {params->stream, list, zeros, taps, 0, 0, p->out_zero, p->out_min, p->out_max, params->sign};
-    copy[taps * TW_MVE_LANES - 1] = 0; /* some ranges leave it alone, but all of it is claimed */
+    copy[taps * TW_MVE_LANES - 1] = 0; /* touches the end of the scratch, which some ranges do not reach */
     tw_mve_fill(zeros, p->in_zero, all);
     const int32_t at_once = stride == 1 && TW_MVE_LANES % channels == 0 ? TW_MVE_LANES / channels : 1; /* pixels */
     const int32_t reach = (p->kernel.w - 1) * p->dilation.w;
-    /* beyond the columns that are needed nothing is read: the last sixteen channels of a tap in a column up to `last` may be */
+    /* no vector may reach beyond the columns that are needed: those of taps in columns up to `last` do not */
     const int32_t needed = tw_min((range.col_end - 1) * stride - p->pad.w + reach + 1, p->in.w);
     const int32_t last = needed - (all + channels - 1) / channels;
 
@@ -97,7 +98,7 @@ void tw_depthwise_conv_2d_s8_mve_part(const tw_depthwise_mve *params, tw_view in
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
         tw_window window = tw_window_of(p, &in, y, p->in.c);
         const int reads_on = may_read_on(&in, p->in.h, y * p->stride.h - p->pad.h + (p->kernel.h - 1) * p->dilation.h);
-        const int32_t inside = (reads_on ? needed - at_once : last) - reach; /* windows up to here are read where they are */
+        const int32_t inside = (reads_on ? needed - at_once : last) - reach; /* the last column of windows read in place */
         layer.above = window.row_tap;
         layer.below = taps - window.row_tap - window.rows * p->kernel.w;
         int32_t x = range.col_begin;

@@ -1,4 +1,5 @@
-/* tw_fully_connected_s8_mve.c - int8 dense layer with the Arm MVE extension: four filters share each input. */
+/* tw_fully_connected_s8_mve.c - int8 dense layer with the Arm MVE extension. tw_fully_connected_s8_mve.h has the layers, the
+ * layout of the weights and the cost. */
 #include "tw_fully_connected_s8_mve.h"
 
 #include "tw_mve.h"
@@ -7,12 +8,17 @@
 
 #if TW_HAS_MVE
 
-/* sums += the products of `depth` inputs with four filters, or with `filters` if they are fewer and the last one again. */
+/* sums += the products of `depth` inputs with four filters; with fewer `filters` the last one is repeated.
+ * Registers: [x]: inputs; [w_0] .. [w_3]: weights; [sum_0] .. [sum_3]: sums, in even registers, which VMLADAVA needs; lr:
+ * inputs left; q0: inputs; q1, q2: weights, alternately. No stack.
+ * Order: one load of inputs per four filters; each product has the load of the next filter's weights after it. WLSTP.8 and LETP
+ * predicate the tail, so no input or weight beyond the last is read.
+ * Equals products() below in plain C. */
 static void products(const int8_t *x, const int8_t *weights, int32_t depth, int32_t filters, int32_t *sums)
 {
     const int8_t *w_0 = weights, *w_1 = filters > 1 ? w_0 + depth : w_0;
     const int8_t *w_2 = filters > 2 ? w_1 + depth : w_1, *w_3 = filters > 3 ? w_2 + depth : w_2;
-    int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3]; /* in registers of even numbers */
+    int32_t sum_0 = sums[0], sum_1 = sums[1], sum_2 = sums[2], sum_3 = sums[3]; /* for even registers */
     __asm__(
         "wlstp.8 lr, %[depth], 2f\n"
         "1:\n"
@@ -36,10 +42,10 @@ static void products(const int8_t *x, const int8_t *weights, int32_t depth, int3
     sums[3] = sum_3;
 }
 
-/* The outputs of four sums, of filter `unit` and those after it. */
+/* Computes the outputs of filter `unit` and the next three. */
 static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int8_t *to)
 {
-    uint32x4x2_t factor; /* low and high words */
+    uint32x4x2_t factor; /* val[0]: low words, val[1]: high words */
     int32x4_t shift;
     if (p->per_channel) {
         factor = vld2q_u32((const uint32_t *)(p->multiplier + unit));
@@ -49,7 +55,7 @@ static void rescale(const tw_fully_connected *p, int32_t unit, const int32_t *su
         factor.val[1] = vdupq_n_u32((uint32_t)(p->multiplier[0] >> 32));
         shift = vdupq_n_s32(p->shift[0]);
     }
-    /* of magnitude * factor / 2^32 the high word, which takes over what the low word carries */
+    /* the high word of magnitude * factor / 2^32, with the carry of the low words */
     const int32x4_t sum = vldrwq_s32(sums), sign = vshrq_n_s32(sum, 31);
     const uint32x4_t magnitude = vreinterpretq_u32_s32(vabsq_s32(sum));
     const uint32x4_t low = vmulq_u32(magnitude, factor.val[1]), below = vmulhq_u32(magnitude, factor.val[0]);

@@ -1,8 +1,8 @@
-/* tw_mve.h - what kernels with the Arm MVE extension, Helium (Cortex-M55, M85), share. Each has its plain C beside it, which
- * gives the same bytes far slower; TW_PLAIN_C chooses it where the core lacks MVE.
+/* tw_mve.h - functions that the kernels with the Arm MVE extension (Helium: Cortex-M55, M85) share. Each has a version in plain
+ * C with the same results, which TW_PLAIN_C selects on cores without MVE.
  *
- * VQRDMULH rounds as tw_high_mul does. VRSHL rounds half up; where a negative half must go away from zero, 1 is taken off
- * what is negative before it, as tw_rounding_shift does.
+ * VQRDMULH rounds as tw_high_mul. VRSHL rounds half up; if negative halves must round away from zero, 1 is subtracted from
+ * negative numbers before it, as in tw_rounding_shift.
  */
 #ifndef TW_MVE_H
 #define TW_MVE_H
@@ -22,18 +22,19 @@
 
 #define TW_MVE_LANES 16  /* bytes of a vector */
 
-/* To whole vectors. */
+/* Rounds a count of bytes up to whole vectors. */
 static inline int32_t tw_mve_up(int32_t count) { return (count + TW_MVE_LANES - 1) & -TW_MVE_LANES; }
 
-/* In plain C, a sum times its multiplier and 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 where the
- * multiplier is 0. sign: -1, or 0 where a negative half need not go away from zero. */
+/* For plain C: sum * multiplier / 2^31 * 2^shift, rounded twice as tw_requantize does; shift: -31 .. -1, or 0 if the multiplier
+ * is 0. sign: -1 to round negative halves away from zero; 0 if the clamp removes all negative outputs. */
 static inline int32_t tw_mve_rescale(int32_t sum, int32_t multiplier, int32_t shift, int32_t sign)
 {
     const int32_t high = tw_high_mul(sum, multiplier), before = high + ((high >> 31) & sign);
     return shift < 0 ? ((before >> (-shift - 1)) + 1) >> 1 : before;
 }
 
-/* Copies `count` bytes, and touches no others. */
+/* Copies exactly `count` bytes. WLSTP.8 and LETP predicate the tail: the last vector loads and stores only the bytes left. lr:
+ * bytes left; q0: the vector. Equals memcpy. */
 static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
 {
 #if TW_HAS_MVE
@@ -50,7 +51,8 @@ static inline void tw_mve_copy(int8_t *to, const int8_t *from, int32_t count)
 #endif
 }
 
-/* Copies `run` bytes, at least one, `times` times; steps: from one to the next. */
+/* Copies `times` runs of `run` bytes, at least one; to_step, from_step: bytes from a run to the next. The inner loop is that of
+ * tw_mve_copy; it advances both pointers by whole vectors, so the gaps are the steps less that. */
 static inline void tw_mve_copies(int8_t *to, int32_t to_step, const int8_t *from, int32_t from_step, int32_t run, int32_t times)
 {
 #if TW_HAS_MVE
@@ -75,7 +77,7 @@ static inline void tw_mve_copies(int8_t *to, int32_t to_step, const int8_t *from
 #endif
 }
 
-/* Writes `count` bytes of this value. */
+/* Fills exactly `count` bytes with a value, with a predicated tail as in tw_mve_copy. Equals memset. */
 static inline void tw_mve_fill(int8_t *to, int32_t value, int32_t count)
 {
 #if TW_HAS_MVE

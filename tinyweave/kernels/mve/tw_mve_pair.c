@@ -1,32 +1,33 @@
-/* tw_mve_pair.c - two pixels times four filters at a time, with the Arm MVE extension. */
+/* tw_mve_pair.c - two pixels times four filters, with the Arm MVE extension. tw_mve_pair.h has the layers, the layout of the
+ * weights and the cost. */
 #include "tw_mve_pair.h"
 
 #include "tw_mve.h"
 
 #define FILTERS 4
-#define PAIRS 8  /* at a time, where outputs are left over */
+#define PAIRS 8  /* of pixels per call if there is a tail of filters */
 
-/* Pairs of pixels, whose outputs are equally far apart. The order is that in which the assembly reads it. */
+/* Successive pairs of pixels. The assembly loads the members in this order. */
 typedef struct {
     const int8_t *x_0, *x_1;   /* the inputs of the first pair */
     int32_t zero;
-    int8_t *to_0_end;          /* where the outputs of the first pixel end */
+    int8_t *to_0_end;          /* end of the outputs of the first pixel */
     int32_t x_step;            /* bytes to the inputs of the next pair */
     const uint32_t *stream;
     int32_t pairs;
-    int32_t gap;               /* bytes from where a pixel's outputs end to the next pixel */
+    int32_t gap;               /* bytes from the end of a pixel's outputs to the next pixel */
     int32_t low, high;
     int8_t *to_1, *to_0;       /* the outputs of the first pair */
-    const int8_t *x_0_end;     /* where the inputs of the first pixel end */
+    const int8_t *x_0_end;     /* end of the inputs of the first pixel */
 } tw_mve_frame;
 
 #if TW_HAS_MVE
 
-/* VMLADAVA adds to registers of even numbers, and the assembly needs all of them, more than a compiler gives. It holds r0, r2,
- * r4, r6: sums of pixel 0, r8, r10, r12, lr: of pixel 1; r1, r9: inputs of both; r11: where those of pixel 0 end; r3: stream;
- * r7, r5: outputs; q4, q5: the clamp. On the stack lie the first eight members of a tw_mve_frame. Where sixteen inputs are all,
- * they stay in q6 and q7, and r9 and r11 hold the zero point and where outputs end. */
-
+/* Sixteen inputs of both pixels, in the vectors x_0 and x_1, times four filters.
+ * Registers: r0, r2, r4, r6: sums of pixel 0; r8, r10, r12, lr: of pixel 1. VMLADAVA accumulates in even registers only, so the
+ * eight sums take all of them. r3: stream; q2, q3: weights, alternately.
+ * Order: the next filter's weights are loaded before the second product with the current ones, so loads and products overlap.
+ * Equals the two inner loops of four(), for both pixels. */
 #define PRODUCTS(x_0, x_1)            \
     "vldrb.8 q2, [r3], #16\n"         \
     "vmladava.s8 r0, " x_0 ", q2\n"   \
@@ -41,10 +42,15 @@ typedef struct {
     "vmladava.s8 r6, " x_0 ", q3\n"   \
     "vmladava.s8 lr, " x_1 ", q3\n"
 
+/* Both pixels begin with the biases. */
 #define BIASES "ldm.w r3, {r8, r10, r12, lr}\nldm.w r3!, {r0, r2, r4, r6}\n"
 
+/* Between the two roundings, as TW_FIX in tw_dsp.h. */
 #define FIX "vshr.s32 q3, q0, #31\nvadd.i32 q0, q0, q3\nvshr.s32 q3, q1, #31\nvadd.i32 q1, q1, q3\n"
 #define NO_FIX
+/* Outputs of four filters of both pixels: q0, q1: the sums as vectors, then outputs; q2: multipliers, then shifts; q4, q5: the
+ * clamp; r7, r5: where the outputs of pixel 0 and 1 go. load_ends: loads `zero`, the output's zero point, and `end` of the
+ * outputs into registers that held sums. Equals the last loop of four(), for both pixels. */
 #define FINISH(load_ends, fix, zero, end) \
     "vmov q0[2], q0[0], r0, r4\n"         \
     "vmov q0[3], q0[1], r2, r6\n"         \
@@ -68,11 +74,14 @@ typedef struct {
     "vstrb.32 q1, [r5], #4\n"             \
     "cmp r7, " end "\n"
 
+/* Sixteen inputs of both pixels from r1 and r9. */
 #define CHUNK                  \
     "vldrb.8 q0, [r1], #16\n"  \
     "vldrb.8 q1, [r9], #16\n"  \
     PRODUCTS("q0", "q1")
 
+/* Saves r4 .. r11, since the code needs all registers, and puts the first eight members of the frame on the stack, 64 bytes in
+ * all: [sp] x_0, +4 x_1, +8 zero, +12 to_0_end, +16 x_step, +20 stream, +24 pairs, +28 gap. */
 #define ENTER                       \
     "push {r4-r11}\n"               \
     "ldm.w r0, {r1-r8}\n"           \
@@ -82,6 +91,7 @@ typedef struct {
     "ldm.w r1, {r2, r4, r5, r7, r11}\n" \
     "vdup.32 q4, r2\n"              \
     "vdup.32 q5, r4\n"
+/* Counts a pair down; else moves the outputs to the next pair. Leaves x_step in r2, the stream in r3, gap in r6. */
 #define NEXT_PAIR                   \
     "ldr r0, [sp, #24]\n"           \
     "subs r0, r0, #1\n"             \
@@ -97,6 +107,8 @@ typedef struct {
     "add sp, sp, #32\n"             \
     "pop {r4-r11}\n"
 
+/* All pairs, for windows of more than sixteen inputs; chunks: one CHUNK or two, unrolled. r1, r9: inputs of both pixels; r11:
+ * end of the inputs of pixel 0. Label 1: a pair; 2: a group of filters; 3: inputs. Equals products() below in plain C. */
 #define PAIRS_OF_MANY(chunks, fix)                     \
     ENTER                                              \
     "1:\n"                                             \
@@ -120,6 +132,8 @@ typedef struct {
     "b 1b\n"                                           \
     LEAVE
 
+/* The same for windows of at most sixteen inputs, which stay in q6 and q7 for all filters. r9: zero point; r11: end of the
+ * outputs of pixel 0, so that FINISH loads nothing. */
 #define PAIRS_OF_SIXTEEN(fix)    \
     ENTER                        \
     "ldrd r1, r2, [sp]\n"        \
@@ -148,6 +162,7 @@ typedef struct {
 #define RUN_TWOS(fix) RUN(PAIRS_OF_MANY(CHUNK CHUNK, fix))
 #define RUN_ONES(fix) RUN(PAIRS_OF_MANY(CHUNK, fix))
 
+/* Computes the outputs of all pairs for whole groups of four filters. */
 static void products(const tw_mve_frame *pair, int32_t sign)
 {
     register const tw_mve_frame *frame __asm__("r0") = pair;
@@ -163,7 +178,7 @@ static void products(const tw_mve_frame *pair, int32_t sign)
 
 #else
 
-/* The outputs of four filters of one pixel; returns where the stream goes on. */
+/* Computes the outputs of four filters of one pixel; returns the end of their stream. */
 static const uint32_t *four(const tw_mve_frame *pair, const int8_t *x, const uint32_t *stream, int32_t sign, int8_t *to)
 {
     const int32_t bytes = (int32_t)(pair->x_0_end - pair->x_0);
@@ -193,7 +208,7 @@ static void products(const tw_mve_frame *pair, int32_t sign)
     for (int32_t i = 0; i < pair->pairs; ++i) {
         const uint32_t *stream = pair->stream;
         for (; to_0 != end; to_0 += FILTERS, to_1 += FILTERS) {
-            int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written, which may lie over them */
+            int8_t first[FILTERS], second[FILTERS]; /* both are read before either is written: outputs may overlap inputs */
             four(pair, x_0, stream, sign, first);
             stream = four(pair, x_1, stream, sign, second);
             memcpy(to_0, first, FILTERS);
@@ -221,7 +236,7 @@ void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t
     frame.low = layer->low;
     frame.high = layer->high;
     while (pixels > 0) {
-        const int32_t second = pixels > 1; /* the last pixel may be both of its pair */
+        const int32_t second = pixels > 1; /* an odd last pixel is both of its pair */
         const int32_t pairs = second ? tw_min(pixels / 2, rest ? PAIRS : pixels) : 1, count = pairs * (1 + second);
         frame.x_0 = from;
         frame.x_1 = from + second * step;

@@ -1,8 +1,13 @@
-/* tw_mve_pair.h - the inner loop of dense convolutions with the Arm MVE extension: two pixels times four filters at a time.
+/* tw_mve_pair.h - inner loop of dense convolutions with the Arm MVE extension: two pixels times four filters.
  *
- * Weights come as one stream of words, read forward. Per four filters: four biases; per sixteen inputs as many weights of each
- * filter, 0 where there are no more inputs; four multipliers; four shifts, 0 or less, as VRSHL takes them. Of the biases the
- * input's zero point times the weights is taken off.
+ * Layers: conv_2d with int8 weights, one group, dilation 1, any window (tw_conv_2d_s8_mve).
+ *
+ * Weights: one stream of words, read forward. Per group of four filters:
+ *   4 words                    biases, each with the input's zero point times the sum of the filter's weights subtracted
+ *   16 words per 16 inputs     16 weights of filter 0, of filter 1, of filter 2, of filter 3; zeros after the last input
+ *   4 words, 4 words           multipliers; shifts, 0 or negative, as VRSHL takes them
+ *
+ * Cost: 14 instructions per 128 MACs. Fitted (layer_cycles.json): 0.14 instructions per MAC on a Cortex-M55.
  */
 #ifndef TW_MVE_PAIR_H
 #define TW_MVE_PAIR_H
@@ -11,13 +16,13 @@
 
 typedef struct {
     const uint32_t *stream;
-    int32_t bytes;              /* of a pixel's inputs, a multiple of 16 */
+    int32_t bytes;              /* of a window, a multiple of 16 */
     int32_t filters;
     int32_t zero, low, high;    /* the output's zero point, the clamp */
-    int32_t sign;               /* -1: rescaling must round negative halves away from zero; 0: they end at the clamp anyway */
+    int32_t sign;               /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
 } tw_mve_layer;
 
-/* Writes the outputs of `pixels` pixels, one after the other, whose inputs begin at `from` and every `step` bytes after it. */
+/* Computes the outputs of `pixels` successive pixels, whose windows begin at `from` and every `step` bytes after it. */
 void tw_mve_pair_products(const tw_mve_layer *layer, const int8_t *from, int32_t step, int32_t pixels, int8_t *to);
 
 #endif

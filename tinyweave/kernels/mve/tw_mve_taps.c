@@ -1,4 +1,5 @@
-/* tw_mve_taps.c - windows of sixteen channels, with the Arm MVE extension. */
+/* tw_mve_taps.c - depthwise windows of sixteen channels, with the Arm MVE extension. tw_mve_taps.h has the layers, the layout
+ * of the weights and the cost. */
 #include "tw_mve_taps.h"
 
 #include "tw_mve.h"
@@ -7,14 +8,18 @@
 
 int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)((uint32_t)zeros - (uint32_t)x); }
 
-/* [x], [y]: inputs of two taps; [w]: stream; q4 .. q7: sums; q2, q3: products of 16 bits, of even and of odd channels. No
- * register is left in which the weights of a second tap could stay, so they are loaded twice. No name of the predicate register
- * is known to all compilers, so nothing else in this file may use it. */
+/* Sixteen channels of all taps, two taps per round.
+ * Registers: [x], [y]: inputs of two taps; [w]: stream; [tap]: offsets of the taps; lr: rounds left; q4 .. q7: sums in the
+ * order of tw_mve_taps.h; q2, q3: products of 16 bits of even and of odd channels; q0, q1: inputs and weights. No stack.
+ * Order: two taps are added in 16 bits, then widened once for both, which halves the additions in 32 bits. All vector registers
+ * are taken, so the second tap's weights are loaded twice. VCTP sets the predicate register, which no clobber name covers in
+ * all compilers: nothing else in this file may use it. BIASES, PRODUCTS and FINISH together equal sixteen() below. */
 #define BIASES                     \
     "vldrw.32 q4, [%[w]], #16\n"   \
     "vldrw.32 q5, [%[w]], #16\n"   \
     "vldrw.32 q6, [%[w]], #16\n"   \
     "vldrw.32 q7, [%[w]], #16\n"
+/* The products of the first tap, of the second, and their sum added to q4 .. q7. */
 #define FIRST                      \
     "vldrb.8 q0, [%[x]]\n"         \
     "vldrb.8 q1, [%[w]], #16\n"    \
@@ -38,6 +43,7 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
     "vadd.i32 q6, q6, q0\n"        \
     "vadd.i32 q7, q7, q1\n"
 
+/* Between the two roundings, as TW_FIX in tw_dsp.h. */
 #define FIX(sum) "vshr.s32 q1, " sum ", #31\nvadd.i32 " sum ", " sum ", q1\n"
 #define NO_FIX(sum)
 #define RESCALE(sum, fix)                  \
@@ -46,6 +52,8 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
     fix(sum)                               \
     "vldrw.32 q0, [%[w], #48]\n"           \
     "vrshl.s32 " sum ", " sum ", q0\n"
+/* Requantises the sums and stores at most [left] outputs. VQMOVN packs them back in the order of the channels. Offsets in
+ * [layer]: 24 zero, 28 low, 32 high. */
 #define FINISH(fix)                \
     RESCALE("q4", fix)             \
     RESCALE("q5", fix)             \
@@ -70,6 +78,7 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
     "vpst\n"                       \
     "vstrbt.8 q4, [%[to]]\n"
 
+/* All taps: rounds of two at label 1, then an odd last tap. [from]: the channels of the window. */
 #define PRODUCTS                       \
     "lsr lr, %[taps], #1\n"            \
     "wls lr, lr, 2f\n"                 \
@@ -95,7 +104,7 @@ int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x) { return (int32_t)(
                      : "lr", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13",    \
                        "d14", "d15", "cc", "memory")
 
-/* Moves the taps in rows outside of the map back by a step of the window. */
+/* Moves the offsets of taps in rows outside the map back by a window's step, so that they still point to the zero points. */
 static void move_back(const tw_mve_taps *taps, int32_t x_step)
 {
     for (int32_t i = 0; i < taps->above; ++i) {
@@ -129,12 +138,12 @@ void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_st
 
 int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x)
 {
-    (void)zeros; /* which may lie too far away for an offset of 32 bits */
+    (void)zeros; /* may be too far away for an offset of 32 bits */
     (void)x;
     return INT32_MIN;
 }
 
-/* The first `count` outputs of sixteen; returns where the stream goes on. */
+/* Computes the first `count` outputs of sixteen channels; returns the end of their stream. */
 static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, const uint32_t *stream, int32_t count, int8_t *to)
 {
     const int8_t *weights = (const int8_t *)(stream + TW_MVE_LANES);
@@ -147,7 +156,7 @@ static const uint32_t *sixteen(const tw_mve_taps *taps, const int8_t *from, cons
     }
     const uint32_t *const bias = stream, *const multiplier = bias + TW_MVE_LANES + taps->taps * (TW_MVE_LANES / 4);
     for (int32_t i = 0; i < count; ++i) {
-        const int32_t at = (i & 1) * 8 + (i & 2) * 2 + i / 4; /* in the stream's order of channels */
+        const int32_t at = (i & 1) * 8 + (i & 2) * 2 + i / 4; /* the order of channels in the stream */
         const int32_t scaled = tw_mve_rescale((int32_t)(sums[i] + bias[at]), (int32_t)multiplier[at],
                                               (int32_t)multiplier[TW_MVE_LANES + at], taps->sign);
         to[i] = (int8_t)tw_clamp(scaled + taps->zero, taps->low, taps->high);

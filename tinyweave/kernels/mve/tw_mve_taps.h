@@ -1,32 +1,39 @@
-/* tw_mve_taps.h - the inner loop of depthwise convolutions with the Arm MVE extension: windows of sixteen channels.
+/* tw_mve_taps.h - inner loop of depthwise convolutions with the Arm MVE extension: sixteen channels, tap by tap.
  *
- * Weights come as one stream of words. Per sixteen channels: as many biases, of which the input's zero point times the
- * weights is taken off; of each tap as many weights, all more than -128, so that two products add up in 16 bits; multipliers;
- * shifts, 0 or less, as VRSHL takes them. Words come in the order of channels in which VMULLB, VMULLT and VMOVLB, VMOVLT
- * leave them: 0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15. What is missing of the last sixteen channels is 0.
+ * Layers: depthwise_conv_2d with depth multiplier 1 and int8 weights, none of them -128, so that two products add in 16 bits.
+ *
+ * Weights: one stream of words. Per block of sixteen channels, the last padded with zeros:
+ *   16 words               biases, each with the input's zero point times the sum of the channel's weights subtracted
+ *   4 words per tap        sixteen weights, in the order of the channels
+ *   16 words, 16 words     multipliers; shifts, 0 or negative, as VRSHL takes them
+ * Biases, multipliers and shifts are in the order of channels that VMULLB, VMULLT, VMOVLB and VMOVLT leave: 0, 4, 8, 12, 2, 6,
+ * 10, 14, 1, 5, 9, 13, 3, 7, 11, 15.
+ *
+ * Cost: 23 instructions per two taps of sixteen channels, 32 MACs. Fitted (layer_cycles.json): 0.87 instructions per MAC on a
+ * Cortex-M55.
  */
 #ifndef TW_MVE_TAPS_H
 #define TW_MVE_TAPS_H
 
 #include "tw.h"
 
-/* The order is that in which the assembly reads it. */
+/* A layer and the taps of a window. The assembly loads some members at fixed offsets. */
 typedef struct {
     const uint32_t *stream;
-    int32_t *tap;             /* where each tap's inputs lie, in bytes from a window's first channel, or tw_mve_outside */
-    const int8_t *zeros;      /* as many as channels, up to a multiple of 16: the inputs of taps outside of the map */
+    int32_t *tap;             /* per tap its offset from the window's first channel, or tw_mve_outside */
+    const int8_t *zeros;      /* zero points for taps in the padding, one per channel, rounded up to 16 */
     int32_t taps;
-    int32_t above, below;     /* how many of the first and last ones lie in rows outside of the map */
+    int32_t above, below;     /* taps in rows above the map and below it */
     int32_t zero, low, high;  /* the output's zero point, the clamp */
-    int32_t sign;             /* -1: rescaling must round negative halves away from zero; 0: they end at the clamp either way */
+    int32_t sign;             /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
 } tw_mve_taps;
 
-/* Where a tap outside of the map lies, seen from a window's first channel `x`. */
+/* The offset of the zero points from a window's first channel `x`; in plain C a marker. */
 int32_t tw_mve_outside(const int8_t *zeros, const int8_t *x);
 
-/* Writes the outputs of channels [begin, end), `begin` a multiple of sixteen, of `pixels` neighbouring pixels, one after the
- * other. x: the first channel of the first window; x_step: bytes to the next one, which moves taps outside of the map back.
- * Of each tap the inputs of whole sixteens are read. */
+/* Computes the outputs of channels [begin, end) of `pixels` successive pixels; `begin` is a multiple of sixteen. x: the first
+ * channel of the first window; x_step: bytes to the next window; the offsets of taps in the padding are moved back by that.
+ * Whole sixteens of each tap are read. */
 void tw_mve_taps_products(const tw_mve_taps *taps, const int8_t *x, int32_t x_step, int32_t pixels, int32_t begin, int32_t end,
                           int8_t *to);
 

@@ -1,5 +1,5 @@
-/* tw_mve_windows.c - gathers the windows of dense convolutions. A file of its own, so that the compiler has all registers for
- * it. */
+/* tw_mve_windows.c - im2col of dense convolutions with the Arm MVE extension. A file of its own, so that it is not inlined
+ * where registers are scarce. */
 #include "tw_mve_windows.h"
 
 #include "tw_mve.h"

@@ -1,8 +1,7 @@
-"""What the kernels with the Arm MVE extension work with: their streams of weights, which networks they run, their scratch.
+"""Streams, requirements, scratch and overlap distances of the kernels for the Arm MVE extension (Helium).
 
-In: a convolution, a depthwise one, or a dense layer. Out: tables in the order of tw_mve_pair.h and of the kernels' headers.
-Sums wrap as those of the portable kernels do, so all inputs, weights and biases are exact; shifts to the left are left to
-those.
+Sums wrap modulo 2^32 as in the portable kernels, so all inputs, weights and biases are exact. Positive shifts are left to the
+portable kernels.
 """
 
 from __future__ import annotations
@@ -11,58 +10,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir import Graph, Op
-from ...ops.conv import groups, kernel_size, weights_zero
+from ...ops.conv import kernel_size
 from ...ops.window import Windows
 from .. import overlap_distance as distance
 from ..dsp import dense
+from ..requirements import (
+    EachFilter,
+    depth_multiplier_is_1,
+    dilation_is_1,
+    has_one_group,
+    weights_have_no_zero_point,
+)
 
 LANES = 16  # TW_MVE_LANES
 FILTERS = 4  # of tw_mve_pair, at a time
-ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # of channels in tw_mve_taps.h
+ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # of channels in the stream of tw_mve_taps.h
 WINDOWS_BYTES, MOST_WINDOWS = 512, 16
-SHIFTS = range(-31, 0)  # as VRSHL takes them; half away from zero needs one that is not 0
+SHIFTS = range(-31, 0)  # of VRSHL; rounding half away from zero needs a shift other than 0
 
 
 def up(count: int) -> int:
-    """To whole vectors."""
+    """Round a count of bytes up to whole vectors."""
     return -(-count // LANES) * LANES
 
 
-def rescales_exactly(given: dense.Filters) -> bool:
-    """Whether VQRDMULH and VRSHL give the outputs of all sums."""
-    return bool(np.isin(given.shift[given.multiplier != 0], SHIFTS).all())
+def shifts_fit(given: dense.Filters) -> EachFilter:
+    """Every filter's rescale shift is between -31 and -1."""
+    return EachFilter((given.multiplier == 0) | np.isin(given.shift, SHIFTS), "rescale shift", given.shift)
+
+
+def products_add_in_16_bits(given: dense.Filters) -> EachFilter:
+    """No weight is -128, so that two products add in 16 bits."""
+    least = given.weights.min(axis=1, initial=127)
+    return EachFilter(least > -128, "smallest weight", least)
+
+
+DENSE = (has_one_group, dilation_is_1, weights_have_no_zero_point, dense.of_op(shifts_fit))
+TAPS = (depth_multiplier_is_1, weights_have_no_zero_point, *map(dense.of_op, (products_add_in_16_bits, shifts_fit)))
+FULLY_CONNECTED = (weights_have_no_zero_point, dense.of_op(dense.shifts_round_once))
 
 
 def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
-    """Modulo 2^32."""
+    """Return values modulo 2^32, as int32."""
     return (values & dense.WORD).astype(np.uint32).view(np.int32)
 
 
-def multiplies(graph: Graph, op: Op) -> bool:
-    """Whether the kernel for dense convolutions computes the op."""
-    plain = groups(graph, op) == 1 and tuple(op.attrs["dilation"]) == (1, 1) and weights_zero(graph, op) == 0
-    return plain and rescales_exactly(dense.filters(graph, op))
-
-
 def scratch(graph: Graph, op: Op) -> int:
-    """Bytes of the working memory of tw_conv_2d_s8_mve."""
+    """Return the bytes of scratch of tw_conv_2d_s8_mve."""
     return scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
 def scratch_of(rows: int, cols: int, depth: int) -> int:
-    """Bytes: some windows."""
+    """Return the bytes of the windows that are gathered at a time, each rounded up to whole vectors."""
     return windows_at_once(rows, cols, depth) * up(rows * cols * depth)
 
 
 def windows_at_once(rows: int, cols: int, depth: int) -> int:
-    """How many windows are gathered before they are multiplied: of those that are small some, since a call has its costs."""
+    """Return the number of windows gathered per call of the inner loop: 2 to 16, more if they are small."""
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
 
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Some windows are gathered before any of their outputs is written. Those that are pixels are read again, two at a time,
-    for every four outputs of both, in rows if the stride is not 1, but for the last ones whose vectors reach beyond them."""
+    """Return the overlap distance of tw_conv_2d_s8_mve, which gathers several windows before it writes their outputs.
+
+    1x1 windows are read in place, two per four output channels. The last ones of a run are gathered if their vectors would
+    reach beyond the input. A run is the whole output at stride 1, else a row.
+    """
     x, out, first = graph.input(op), graph.output(op), distance.firsts_of(graph, op, windows)
     (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
     inside = all((steps - 1) * step < size for steps, step, size in zip(out.shape[1:3], stride, x.shape[1:3], strict=True))
@@ -80,7 +94,7 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
 
 
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
-    """The words of tw_mve_pair.h; what is missing of the last four filters is 0."""
+    """Return the weight stream of tw_mve_pair.h, a row per group of four filters; missing filters are 0."""
     given = given.padded(-(-len(given.bias) // FILTERS) * FILTERS)
     count, taps = given.weights.shape
     fours = count // FILTERS
@@ -91,36 +105,23 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
     return np.concatenate([words[0], chunks, *words[1:]], axis=1)
 
 
-def takes_taps(graph: Graph, op: Op) -> bool:
-    """Whether the kernel for depthwise convolutions computes the op."""
-    if graph.input(op).shape[3] != graph.output(op).shape[3] or weights_zero(graph, op) != 0:
-        return False
-    given = dense.filters(graph, op)
-    return adds_in_16_bits(given) and rescales_exactly(given)
-
-
-def adds_in_16_bits(given: dense.Filters) -> bool:
-    """Whether two products of any inputs add up in 16 bits."""
-    return bool((given.weights > -128).all())
-
-
 def taps_scratch(graph: Graph, op: Op) -> int:
-    """Bytes of the working memory of tw_depthwise_conv_2d_s8_mve."""
+    """Return the bytes of scratch of tw_depthwise_conv_2d_s8_mve."""
     return taps_scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
 def taps_scratch_of(rows: int, cols: int, channels: int) -> int:
-    """Bytes: where the taps lie; zero points; a window of sixteen channels."""
+    """Return the bytes of an offset per tap, a pixel of zero points, and a window of 16 channels."""
     return (4 + LANES) * rows * cols + up(channels)
 
 
 def pixels_at_once(channels: int, stride: int) -> int:
-    """How many neighbouring pixels are sixteen channels."""
+    """Return how many whole neighbouring pixels are computed as one vector of 16 channels; 1 if they do not fill it."""
     return LANES // channels if stride == 1 and LANES % channels == 0 else 1
 
 
 def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
-    """The words of tw_mve_taps.h; what is missing of the last sixteen channels is 0."""
+    """Return the weight stream of tw_mve_taps.h, a row per block of 16 channels; missing channels are 0."""
     again = pixels_at_once(len(given.bias), stride)
     repeated = dense.Filters(*(np.concatenate([part] * again) for part in given))
     padded = repeated.padded(up(len(repeated.bias)))
@@ -133,13 +134,13 @@ def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
 
 
 def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
-    """The stream of a depthwise convolution."""
+    """Return the weight stream of tw_mve_taps.h for a depthwise convolution."""
     return taps_stream(dense.filters(graph, op), op.attrs["stride"][1])
 
 
 @distance.of_windows
 def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Sixteen channels of a pixel, or of some whole pixels, are read before they are written."""
+    """Return the overlap distance of tw_depthwise_conv_2d_s8_mve, which computes 16 channels of one or several pixels."""
     x, (h, w), first = graph.input(op), graph.output(op).shape[1:3], distance.firsts_of(graph, op, windows)
     c = x.shape[3]
     at_once = pixels_at_once(c, op.attrs["stride"][1])
@@ -147,7 +148,7 @@ def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
         begins = np.arange(0, c, LANES)
         read = np.minimum(first[:, None] * c + begins, distance.NEVER)
         return distance.trailing(read.ravel(), (np.arange(len(first))[:, None] * c + np.minimum(begins + LANES, c)).ravel())
-    # some pixels at once where all of their windows are inside
+    # several pixels at a time if all of their windows are inside the map's columns
     extent, pad = windows[1].extent, windows[1].pad
     end = min(w, x.shape[2] - extent + pad + 1)
     together = range(pad, end - at_once + 1, at_once)
@@ -155,8 +156,3 @@ def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
     begins = (np.arange(0, h * w, w)[:, None] + cols).ravel()
     read = np.minimum(np.minimum.reduceat(first, begins) * c, distance.NEVER)
     return distance.trailing(read, np.append(begins[1:], h * w) * c)
-
-
-def rescales_once(graph: Graph, op: Op) -> bool:
-    """Whether the kernel for dense layers computes the op: the product's low word is rounded away."""
-    return weights_zero(graph, op) == 0 and dense.rescales_once(dense.filters(graph, op))

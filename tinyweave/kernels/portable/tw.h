@@ -1,4 +1,4 @@
-/* tw.h - what all tinyweave kernels share: how memory is addressed, and fixed-point arithmetic.
+/* tw.h - views of feature maps and fixed-point arithmetic, shared by all tinyweave kernels.
  *
  * A kernel computes the output rows and columns of one `tw_range`, reading and writing through `tw_view`s. A view is a
  * whole feature map or a ring of its rows (a rolling buffer), so that layer-by-layer and fused execution use the same
@@ -8,6 +8,14 @@
 #define TW_H
 
 #include <stdint.h>
+
+/* Kernels read several int8 values as one word. Compilers say the order of its bytes by one of these macros; a compiler that
+ * says nothing is taken to be little-endian. */
+#if (defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) || \
+    (defined(__ICCARM__) && defined(__LITTLE_ENDIAN__) && __LITTLE_ENDIAN__ == 0) || \
+    defined(__BIG_ENDIAN__) || defined(__ARM_BIG_ENDIAN) || defined(__ARMEB__) || defined(__MIPSEB__)
+#error "this target is big-endian, and the kernels of tinyweave read words of little-endian ones: compile for little-endian"
+#endif
 
 /* The version of tinyweave, 10203 for 1.2.3. A model's C asks for its own, because parameters change from one to another. */
 #define TW_VERSION 100
@@ -37,7 +45,7 @@ typedef struct {
     int32_t first_col;   /* the map column at the start of a slot */
 } tw_view;
 
-/* Where a view of `data` begins. One type of view serves for what is read and what is written; kernels only read their inputs. */
+/* The data pointer of a view. Inputs and outputs share one type of view; kernels only read their inputs. */
 static inline void *tw_viewed(const void *data) { return (void *)(uintptr_t)data; }
 
 /* The view of a whole feature map at `data`, of elements of `bytes` bytes. */
@@ -80,7 +88,7 @@ static inline int32_t tw_offset(const tw_view *view, int32_t row, int32_t col, i
     return tw_slot(view, row) * view->row_stride + (col - view->first_col) * bytes;
 }
 
-/* The pixel itself. */
+/* The address of the pixel at map row `row`, map column `col`. */
 static inline void *tw_pixel(const tw_view *view, int32_t row, int32_t col, int32_t bytes)
 {
     return (uint8_t *)view->data + tw_offset(view, row, col, bytes);
@@ -100,12 +108,12 @@ static inline int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw
 /* [begin, end) */
 typedef struct { int32_t begin, end; } tw_span;
 
-/* How a layer of a fused stage gets on: its next iteration falls due at tick `due`, those after it every `every` ticks. The last
+/* Progress of a layer in a fused stage: its next iteration is due at tick `due`, later ones every `every` ticks. The last
  * iteration computed rows [begin, end). */
 typedef struct { int32_t due, every, rows_per_iteration, begin, end, rows; } tw_timing;
 
-/* Whether an iteration falls due at this tick. If so, `timing` moves on and `out`, where the rows go, has slots for them;
- * tw_row says which they are. */
+/* Whether an iteration is due at this tick. If so, advances `timing` to the rows that tw_row returns and moves the ring of
+ * `out` to have slots for them. */
 static inline int tw_is_due(tw_timing *timing, int32_t tick, tw_view *out)
 {
     if (tick != timing->due || timing->end == timing->rows) {
@@ -120,7 +128,7 @@ static inline int tw_is_due(tw_timing *timing, int32_t tick, tw_view *out)
     return 1;
 }
 
-/* Columns [col_begin, col_end) of the rows that fell due last. */
+/* Columns [col_begin, col_end) of the rows of the last iteration. */
 static inline tw_range tw_row(const tw_timing *timing, int32_t col_begin, int32_t col_end)
 {
     tw_range range = {timing->begin, timing->end, col_begin, col_end};
@@ -184,8 +192,8 @@ static inline int32_t tw_requantize_once(int32_t x, int64_t multiplier, int32_t 
     return (int32_t)(x < 0 ? -rounded : rounded);
 }
 
-/* sums += the products of `count` inputs less `zero`, from number first_in of a pixel on, with as many weights, from number `first`
- * of a filter on; of 1 or 4 filters, `filter` bytes each. */
+/* Adds to sums the dot products of `count` inputs less `zero`, from input first_in of a pixel on, with the weights of 1 or 4
+ * filters, from weight `first` on; a filter has `filter` bytes. */
 typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, const int8_t *weights, int32_t filter, int32_t first,
                          int32_t count, int32_t filters, int32_t *sums);
 
@@ -203,7 +211,7 @@ typedef void tw_products(const int8_t *pixel, int32_t first_in, int32_t zero, co
         }                                                                                                                \
     } while (0)
 
-/* RUN with what makes negative halves go away from zero where `sign` asks for that, else with what does not. */
+/* RUN(fix) if `sign` asks for negative halves to round away from zero, else RUN(no_fix). */
 #define TW_BY_SIGN(sign, RUN, fix, no_fix) \
     do {                                   \
         if (sign) {                        \

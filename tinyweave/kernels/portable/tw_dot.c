@@ -1,13 +1,23 @@
-/* tw_dot.c - sums of products of int8 inputs and weights, portable C; the loop for cores of ARMv6-M, whose eight registers
- * compilers fill with five pointers and a zero, in assembly. */
+/* tw_dot.c - dot products of int8 inputs and weights, portable C, with assembly for ARMv6-M (Cortex-M0, M0+).
+ *
+ * Layers: conv_2d, fully_connected and transpose_conv with int8 weights. Weights: [filter][input].
+ * Cost of the assembly: 17 instructions per 4 MACs. Fitted for tw_conv_2d_s8 (layer_cycles.json): 5.9
+ * cycles per MAC on a Cortex-M0+.
+ */
 #include "tw_dot.h"
 
 #if defined(__ARM_ARCH_6M__) && defined(__GNUC__)
 
-/* What the assembly reads: where the weights of four filters end, less how many there are, where the inputs end. */
+/* Arguments of the assembly: ends of the weights of four filters, -count, end of the inputs, zero point, sums. */
 typedef struct { const int8_t *weights[4]; int32_t less; const int8_t *x; int32_t zero; int32_t *sums; } tw_dot_frame;
 
-/* r0: inputs, r1 .. r4: weights, r5: index, from -count to 0, r6: an input, r7: a product, r8 .. r11: sums, r12: zero. */
+/* One input times four filters per round.
+ * Registers: r0: end of the inputs; r1 .. r4: ends of the weights; r5: index, from -count up to 0; r6: an input less the zero
+ * point; r7: a product; r8 .. r11: sums; r12: zero point. ARMv6-M multiplies in r0 .. r7 only but adds to high registers, so
+ * sums stay there.
+ * Stack, 36 bytes: r4 .. r7, r8 .. r11, and the pointer to the sums, four words past their begin.
+ * Order: one index serves five pointers, so no pointer is incremented; a negative index ends the loop without a comparison.
+ * Equals tw_dot4 below in plain C, for count > 0. */
 #define PRODUCT(weights, sum) "ldrsb r7, [" weights ", r5]\n" "muls r7, r6\n" "add " sum ", r7\n"
 #define DOT                                             \
     "push {r4-r7}\n"                                    \

@@ -1,6 +1,5 @@
-/* tw_dot.h - sums of products of int8 inputs and weights: the inner loops of conv_2d and fully_connected.
- *
- * Functions of their own, so that the compiler has all registers for them.
+/* tw_dot.h - dot products of int8 inputs and weights: the inner loops of conv_2d and fully_connected. Not inlined, so that they
+ * have all registers.
  */
 #ifndef TW_DOT_H
 #define TW_DOT_H

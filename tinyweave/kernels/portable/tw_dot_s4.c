@@ -1,4 +1,4 @@
-/* tw_dot_s4.c - sums of products of int4 inputs and int4 weights, portable C: two of both at a time. */
+/* tw_dot_s4.c - dot products of int4 inputs and int4 weights, portable C: two of both at a time. */
 #include "tw_dot_s4.h"
 
 /* One product for each of four filters. */

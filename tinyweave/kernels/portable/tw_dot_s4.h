@@ -1,4 +1,4 @@
-/* tw_dot_s4.h - sums of products of int4 inputs and int4 weights: the inner loops of convolutions and dense layers. */
+/* tw_dot_s4.h - dot products of int4 inputs and int4 weights: the inner loops of convolutions and dense layers. */
 #ifndef TW_DOT_S4_H
 #define TW_DOT_S4_H
 

@@ -1,4 +1,4 @@
-/* tw_dot_w4.c - sums of products of int8 inputs and int4 weights, portable C: two weights of a byte at a time. */
+/* tw_dot_w4.c - dot products of int8 inputs and int4 weights, portable C: two weights of a byte at a time. */
 #include "tw_dot_w4.h"
 
 void tw_dot4_w4(const int8_t *x, int32_t zero, const int8_t *weights, int32_t filter, int32_t first, int32_t count,

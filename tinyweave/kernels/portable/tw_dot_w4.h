@@ -1,4 +1,4 @@
-/* tw_dot_w4.h - sums of products of int8 inputs and int4 weights: the inner loops of convolutions and dense layers. */
+/* tw_dot_w4.h - dot products of int8 inputs and int4 weights: the inner loops of convolutions and dense layers. */
 #ifndef TW_DOT_W4_H
 #define TW_DOT_W4_H
 

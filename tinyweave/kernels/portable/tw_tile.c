@@ -1,4 +1,4 @@
-/* tw_tile.c - what layers that run together, a few columns of a few rows at a time, pass on to each other. */
+/* tw_tile.c - tiles of feature maps that the layers of a fused stage pass to each other. */
 #include "tw_tile.h"
 
 #include <string.h>

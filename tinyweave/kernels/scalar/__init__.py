@@ -1,0 +1,1 @@
+"""Kernels for cores with a multiplier and without DSP."""

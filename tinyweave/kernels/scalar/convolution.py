@@ -1,50 +1,54 @@
-"""Work out which convolutions the scalar kernels compute, and how far their writes trail their reads.
-
-In: a convolution. Out: as tw_conv_scalar.h has it. Weights, biases and multipliers lie as the portable kernels have them.
-"""
+"""Requirements and overlap distances of the scalar kernels (tw_conv_scalar.h), which use the portable layout of weights."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...ir import Graph, Op
-from ...ops.conv import groups, kernel_size, requant, weights_zero
+from ...ops.conv import requant
 from ...ops.window import Windows
 from .. import overlap_distance as distance
+from ..requirements import (
+    Check,
+    EachFilter,
+    depth_multiplier_is_1,
+    dilation_is_1,
+    has_4_output_channels,
+    has_one_group,
+    horizontal_stride_is_1_or_2,
+    weights_are_int8,
+    weights_have_no_zero_point,
+    window_is_3x3,
+)
 
 FILTERS = 4  # at a time
 RUN = 24  # TW_DEPTHWISE_RUN
-SIDE = 3  # of the windows of the depthwise kernel
-STRIDES = (1, 2)  # across, of the depthwise kernel
+SIDE = 3  # rows and columns of the depthwise window
 
 
-def rescales_down(graph: Graph, op: Op) -> bool:
-    """Whether tw_rescale_down gives the outputs: no multiplier is negative, all shifts go right."""
+def shifts_go_right(graph: Graph, op: Op) -> Check:
+    """Every filter's rescale shift is negative, and no multiplier is."""
     multiplier, shift = requant(graph, op)
-    return bool((multiplier >= 0).all() and (shift < 0).all())
+    return EachFilter((multiplier >= 0) & (shift < 0), "rescale shift", shift).check()
 
 
-def _is_plain(graph: Graph, op: Op) -> bool:
-    is_int8 = graph.input(op, 1).dtype == "int8" and weights_zero(graph, op) == 0
-    return is_int8 and tuple(op.attrs["dilation"]) == (1, 1) and rescales_down(graph, op)
+def output_is_more_than_3_wide(graph: Graph, op: Op) -> Check:
+    """The output has more than 3 columns: shorter rows are faster on the portable kernel."""
+    columns = graph.output(op).shape[2]
+    return Check(columns > SIDE, f"it has {columns}")
 
 
-def is_dense(graph: Graph, op: Op) -> bool:
-    """Whether the dense kernel computes the op."""
-    return groups(graph, op) == 1 and graph.output(op).shape[3] >= FILTERS and _is_plain(graph, op)
-
-
-def is_depthwise(graph: Graph, op: Op) -> bool:
-    """Whether the depthwise kernel computes the op, and faster than the portable one: rows of few outputs do not pay."""
-    alike = graph.input(op).shape[3] == graph.output(op).shape[3]
-    fits = kernel_size(graph, op) == (SIDE, SIDE) and op.attrs["stride"][1] in STRIDES
-    return alike and fits and graph.output(op).shape[2] > SIDE and _is_plain(graph, op)
+PLAIN = (weights_are_int8, weights_have_no_zero_point, dilation_is_1, shifts_go_right)
+DENSE = (has_one_group, has_4_output_channels, *PLAIN)
+DEPTHWISE = (depth_multiplier_is_1, window_is_3x3, horizontal_stride_is_1_or_2, output_is_more_than_3_wide, *PLAIN)
 
 
 @distance.of_windows
 def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """The windows of two pixels of a row, where they lie between the map's edges, else of one, are read for every four outputs,
-    then for the last four."""
+    """Return the overlap distance of tw_conv_2d_s8_scalar, which reads one or two windows per four output channels.
+
+    Two neighbouring windows are read together if both are inside the map's columns.
+    """
     x, out = graph.input(op), graph.output(op)
     (size, units), (rows, cols) = (x.shape[2], out.shape[3]), out.shape[1:3]
     begins, at = [0], 0
@@ -62,7 +66,7 @@ def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
 
 @distance.of_windows
 def by_runs(graph: Graph, op: Op, windows: Windows) -> int:
-    """Of RUN outputs of a row a channel is read before it is written."""
+    """Return the overlap distance of tw_depthwise_3x3_s8_scalar, which computes one channel of `RUN` outputs of a row."""
     depth, (rows, cols) = graph.input(op).shape[3], graph.output(op).shape[1:3]
     begins, channel = np.arange(0, cols, RUN), np.arange(depth)
     first = distance.firsts_of(graph, op, windows).reshape(rows, cols)

@@ -1,8 +1,9 @@
-/* tw_conv_2d_s8_scalar.c - int8 convolution, four filters times two pixels at a time in plain C. */
+/* tw_conv_2d_s8_scalar.c - int8 convolution in plain C, two pixels times four filters: each weight is loaded once for two
+ * pixels, each input once for four filters. tw_conv_scalar.h has the layers and the cost. */
 #include "tw_conv_scalar.h"
 
-/* Between two steps no load moves and no sum is put off, so that what is needed at a time fits into the registers; and addresses
- * count up by themselves. Without this both compilers keep some of it in memory. */
+/* An empty asm statement that uses the sums or pointers: compilers then move no load across it and keep each pointer in a
+ * register of its own. Without it GCC and Clang spill some of them to the stack. It emits no instruction. */
 #if defined(__riscv) && defined(__GNUC__)
 #define KEPT(k) "+r"(k##0), "+r"(k##1), "+r"(k##2), "+r"(k##3)
 #define ORDERED(...) __asm__ volatile("" : __VA_ARGS__ : : "memory")
@@ -15,7 +16,7 @@
 #define NO_INLINE
 #endif
 
-/* Sums are modulo 2^32. */
+/* Adds the product of input i and filter k's weight i to one sum or two, modulo 2^32. TWO and ONE do so for four filters. */
 #define PRODUCT(k, i, OTHER)                      \
     do {                                          \
         const int32_t weight = w##k[i];           \
@@ -53,15 +54,15 @@
         }                                                    \
     } while (0)
 
-/* Where the windows of some pixels of a row lie. */
+/* The windows of one or two pixels of a row. */
 typedef struct {
     const int8_t *data;             /* of the view */
-    int32_t offset, next;           /* of the first window; from it to the next pixel's */
-    int32_t rows, run, step, ring;  /* rows of a window and bytes of each; from a row to the next, of the whole ring */
-    const int8_t *taps;             /* of the first filter for the first row */
+    int32_t offset, next;           /* of the first window; bytes from it to the next window */
+    int32_t rows, run, step, ring;  /* rows of a window, bytes per row; bytes to the next row, of the ring buffer */
+    const int8_t *taps;             /* the first filter's weights for the first row */
 } windows;
 
-/* The outputs of one pixel or two: of its own function, so that the compiler has all registers for it. */
+/* Computes the outputs of one pixel or two. Not inlined, so that the loops have all registers. */
 static NO_INLINE void outputs(const tw_conv *p, const windows *at, int two, int8_t *to)
 {
     const int32_t depth = p->in.c, units = p->out.c, row_taps = p->kernel.w * depth, filter = p->kernel.h * row_taps;
@@ -132,7 +133,7 @@ void tw_conv_2d_s8_scalar_part(const tw_conv *p, tw_view in, tw_view out, tw_ran
         at.ring = window.ring;
         for (int32_t x = range.col_begin; x < range.col_end;) {
             const int two = x >= within.begin && x + 1 < within.end;
-            if (two && x >= within.begin + 2) { /* so were those before */
+            if (two && x >= within.begin + 2) { /* the pair before was inside, too */
                 at.offset += 2 * at.next;
             } else {
                 tw_window_cols(p, &window, x);

@@ -1,19 +1,20 @@
-/* tw_depthwise_3x3_s8_scalar.c - int8 depthwise convolution of 3x3 taps in plain C: a channel of a run of outputs at a time, its
- * taps in registers, each input loaded once. */
+/* tw_depthwise_3x3_s8_scalar.c - int8 depthwise convolution 3x3 in plain C: one channel of a run of outputs, its nine weights
+ * in registers, each input loaded once. tw_conv_scalar.h has the layers. */
 #include "tw_conv_scalar.h"
 
 #define SIDE 3
 
-/* Outputs [begin, end) of a row. The rows of their windows begin at `rows`; of a row outside the map `inside` is 0, and another
- * one lies in its place. */
+/* Outputs [begin, end) of a row. The rows of their windows begin at `rows`. For a row outside the map `inside` is 0 and the
+ * pointer is that of the nearest row. */
 typedef struct {
     const int8_t *rows[SIDE];
     int inside[SIDE];
     int32_t begin, end;
-    tw_span within;       /* outputs whose windows lie between the left and the right edge of the map */
-    int32_t left, width;  /* the column where the first window begins; columns [0, width) are inside the map */
+    tw_span within;       /* outputs whose windows are inside the map's columns */
+    int32_t left, width;  /* the first column of the first window; columns [0, width) are inside the map */
 } output_run;
 
+/* Loads the weights of a row, zeros if it is outside the map. */
 #define TAP(row, col) w##row##col = taps[((row) * SIDE + (col)) * depth]
 #define TAPS(row)                \
     do {                         \
@@ -23,6 +24,7 @@ typedef struct {
             TAP(row, 2);         \
         }                        \
     } while (0)
+/* Loads the next column of three inputs; LOAD_INSIDE takes zero points outside the map. */
 #define LOAD                                           \
     do {                                               \
         value0 = *r0, value1 = *r1, value2 = *r2;      \
@@ -37,9 +39,11 @@ typedef struct {
         }                                              \
         ++left;                                        \
     } while (0)
+/* Adds the products of the loaded column with column `col` of the window. */
 #define ADD(sum, col) sum += (uint32_t)(value0 * w0##col) + (uint32_t)(value1 * w1##col) + (uint32_t)(value2 * w2##col)
 
-/* An output when the first columns of its window have been added: two, or where windows lie two columns apart one. */
+/* Completes an output: its window's first two columns, or at stride 2 the first, are in `sum`. The same columns begin the next
+ * sums. */
 #define OUTPUT_1(LOAD)    \
     do {                  \
         LOAD;             \
@@ -60,6 +64,7 @@ typedef struct {
         sum = base;       \
         ADD(sum, 0);      \
     } while (0)
+/* Runs OUTPUT for all outputs, without tests for padding while windows are inside the map's columns. */
 #define OUTPUTS(OUTPUT, step)                          \
     while (sums != end) {                              \
         if (sums != within) {                          \
@@ -72,8 +77,8 @@ typedef struct {
         } while (sums != beyond);                      \
     }
 
-/* The sums of a channel of the run, modulo 2^32. Taps times the input's zero point are taken off all at once, so columns outside
- * the map have that as their value. */
+/* Computes the sums of a channel, modulo 2^32. The sum of the weights times the input's zero point is subtracted once, so
+ * columns outside the map count as zero points. */
 static void add_up(const tw_conv *p, const output_run *run, int32_t channel, uint32_t *sums)
 {
     const int32_t depth = p->in.c, at = tw_clamp(run->left, 0, run->width) * depth + channel;
@@ -103,7 +108,7 @@ static void add_up(const tw_conv *p, const output_run *run, int32_t channel, uin
     }
 }
 
-/* The outputs of a channel. */
+/* Requantises and stores the outputs of a channel. */
 static void finish(const tw_conv *p, int32_t channel, const uint32_t *sums, int32_t count, int8_t *to)
 {
     const uint32_t twice = (uint32_t)p->multiplier[channel] << 1;

@@ -1,6 +1,6 @@
-"""Changes of training samples that leave their class as it is, one function per kind of sample.
+"""Augmentation of training samples, one function per kind of sample.
 
-Samples are [batch, channels, rows, columns], -1 .. 1. Of sounds rows are frames and columns bands, -1 is silence.
+Samples are [batch, channels, rows, columns] in -1 .. 1. Rows of sounds are frames, columns are bands, and -1 is silence.
 """
 
 from __future__ import annotations
@@ -11,31 +11,30 @@ import torch
 from torch import Tensor
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
-SHIFTED = 1 / 8  # of an image's side, at most
-LATER = 1 / 6  # of a recording's length, at most
-LOUDER = 0.12  # of the range of features, at most: 6 dB
-MASKED = 1 / 6  # of a recording's frames, or bands, at most
+MAX_SHIFT = 1 / 8  # largest shift, as a share of an image's side
+MAX_DELAY = 1 / 6  # largest shift, as a share of a recording's length
+MAX_GAIN = 0.12  # largest change of loudness (6 dB), as a share of the range of features
+MAX_MASK = 1 / 6  # largest mask, as a share of a recording's frames or bands
 
 
 def images(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip half of the images, shift all, and change brightness and contrast a little."""
+    """Flip, shift and change the brightness and contrast of images at random."""
     count, (rows, columns) = len(x), x.shape[2:]
     x = torch.where(_uniform(count, generator, x) < 0.5, x.flip(3), x)
-    x = shifted(x, _whole(count, int(SHIFTED * rows), generator), _whole(count, int(SHIFTED * columns), generator), 0.0)
+    x = shifted(x, _whole(count, int(MAX_SHIFT * rows), generator), _whole(count, int(MAX_SHIFT * columns), generator), 0.0)
     contrast = 1 + 0.2 * (2 * _uniform(count, generator, x) - 1)
     return (x * contrast + 0.1 * (2 * _uniform(count, generator, x) - 1)).clamp(-1, 1)
 
 
 def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Shift recordings in time, make them louder or softer, add noise, and silence some frames and some bands (SpecAugment,
-    arXiv 1904.08779)."""
+    """Shift sounds in time, change loudness, add noise, and mask frames and bands (SpecAugment, arXiv 1904.08779)."""
     count, (rows, columns) = len(x), x.shape[2:]
-    x = shifted(x, _whole(count, int(LATER * rows), generator), torch.zeros(count, dtype=torch.int64), -1.0)
-    louder = LOUDER * (2 * _uniform(count, generator, x) - 1)
+    x = shifted(x, _whole(count, int(MAX_DELAY * rows), generator), torch.zeros(count, dtype=torch.int64), -1.0)
+    louder = MAX_GAIN * (2 * _uniform(count, generator, x) - 1)
     noise = torch.randn(x.shape, generator=generator).to(x.device) * 0.03
     x = torch.where(x > -1, x + louder + noise, x).clamp(-1, 1)
     for side, place in ((rows, torch.arange(rows)[:, None]), (columns, torch.arange(columns))):
-        width = (_uniform(count, generator, x) * MASKED * side).floor()
+        width = (_uniform(count, generator, x) * MAX_MASK * side).floor()
         first = (_uniform(count, generator, x) * (side - width)).floor()
         at = place.to(x.device)
         x = torch.where((at >= first) & (at < first + width), -1.0, x)
@@ -43,13 +42,13 @@ def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sensors(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Make values larger or smaller, all channels alike, and add noise."""
+    """Multiply the values of each sample by a random factor, and add noise."""
     noise = torch.randn(x.shape, generator=generator).to(x.device) * 0.02
     return (x * (1 + 0.1 * (2 * _uniform(len(x), generator, x) - 1)) + noise).clamp(-1, 1)
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, fill: float) -> Tensor:
-    """Return each sample moved by whole rows and columns; what comes in is `fill`."""
+    """Shift each sample by `down` rows and `right` columns, both [batch]; pixels from outside are `fill`."""
     rows, columns = x.shape[2:]
     row = torch.arange(rows) - down[:, None]
     column = torch.arange(columns) - right[:, None]

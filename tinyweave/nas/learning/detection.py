@@ -1,7 +1,9 @@
-"""What a detector learns: photographs changed with their boxes, and the loss of its head. Boxes [batch, most, 6]: see `BOX`.
+"""Training of detectors: augmentation of images with their boxes, and the loss.
 
-Loss: objects by cross-entropy, boxes by complete overlap (CIoU, arXiv 1911.08287), classes each by cross-entropy; on cells and
-anchors as YOLO9000 (arXiv 1612.08242) chooses them, and on further anchors that are nearly as good.
+Boxes are [batch, boxes, 6], with the columns `BOX` of tasks/detection.py.
+The loss adds the cross-entropy of the object scores, the complete IoU loss of the boxes (CIoU, arXiv 1911.08287) and the
+cross-entropy of each class. A box is assigned to the cell of its centre and the anchor of the most similar shape, as in
+YOLO9000 (arXiv 1612.08242), and to all further anchors of a similar shape.
 """
 
 from __future__ import annotations
@@ -19,25 +21,26 @@ from ...tasks.average_precision import mean, voc
 from ...tasks.boxes import LARGEST, TERMS, Head
 from ...tasks.detection import boxes_of
 
-LARGER = 1.5  # at most, an image becomes, or smaller by as much
-SHIFTED = 0.2  # of an image's side, at most
-SEEN = 0.3  # of a box that a crop leaves, for it still to be one
-BRIGHTER, MORE_CONTRAST, MORE_COLOUR = 0.15, 0.3, 0.5
-NEARLY = 0.4  # overlap of shapes, from which on an anchor learns a box beside the best one
-FOUND = 0.6  # overlap with a box, from which on an anchor is no background
+MAX_ZOOM = 1.5  # largest zoom factor, in and out
+MAX_SHIFT = 0.2  # largest shift, as a share of an image's side
+MIN_VISIBLE = 0.3  # a box of which a smaller share stays in the image is ignored
+MAX_BRIGHTNESS, MAX_CONTRAST, MAX_SATURATION = 0.15, 0.3, 0.5
+ANCHOR_IOU = 0.4  # shape IoU above which a further anchor is assigned a box
+BACKGROUND_IOU = 0.6  # a prediction is background if its IoU with each box is below this
 BOX_WEIGHT = 2.0
-THRESHOLD = 0.01  # of the scores that precision is measured with
+THRESHOLD = 0.01  # least score of a box that counts for precision
 
 
 def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Flip half of the images, scale and shift all, change brightness, contrast and colour; their boxes alike.
+    """Flip, scale and shift images and their boxes at random; change brightness, contrast and saturation.
 
-    A box of which little is left in the image is ignored, as a crowd is; one that is left out is gone.
+    A box of which less than MIN_VISIBLE stays in the image is marked as a crowd, which the loss ignores. A box outside the
+    image is removed (label -1).
     """
     count, sides = len(x), x.new_tensor(x.shape[2:])
     flip = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
-    zoom = torch.exp((2 * torch.rand(count, generator=generator) - 1) * math.log(LARGER))
-    shift = (2 * torch.rand(count, 2, generator=generator) - 1) * 2 * SHIFTED  # right and down, of half a side
+    zoom = torch.exp((2 * torch.rand(count, generator=generator) - 1) * math.log(MAX_ZOOM))
+    shift = (2 * torch.rand(count, 2, generator=generator) - 1) * 2 * MAX_SHIFT  # right and down, of half a side
     inverse = torch.zeros(count, 2, 3)
     inverse[:, 0, 0], inverse[:, 1, 1] = flip / zoom, 1 / zoom
     inverse[:, 0, 2], inverse[:, 1, 2] = -shift[:, 0] * flip / zoom, -shift[:, 1] / zoom
@@ -57,30 +60,31 @@ def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tenso
     moved[..., 1:5] = torch.minimum(moved[..., 1:5].clamp(min=0), sides.repeat(2))
     left = _areas(moved[..., 1:5]) / whole.clamp(min=1e-6)
     moved[..., 0] = torch.where(left > 0.02, moved[..., 0], -1.0)
-    moved[..., 5] = torch.where(left < SEEN, float(CROWD), moved[..., 5])
+    moved[..., 5] = torch.where(left < MIN_VISIBLE, float(CROWD), moved[..., 5])
     return _coloured(x, generator), moved
 
 
 def _coloured(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Return images with random contrast, saturation and brightness."""
     contrast, colour, brightness = (
         (2 * torch.rand(len(x), 1, 1, 1, generator=generator).to(x.device) - 1) * most
-        for most in (MORE_CONTRAST, MORE_COLOUR, BRIGHTER)
+        for most in (MAX_CONTRAST, MAX_SATURATION, MAX_BRIGHTNESS)
     )
     grey = x.mean(1, keepdim=True)
     return ((grey + (x - grey) * (1 + colour)) * (1 + contrast) + brightness).clamp(-1, 1)
 
 
 def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
-    """Return the loss of a head's values [batch, channels, rows, columns], per box that is learnt."""
+    """Return the loss of a head's output [batch, channels, rows, columns], averaged over the assigned boxes."""
     cells = output.permute(0, 2, 3, 1).reshape(len(output), *head.shape[:2], len(head.anchors), TERMS + head.scores)
     predicted = decoded(cells, head)
     slots, which, background = targets(predicted.detach(), boxes, head)
     objects = cells[..., 4].reshape(-1)
-    wanted = torch.zeros_like(objects)
-    wanted[slots] = 1.0
+    labels = torch.zeros_like(objects)
+    labels[slots] = 1.0
     learnt = background.reshape(-1)
     learnt[slots] = True
-    total = functional.binary_cross_entropy_with_logits(objects[learnt], wanted[learnt], reduction="sum")
+    total = functional.binary_cross_entropy_with_logits(objects[learnt], labels[learnt], reduction="sum")
     true = boxes.reshape(-1, boxes.shape[2])[which]
     total = total + BOX_WEIGHT * (1 - complete_overlap(predicted.reshape(-1, 4)[slots], true[:, 1:5])).sum()
     if head.scores:
@@ -91,7 +95,10 @@ def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
 
 
 def decoded(cells: Tensor, head: Head) -> Tensor:
-    """Return the boxes' edges [batch, rows, columns, anchors, 4] in pixels, not clipped to the image."""
+    """Return the predicted boxes as (top, left, bottom, right) in pixels, not clipped to the image.
+
+    The result is [batch, rows, columns, anchors, 4].
+    """
     rows, columns = cells.shape[1:3]
     places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)[:, :, None].to(cells)
     centre = (places + cells[..., :2].sigmoid()) * head.stride
@@ -100,10 +107,12 @@ def decoded(cells: Tensor, head: Head) -> Tensor:
 
 
 def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tensor, Tensor]:
-    """Return which slots (cells' anchors, counted through) learn which boxes (counted through), and which slots are background.
+    """Assign boxes to slots: one slot is one anchor of one cell of one image. If several boxes match a slot, the first gets it.
 
-    A box is learnt in the cell of its centre by the anchor of the nearest shape, and by those that are NEARLY as good; a slot
-    that two boxes want has the first. A slot whose box overlaps one well, or lies in a crowd, is no background.
+    Returns:
+        The assigned slots [n] and the index [n] of the box of each, both numbered over the batch. Then a mask [batch, slots] of
+        the background: slots whose predicted box overlaps no box by BACKGROUND_IOU and is not inside a crowd.
+
     """
     there = boxes[..., 0] >= 0
     single = there & (boxes[..., 5] != CROWD)
@@ -112,11 +121,11 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
     areas = _areas(flat)[:, :, None], _areas(boxes[..., 1:5])[:, None]
     union = torch.where(single[:, None], areas[0] + areas[1] - shared, areas[0])
     near = torch.where(there[:, None], shared / union.clamp(min=1e-6), torch.zeros_like(shared))
-    background = near.amax(dim=2) < FOUND if boxes.shape[1] else there.new_ones(flat.shape[:2])
+    background = near.amax(dim=2) < BACKGROUND_IOU if boxes.shape[1] else there.new_ones(flat.shape[:2])
     sides, anchors = boxes[..., 3:5] - boxes[..., 1:3], boxes.new_tensor(head.anchors)
     inside = torch.minimum(sides[:, :, None], anchors).prod(dim=3)
     shapes = inside / (sides.prod(dim=2)[:, :, None] + anchors.prod(dim=1) - inside).clamp(min=1e-6)
-    chosen = (shapes > NEARLY) | functional.one_hot(shapes.argmax(dim=2), len(head.anchors)).bool()
+    chosen = (shapes > ANCHOR_IOU) | functional.one_hot(shapes.argmax(dim=2), len(head.anchors)).bool()
     image, box, anchor = torch.nonzero(chosen & single[:, :, None], as_tuple=True)
     rows, columns, _ = head.shape
     centre = ((boxes[image, box, 1:3] + boxes[image, box, 3:5]) / 2 / head.stride).long()
@@ -128,7 +137,7 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
 
 
 def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
-    """Return intersection over union of pairs of edges, less what centres and shapes are apart."""
+    """Return the complete IoU (CIoU) of pairs of boxes: IoU minus penalties for distant centres and different aspect ratios."""
     shared = _shared(a, b)
     overlap = shared / (_areas(a) + _areas(b) - shared).clamp(min=1e-6)
     around = torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])
@@ -141,9 +150,9 @@ def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mean_precision(heads: NDArray[np.float32], labels: NDArray[np.float32], head: Head) -> float:
-    """Return VOC's mean average precision by all points of heads' values [n, channels, rows, columns]."""
-    found = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
-    return mean(voc(found, [boxes_of(each) for each in labels], head.classes))
+    """Return the mean average precision (VOC, all points) of head outputs [n, channels, rows, columns]."""
+    detections = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
+    return mean(voc(detections, [boxes_of(each) for each in labels], head.classes))
 
 
 def _areas(edges: Tensor) -> Tensor:
@@ -151,5 +160,6 @@ def _areas(edges: Tensor) -> Tensor:
 
 
 def _shared(a: Tensor, b: Tensor) -> Tensor:
+    """Return the areas of the intersections of boxes [.., 4]."""
     sides = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
     return sides.clamp(min=0).prod(dim=-1)

@@ -1,14 +1,13 @@
-"""A supernet: weights that hold those of every network of a space. In: a SearchSpace. Out: them, trained; networks of them.
+"""A supernet: one set of weights shared by all networks of a space. In: a SearchSpace. Out: the trained supernet, its networks.
 
-A network of the space takes the first channels of each layer, the centre of each kernel, the first blocks of each group.
-Sources: once-for-all (arXiv 1908.09791); TinyNAS trains so, too (arXiv 2007.10319).
+A network uses a slice of the weights: the first channels of each layer, the centre of each kernel, and the first blocks of each
+group. Sources: once-for-all (arXiv 1908.09791); TinyNAS trains its supernet the same way (arXiv 2007.10319).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,29 +15,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...papers.chain import ChainLayer
-from ...progress import Progress, silent
+from ...ops.window import ChainLayer
 from ...tasks.dataset import SCALE
 from ..arch import Arch, Block, blocks
-from ..logs import Log, unlogged
-from ..space import SearchSpace, arch_of, largest, sampled
-from .module import ACTIVATIONS, Excitation, excited, module_of
-from .team import Team
+from ..space import SearchSpace, arch_of, largest, sample
+from ..training_run import UNSAVED, TrainingRun
+from .module import ACTIVATIONS, Excitation, module_of, squeeze_excite
 from .train import Recipe, as_tensor, fit, mixed
 
-PER_BATCH = 4  # networks whose gradients a step adds up
-BATCHES, BATCH = 20, 64  # of training samples, from which a network's norms take their statistics
-EPSILON = 1e-5  # of norms, as in torch.nn.BatchNorm2d
+NETWORKS_PER_STEP = 4  # whose gradients are added
+CALIBRATION_BATCHES, CALIBRATION_BATCH = 20, 64  # for batch normalisation statistics: number of batches, samples per batch
+EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
 class ElasticUnit(nn.Module):
-    """A convolution and its norm, as wide as any network needs them; `cut` takes what one layer has of its weights.
-
-    sides: of the kernels that networks may have, where they differ. With `transformed` a smaller kernel is the centre of the
-    next larger one times a matrix that is learned, at first the identity.
-    """
+    """A convolution and its batch normalisation, with the weights of the largest network; smaller layers use slices of them."""
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
+        """Allocate the weights of the largest layer.
+
+        `sides` are the kernel sizes of the space. With `transformed`, a smaller kernel is the centre of the next larger one
+        times a learned matrix, initialised to the identity (once-for-all, section 3.2).
+        """
         super().__init__()
         groups = layer.c_in if layer.depthwise else 1
         self.weight = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, groups=groups, bias=False).weight
@@ -47,8 +45,8 @@ class ElasticUnit(nn.Module):
         taps = [(min(side, layer.kernel[0]), min(side, layer.kernel[1])) for side in self.sides[1:] if transformed]
         self.matrices = nn.ParameterList(torch.eye(rows * columns) for rows, columns in taps)
 
-    def cut(self, layer: ChainLayer) -> Tensor:
-        """Return the weights of a layer [c_out, c_in of a group, rows, columns]."""
+    def sliced(self, layer: ChainLayer) -> Tensor:
+        """Return the slice of the weights that a layer uses, [c_out, c_in per group, rows, columns]."""
         weight = self.weight[: layer.c_out] if layer.depthwise else self.weight[: layer.c_out, : layer.c_in]
         for side, matrix in zip(self.sides[1:], self.matrices, strict=False):
             if max(layer.kernel) > side:
@@ -58,40 +56,46 @@ class ElasticUnit(nn.Module):
         return centre(weight, layer.kernel)
 
     def forward(self, x: Tensor, layer: ChainLayer) -> Tensor:
-        """Return what the layer makes of a batch, its norm with the batch's own statistics."""
-        weight = self.cut(layer).to(memory_format=torch.channels_last)
+        """Return the output of a layer for a batch, normalised with the statistics of that batch."""
+        weight = self.sliced(layer).to(memory_format=torch.channels_last)
         groups = layer.c_in if layer.depthwise else 1
         x = functional.conv2d(x, weight, None, layer.stride, (layer.padding[0][0], layer.padding[1][0]), groups=groups)
         norm = self.scale[: layer.c_out], self.shift[: layer.c_out]
         return functional.batch_norm(x, None, None, *norm, training=True, eps=EPSILON)
 
 
-class ElasticExcitation(Excitation):
-    """Squeeze and excitation as wide as any network needs it; a network takes the first channels of both layers."""
+def excitation_slice(excitation: Excitation, channels: int, squeezed: int) -> dict[str, Tensor]:
+    """Return the weights of a smaller squeeze and excitation, under the names of its state dictionary."""
+    return {
+        "reduce.weight": excitation.reduce.weight[:squeezed, :channels],
+        "reduce.bias": bias_of(excitation.reduce)[:squeezed],
+        "expand.weight": excitation.expand.weight[:channels, :squeezed],
+        "expand.bias": bias_of(excitation.expand)[:channels],
+    }
 
-    def cut(self, channels: int, squeezed: int) -> dict[str, Tensor]:
-        """Return the weights that an Excitation of a network has, by their names there."""
-        return {
-            "reduce.weight": self.reduce.weight[:squeezed, :channels],
-            "reduce.bias": self.reduce.bias[:squeezed],
-            "expand.weight": self.expand.weight[:channels, :squeezed],
-            "expand.bias": self.expand.bias[:channels],
-        }
 
-    def sort(self, order: Tensor) -> None:
-        """Put the channels of the map in this order, and those between the layers in that of their L1 norm."""
-        inner = self.expand.weight.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
-        self.expand.weight.copy_(self.expand.weight[order][:, inner])
-        self.expand.bias.copy_(self.expand.bias[order])
-        self.reduce.weight.copy_(self.reduce.weight[:, order][inner])
-        self.reduce.bias.copy_(self.reduce.bias[inner])
+def sort_excitation(excitation: Excitation, order: Tensor) -> None:
+    """Reorder the map's channels to `order`, and the channels between the two layers by falling L1 norm of their weights."""
+    reduce, expand = excitation.reduce, excitation.expand
+    inner = expand.weight.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
+    expand.weight.copy_(expand.weight[order][:, inner])
+    bias_of(expand).copy_(bias_of(expand)[order])
+    reduce.weight.copy_(reduce.weight[:, order][inner])
+    bias_of(reduce).copy_(bias_of(reduce)[inner])
 
 
 class Supernet(nn.Module):
-    """units: per block of the largest network, its layers by their part in it: expand, depthwise, project, the last of which a
-    layer by itself is, too; excitations: by block. The order of channels between bottlenecks is not changed by `sort`."""
+    """Shared weights of all networks of a space.
+
+    Attributes:
+        units: per block of the largest network, its layers by role, see `layer_roles`.
+        excitations: squeeze and excitation by block index.
+        first: index of the first block of each group; last, that of the block after the groups.
+
+    """
 
     def __init__(self, space: SearchSpace, classes: int, *, transformed: bool = False, seed: int = 0):
+        """Allocate the weights, and initialise them as those of the largest network. `transformed`: see `ElasticUnit`."""
         super().__init__()
         self.space, self.classes = space, classes
         self.largest = arch_of(space, largest(space), classes)
@@ -104,14 +108,14 @@ class Supernet(nn.Module):
                 nn.ModuleDict(
                     {
                         part: ElasticUnit(layer, sides[index] if layer.depthwise else (), transformed=transformed)
-                        for part, layer in parts(block)
+                        for part, layer in layer_roles(block)
                     }
                 )
                 for index, block in enumerate(sequence)
             )
             self.excitations = nn.ModuleDict(
                 {
-                    str(index): ElasticExcitation(block.layers[-1].c_in, block.squeezed)
+                    str(index): Excitation(block.layers[-1].c_in, block.squeezed)
                     for index, block in enumerate(sequence)
                     if block.squeezed
                 }
@@ -120,24 +124,27 @@ class Supernet(nn.Module):
         self.load(module_of(self.largest, seed))
 
     def blocks(self, arch: Arch) -> Iterator[tuple[Block, list[tuple[ElasticUnit, ChainLayer]], dict[str, Tensor]]]:
-        """Yield the blocks of a network of the space, of each its layers, with the units that hold their weights, and the
-        weights of its squeeze and excitation, if it has one."""
+        """Yield (block, pairs of unit and layer, weights of the squeeze and excitation) per block of a network."""
         places = [0] + [
             self.first[number] + index for number, group in enumerate(arch.groups) for index in range(len(group.kernels))
         ]
         for place, block in zip([*places, self.first[-1]], blocks(arch), strict=False):
-            layers = [(self.units[place][part], layer) for part, layer in parts(block)]  # type: ignore[index]
+            layers = [(self.units[place][part], layer) for part, layer in layer_roles(block)]  # type: ignore[index]
             excitation = self.excitations[str(place)] if block.squeezed else None
-            yield block, layers, excitation.cut(block.layers[-1].c_in, block.squeezed) if excitation is not None else {}  # type: ignore[operator]
+            yield (
+                block,
+                layers,
+                excitation_slice(excitation, block.layers[-1].c_in, block.squeezed) if excitation is not None else {},  # type: ignore[arg-type]
+            )
 
     def forward(self, x: Tensor, arch: Arch | None = None) -> Tensor:
-        """Return the scores [batch, classes] of one network of the space, the largest if none is given."""
+        """Return the class scores [batch, classes] of a network of the space, by default the largest."""
         for block, layers, excitation in self.blocks(arch or self.largest):
             skip, activate = x, ACTIVATIONS[block.activation]()
             for index, (unit, layer) in enumerate(layers):
                 is_last = index == len(layers) - 1
                 if is_last and excitation:
-                    x = excited(x, *(value.contiguous() for value in excitation.values()))
+                    x = squeeze_excite(x, *(value.contiguous() for value in excitation.values()))
                 x = unit(x, layer)
                 if not block.linear or not is_last:
                     x = activate(x)
@@ -146,38 +153,39 @@ class Supernet(nn.Module):
         x = x.mean((2, 3))
         return functional.linear(x, self.classifier.weight[:, : x.shape[1]].contiguous(), self.classifier.bias)
 
-    def shared(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
-        """Yield the weights of a network of the space by their names in its module; the largest one has all that are here."""
+    def weights_of(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
+        """Yield (name, weights) of a network for all parameters of `module_of`; those of the largest network are views."""
         for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
             for number, (unit, layer) in enumerate(layers):
-                yield f"{index}.layers.{number}.0.weight", unit.cut(layer)
+                yield f"{index}.layers.{number}.0.weight", unit.sliced(layer)
                 yield f"{index}.layers.{number}.1.weight", unit.scale[: layer.c_out]
                 yield f"{index}.layers.{number}.1.bias", unit.shift[: layer.c_out]
             for name, value in excitation.items():
                 yield f"{index}.excitation.{name}", value
-        yield f"{index + 2}.weight", self.classifier.weight[:, : layer.c_out]  # behind the mean
+        yield f"{index + 2}.weight", self.classifier.weight[:, : layer.c_out]  # after the mean
         yield f"{index + 2}.bias", self.classifier.bias
 
     def extract(self, arch: Arch) -> nn.Sequential:
-        """Return a network of the space by itself, with its weights; its norms have no statistics yet, see `recalibrate`."""
+        """Copy a network out of the supernet, as a module. It has no batch normalisation statistics: call `recalibrate`."""
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():
-            for name, value in self.shared(arch):
+            for name, value in self.weights_of(arch):
                 state[name].copy_(value)
         return module
 
     def load(self, module: nn.Sequential) -> None:
-        """Take the weights of the largest network, trained by itself."""
+        """Copy the weights of a trained module of the largest network."""
         state = module.state_dict()
         with torch.no_grad():
-            for name, value in self.shared(self.largest):
+            for name, value in self.weights_of(self.largest):
                 value.copy_(state[name])
 
     def sort(self) -> None:
-        """Put the channels between the layers of each bottleneck in an order, those first whose weights in the projection have
-        the largest L1 norm, and so those inside squeeze and excitation; the largest network computes what it did before. So the
-        first channels are worth most."""
+        """Sort the inner channels of each block by falling importance, the L1 norm of their weights in the projection.
+
+        The largest network computes the same function as before. Smaller networks use the first channels.
+        """
         with torch.no_grad():
             for index, units in enumerate(self.units):
                 if "expand" in units:  # type: ignore[operator]
@@ -188,11 +196,17 @@ class Supernet(nn.Module):
                         for parameter in (unit.weight, unit.scale, unit.shift):
                             parameter.copy_(parameter[order])
                     if str(index) in self.excitations:
-                        self.excitations[str(index)].sort(order)  # type: ignore[operator]
+                        sort_excitation(self.excitations[str(index)], order)  # type: ignore[arg-type]
 
 
-def parts(block: Block) -> list[tuple[str, ChainLayer]]:
-    """Return the layers of a block and the part that each has in it."""
+def bias_of(layer: nn.Conv2d) -> Tensor:
+    """Return the bias of a layer, which must have one."""
+    assert layer.bias is not None
+    return layer.bias
+
+
+def layer_roles(block: Block) -> list[tuple[str, ChainLayer]]:
+    """Return (role, layer) per layer of a block: "expand", "depthwise" or "project"; a single dense layer is "project"."""
     last = len(block.layers) - 1
     names = (
         "depthwise" if layer.depthwise else "project" if index == last else "expand" for index, layer in enumerate(block.layers)
@@ -201,7 +215,7 @@ def parts(block: Block) -> list[tuple[str, ChainLayer]]:
 
 
 def centre(weight: Tensor, kernel: tuple[int, int]) -> Tensor:
-    """Return the middle of kernels [.., rows, columns]."""
+    """Crop kernels [.., rows, columns] to their centre of the size `kernel`."""
     rows, columns = ((have - min(have, want)) // 2 for have, want in zip(weight.shape[2:], kernel, strict=True))
     return weight[:, :, rows : weight.shape[2] - rows, columns : weight.shape[3] - columns]
 
@@ -211,29 +225,27 @@ def fit_supernet(
     values: NDArray[np.int8],
     labels: NDArray[np.int64],
     recipe: Recipe,
-    seed: int = 0,
+    run: TrainingRun = UNSAVED,
     *,
-    per_batch: int = PER_BATCH,
+    networks_per_step: int = NETWORKS_PER_STEP,
     distilled: bool = False,
-    checkpoint: Path | None = None,
-    team: Team | None = None,
-    log: Log = unlogged,
-    progress: Progress = silent,
 ) -> Supernet:
-    """Train all networks of the space in place: at each step `per_batch` of them, drawn at random, add up their gradients.
+    """Train a supernet in place: each step adds up the gradients of `networks_per_step` randomly sampled networks.
 
-    distilled: the largest one is the first of them, and the others learn the scores that it gives in place of the labels.
-    team: processes that share the networks of each step; all of them begin with the weights of the first one. log: as of `fit`.
+    The processes of the run's team share the networks of each step, and start from the weights of the first process. With
+    `distilled` (knowledge distillation), the first network of each step is the largest one, and the others learn its scores
+    instead of the labels.
     """
+    team = run.team
     if team is not None:
-        supernet.load_state_dict(team.shared({name: value.cpu() for name, value in supernet.state_dict().items()}))
+        supernet.load_state_dict(team.broadcast({name: value.cpu() for name, value in supernet.state_dict().items()}))
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor | None]:
-        rng = random.Random(f"{seed} {step}")
-        drawn = (arch_of(supernet.space, sampled(supernet.space, rng), supernet.classes) for _ in range(per_batch))
+        rng = random.Random(f"{run.seed} {step}")
+        archs = (arch_of(supernet.space, sample(supernet.space, rng), supernet.classes) for _ in range(networks_per_step))
         learned = targets
-        for index, arch in enumerate(drawn):
-            is_teacher, is_ours = distilled and index == 0, team is None or team.has(index)
+        for index, arch in enumerate(archs):
+            is_teacher, is_ours = distilled and index == 0, team is None or team.evaluates(index)
             if not is_ours and not is_teacher:
                 yield None
                 continue
@@ -245,29 +257,29 @@ def fit_supernet(
             if is_teacher:
                 learned = scores.detach().float().softmax(1)
 
-    fit(supernet, values, labels, recipe, seed, losses=losses, checkpoint=checkpoint, team=team, log=log, progress=progress)
+    fit(supernet, values, labels, recipe, run, losses=losses)
     return supernet
 
 
 def resized(samples: Tensor, arch: Arch) -> Tensor:
-    """Return samples [n, channels, rows, columns] in the size that a network is for: means of the pixels that lie in each."""
+    """Scale samples [n, channels, rows, columns] to the image size of a network by averaging pixels."""
     size = arch.image[:2]
     return samples if samples.shape[2:] == size else functional.interpolate(samples, size, mode="area")
 
 
 def recalibrate(module: nn.Module, values: NDArray[np.int8], seed: int = 0) -> nn.Module:
-    """Give the norms of a network the statistics of BATCHES batches of samples, the same for the same seed."""
+    """Recompute the batch normalisation statistics of a network on CALIBRATION_BATCHES random batches of samples."""
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # the mean over all batches
     order = np.random.default_rng(seed).permutation(len(values))
-    count = min(BATCHES, max(1, len(values) // BATCH))
+    count = min(CALIBRATION_BATCHES, max(1, len(values) // CALIBRATION_BATCH))
     module.train()
     where = next(module.parameters()).device
     with torch.no_grad():
         for number in range(count):
-            chosen = values[np.sort(order[number * BATCH : (number + 1) * BATCH])]
+            chosen = values[np.sort(order[number * CALIBRATION_BATCH : (number + 1) * CALIBRATION_BATCH])]
             module((as_tensor(chosen).to(where).float() * SCALE).contiguous(memory_format=torch.channels_last))
     for norm in norms:
         norm.momentum = 0.1

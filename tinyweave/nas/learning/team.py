@@ -1,7 +1,8 @@
-"""Processes that train one supernet together, started by torchrun. In: their environment. Out: a Team.
+"""Training of one supernet in several processes, started by torchrun. In: their environment variables. Out: a Team.
 
-Each process sees every sample of a step and a share of its networks. The gradients of each network go to all processes, and
-each adds all of them in the networks' order: on CPUs the weights are, bit for bit, those of one process of as many threads.
+Each process sees all samples of a training step and evaluates a share of the step's networks. The gradients of each network are
+sent to all processes and added in the order of the networks. On CPUs, the weights therefore equal those of one process with the
+same thread count, bit for bit.
 """
 
 from __future__ import annotations
@@ -16,35 +17,35 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-PATIENCE = timedelta(days=30)  # torchrun ends the others of a process that fails
+PATIENCE = timedelta(days=30)  # if a process fails, torchrun ends the others
 
 
 @dataclass(frozen=True)
 class Team:
-    """rank: of this process, from 0. size: processes in all."""
+    """The processes of a training, and the rank of this one, from 0."""
 
     rank: int
     size: int
 
-    def shared(self, value: Any = None) -> Any:
-        """Return the value that the first process gives."""
+    def broadcast(self, value: Any = None) -> Any:
+        """Return the `value` of the first process, in all processes."""
         values = [value]
         distributed.broadcast_object_list(values, src=0)
         return values[0]
 
-    def has(self, number: int) -> bool:
-        """Return whether a network of a step is this process's."""
+    def evaluates(self, number: int) -> bool:
+        """Return whether this process evaluates network `number` of a training step."""
         return number % self.size == self.rank
 
     def backward(self, losses: Iterable[Tensor | None], parameters: Sequence[nn.Parameter]) -> None:
-        """Add up the gradients of a step's networks; None stands for the loss of one that another process has."""
+        """Add up the gradients of the networks of a step over all processes. A loss of None belongs to another process."""
         ours, count = list[Tensor](), 0
         for loss in losses:
             count += 1
             if loss is not None:
-                loss.backward()
+                torch.autograd.backward(loss)
                 ours.append(_flat(parameters))
-        places = -(-count // self.size)  # as many for each process, though the last ones may be nobody's
+        places = -(-count // self.size)  # equal per process, padded with zeros
         own = torch.stack(ours + [torch.zeros_like(_flat(parameters))] * (places - len(ours)))
         everyone = [torch.empty_like(own) for _ in range(self.size)]
         distributed.all_gather(everyone, own)
@@ -53,7 +54,7 @@ class Team:
 
 
 def _flat(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Return the gradients one after the other, then which of them there are; none is left in place."""
+    """Return all gradients in one tensor, followed by a flag per parameter that has a gradient; clear the gradients."""
     there = torch.tensor([p.grad is not None for p in parameters]).to(parameters[0])
     parts = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters]
     for parameter in parameters:
@@ -62,8 +63,8 @@ def _flat(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-    """Add gradients that `_flat` gave to those in place."""
-    *parts, there = flat.split([*(p.numel() for p in parameters), len(parameters)])
+    """Add the gradients in a tensor of `_flat` to those of the parameters."""
+    *parts, there = torch.split(flat, [*(p.numel() for p in parameters), len(parameters)])
     for parameter, part, is_there in zip(parameters, parts, there.tolist(), strict=True):
         if is_there:
             gradient = part.view_as(parameter)
@@ -71,18 +72,18 @@ def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
 
 
 def is_launched() -> bool:
-    """Return whether torchrun started this process, and others beside it."""
+    """Return whether torchrun started this process as one of several."""
     return distributed.is_available() and distributed.is_torchelastic_launched() and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 @contextmanager
-def joined(**given: Any) -> Iterator[Team]:
-    """Be one of a team in the block. given: as `torch.distributed.init_process_group` takes it, else torchrun says it."""
+def joined(**options: Any) -> Iterator[Team]:
+    """Join the process group of torchrun, and leave it after the block. Options are those of `init_process_group`."""
     backend = "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         backend = "cpu:gloo,cuda:nccl"
-    distributed.init_process_group(backend, timeout=PATIENCE, **given)
+    distributed.init_process_group(backend, timeout=PATIENCE, **options)
     try:
         yield Team(distributed.get_rank(), distributed.get_world_size())
     finally:

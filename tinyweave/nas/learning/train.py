@@ -1,7 +1,7 @@
-"""Train a network on a data set's int8 samples. In: a module, arrays, a Recipe. Out: the module's weights, its accuracy.
+"""Train a network on a data set's int8 samples. In: a module, arrays, a Recipe. Out: the trained module, its accuracy.
 
-SGD with momentum and a cosine from the recipe's rate to 0, as in TinyNAS (arXiv 2007.10319). On one thread the same seed gives
-the same weights, and a run that was interrupted after an epoch goes on from there to the same end.
+The optimiser is SGD with momentum and a cosine learning rate schedule, as in TinyNAS (arXiv 2007.10319). On one thread, the
+same seed gives the same weights, also if the training was interrupted and resumed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,37 +20,33 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...progress import Progress, silent
+from ...files import named
 from ...tasks.boxes import Head
 from ...tasks.dataset import SCALE
-from ..logs import Log, unlogged
+from ..training_run import UNSAVED, TrainingRun, unlogged
 from . import detection
 from .augment import AUGMENT
-from .team import Team
 
-EVALUATED = 256  # samples at once
-STEEPEST = 10.0  # norm of the gradient of a step for boxes, whose number differs by image
+EVALUATION_BATCH = 256
+MAX_GRADIENT_NORM = 10.0  # of detectors, because the number of boxes differs by image
 Losses = Callable[[Tensor, Tensor, int], Iterable[Tensor | None]]
-"""Called at each step with samples, their classes, and the step's number: what is to become less, one by one; None where
-another process of a team computes it."""
+"""Called with the samples, the labels and the index of a step. Yields the losses to minimise, one at a time; None for a loss
+that another process of a team computes."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """rate: for 256 samples at once. warm_up: share of the steps before the rate is reached. smoothing: of labels.
-
-    kind: of the samples, by which they are augmented; "": not at all. head: of a detector, whose labels are boxes.
-    """
+    """Hyperparameters of a training."""
 
     epochs: int
     batch: int = 128
-    rate: float = 0.2
+    rate: float = 0.2  # learning rate for a batch of 256; scaled with the batch size
     momentum: float = 0.9
     weight_decay: float = 5e-5
-    warm_up: float = 0.1
-    smoothing: float = 0.05
-    kind: str = ""
-    head: Head | None = None
+    warm_up: float = 0.1  # share of the steps in which the learning rate rises linearly
+    smoothing: float = 0.05  # label smoothing
+    kind: str = ""  # kind of the samples, which selects their augmentation; empty for none
+    head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
 def as_tensor(values: NDArray[np.int8]) -> Tensor:
@@ -58,6 +55,7 @@ def as_tensor(values: NDArray[np.int8]) -> Tensor:
 
 
 def device() -> torch.device:
+    """Return the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -66,27 +64,23 @@ def fit(
     values: NDArray[np.int8],
     labels: NDArray[Any],
     recipe: Recipe,
-    seed: int = 0,
+    run: TrainingRun = UNSAVED,
     *,
     losses: Losses | None = None,
-    checkpoint: Path | None = None,
-    team: Team | None = None,
-    log: Log = unlogged,
-    progress: Progress = silent,
 ) -> nn.Module:
-    """Train the module in place, from the weights that it has; return it, ready to be evaluated.
+    """Train a module in place, starting from its current weights, and return it in evaluation mode.
 
-    losses: by default one, the cross entropy of the module's scores, or that of boxes. checkpoint: a file that is written after
-    each epoch, and from which a run that was interrupted goes on; of a team the first process's file. log: told of each epoch's
-    mean loss, of this process, and of the rate. A GPU computes in mixed precision.
+    `values` are int8 samples [n, rows, columns, channels]; `labels` are class indices [n], or boxes [n, boxes, 6] of a
+    detector. The default of `losses` is the cross-entropy, or the detection loss if the recipe has a head. A GPU trains in
+    mixed precision (bfloat16).
     """
-    where, generator = device(), torch.Generator().manual_seed(seed)
-    module = module.to(where).to(memory_format=torch.channels_last)
+    where, generator, checkpoint, team = device(), torch.Generator().manual_seed(run.seed), run.checkpoint, run.team
+    module = module.to(where).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's stubs
     x, y = as_tensor(values).to(where), torch.from_numpy(labels).to(where)
     steps = max(1, len(x) // recipe.batch)
     optimiser = torch.optim.SGD(_decayed(module, recipe), recipe.rate, recipe.momentum, nesterov=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
-    state = _read(checkpoint) if team is None else team.shared(_read(checkpoint) if team.rank == 0 else None)
+    state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
     augment = AUGMENT.get(recipe.kind)
     losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
@@ -94,37 +88,38 @@ def fit(
         module.train()
         sums = list[Tensor]()
         order = torch.randperm(len(x), generator=generator)
-        for number, part in enumerate(order[: steps * recipe.batch].split(recipe.batch)):
+        for number, part in enumerate(torch.split(order[: steps * recipe.batch], recipe.batch)):
             part = part.to(where)
-            samples, wanted = x[part].float() * SCALE, y[part]
+            samples, targets = x[part].float() * SCALE, y[part]
             if recipe.head is not None:
-                samples, wanted = detection.augment(samples, wanted, generator)
+                samples, targets = detection.augment(samples, targets, generator)
             elif augment:
                 samples = augment(samples, generator)
-            optimiser.zero_grad(set_to_none=True)  # what no loss depends on stays as it is
-            each = losses(samples.contiguous(memory_format=torch.channels_last), wanted, epoch * steps + number)
-            each = each if log is unlogged else _noted(each, sums)
+            optimiser.zero_grad(set_to_none=True)  # parameters without a gradient are not changed
+            each = losses(samples.contiguous(memory_format=torch.channels_last), targets, epoch * steps + number)
+            each = each if run.log is unlogged else _noted(each, sums)
             if team is not None:
                 team.backward(each, list(module.parameters()))
             else:
                 for loss in each:
-                    loss.backward()  # type: ignore[union-attr]
+                    assert loss is not None  # only the losses of a team have gaps
+                    torch.autograd.backward(loss)
             if recipe.head is not None:
-                nn.utils.clip_grad_norm_(module.parameters(), STEEPEST)
+                nn.utils.clip_grad_norm_(module.parameters(), MAX_GRADIENT_NORM)
             optimiser.step()
             schedule.step()
         if checkpoint is not None and (team is None or team.rank == 0):
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
             save({**state, "generator": generator.get_state(), "epoch": epoch + 1}, checkpoint)
         if sums:
-            log("loss", float(torch.stack(sums).mean()), epoch + 1)
-            log("rate", float(schedule.get_last_lr()[0]), epoch + 1)
-        progress("training", epoch + 1, recipe.epochs)
+            run.log("loss", float(torch.stack(sums).mean()), epoch + 1)
+            run.log("rate", float(schedule.get_last_lr()[0]), epoch + 1)
+        run.progress("training", epoch + 1, recipe.epochs)
     return module.eval()
 
 
 def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
-    """Yield losses as they come, and note those that this process has."""
+    """Yield losses unchanged, and append the values of those that are not None to `noted`."""
     for loss in losses:
         if loss is not None:
             noted.append(loss.detach().float())
@@ -132,7 +127,7 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
 
 
 def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
-    """Return the one loss of a classifier's scores, or of a detector's boxes."""
+    """Return the default loss: label-smoothed cross-entropy, or the detection loss if the recipe has a head."""
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
         with mixed(samples):
@@ -147,13 +142,13 @@ def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
 
 
 def mixed(samples: Tensor) -> torch.autocast:
-    """Return a block in which a GPU computes in mixed precision; a CPU computes as always."""
+    """Return a context in which a GPU computes in mixed precision (bfloat16)."""
     return torch.autocast(samples.device.type, torch.bfloat16, enabled=samples.is_cuda)
 
 
 @contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads in the block."""
+def thread_count(count: int) -> Iterator[None]:
+    """Limit PyTorch to `count` threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -163,7 +158,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def rate_at(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the factor of the rate at a step: up in a line, then down in a cosine."""
+    """Return the factor on the recipe's learning rate at a step: linear warm-up, then a cosine down to 0."""
     rising = recipe.warm_up * steps
     scale = recipe.batch / 256
     if step < rising:
@@ -172,28 +167,30 @@ def rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Return the scores [n, classes] of samples, or the heads [n, channels, rows, columns] of a detector."""
+    """Return class scores [n, classes] of samples, or head outputs [n, channels, rows, columns] of a detector."""
     where = next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
-        parts = [module(part.to(where).float() * SCALE).cpu() for part in as_tensor(values).split(EVALUATED)]
+        parts = [module(part.to(where).float() * SCALE).cpu() for part in torch.split(as_tensor(values), EVALUATION_BATCH)]
     return np.asarray(torch.cat(parts).numpy())
 
 
 def accuracy(module: nn.Module, values: NDArray[np.int8], labels: NDArray[np.int64]) -> float:
-    """Return the share of samples whose highest score is their class's."""
+    """Return the share of samples that a classifier assigns to their class."""
     return float((scores(module, values).argmax(axis=1) == labels).mean())
 
 
 def save(state: dict[str, object], path: Path) -> None:
-    """Write a state so that the file is there as a whole or as it was."""
+    """Write a PyTorch state to a file atomically: an interrupted write leaves the old file."""
     scratch = path.with_name(f"{path.name}.new")
-    torch.save(state, scratch)
+    torch.save(state, content := BytesIO())  # written to a file, torch reports a full disk as an internal error
+    with named(scratch):
+        scratch.write_bytes(content.getbuffer())
     scratch.replace(path)
 
 
 def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
-    """Return the parameters in two groups: weights decay, biases and norms do not."""
+    """Return parameter groups for the optimiser, with weight decay for weights, and none for biases and normalisation."""
     return [
         {"params": [p for p in module.parameters() if p.ndim > 1], "weight_decay": recipe.weight_decay},
         {"params": [p for p in module.parameters() if p.ndim <= 1], "weight_decay": 0.0},
@@ -201,6 +198,7 @@ def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
 
 
 def _read(checkpoint: Path | None) -> dict[str, Any] | None:
+    """Return the state in a checkpoint, or None if there is none."""
     if checkpoint is None or not checkpoint.is_file():
         return None
     return dict(torch.load(checkpoint, weights_only=True, map_location="cpu"))
@@ -213,7 +211,7 @@ def _resume(
     schedule: torch.optim.lr_scheduler.LambdaLR,
     generator: torch.Generator,
 ) -> int:
-    """Load what a checkpoint holds; return the epoch to go on with."""
+    """Restore a training from a checkpoint, and return the index of the next epoch."""
     if state is None:
         return 0
     module.load_state_dict(state["module"])

@@ -1,14 +1,14 @@
-"""Proxies that look at a network before any training: at gradients, activations, scale. In: a module. Out: a number.
+"""Zero-cost proxies: scores of an untrained network from gradients and activations. In: a module, samples. Out: a number.
 
-A module is one of `module_of`, with random weights; samples are float [n, channels, rows, columns], classes int64 [n]. None of
-these functions changes its module. Sources are beside each function; `bench/training/proxies.py`: how well they rank networks.
+Modules come from `module_of`, with random weights, and are not changed. Samples are float [n, channels, rows, columns], classes
+int64 [n]. `bench/training/proxies.py` prints the rank correlation of each proxy with accuracy.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -16,16 +16,16 @@ from torch.nn import functional
 
 from .module import ACTIVATIONS, Bottleneck, Excitation, Mean
 
-PARTS = 4  # of a batch, whose gradients zico compares
-MIXED = 0.01  # of noise in zen's second batch
-SMALL = 1e-12  # what is as good as 0
+PARTS = 4  # parts of a batch whose gradients zico compares
+NOISE = 0.01  # factor on the noise that zen adds
+EPSILON = 1e-12  # lower bound of the arguments of logarithms
 
 
 def synflow(module: nn.Module, samples: Tensor) -> float:
-    """Return the logarithm of the synaptic flow: of the sum of |w * dR/dw|, R what |w| make of ones, without norms.
+    """Return the logarithm of the synaptic flow: the sum of |w * dR/dw|, where R is the summed output for |w| and input 1.
 
-    Source: Tanaka et al., arXiv 2006.05467, equation 2 and algorithm 1; for a network's score Abdelfattah et al., arXiv
-    2101.08134, section 3.1. Activations and gates pass on what is above 0, as nothing is below.
+    Batch normalisation, activations, and squeeze and excitation are left out. Sources: Tanaka et al., arXiv 2006.05467,
+    equation 2 and algorithm 1; Abdelfattah et al., arXiv 2101.08134, section 3.1, for the score of a network.
     """
     linear = _without(module, (nn.BatchNorm2d, Excitation, *ACTIVATIONS.values())).double().train()
     with torch.no_grad():
@@ -35,13 +35,13 @@ def synflow(module: nn.Module, samples: Tensor) -> float:
     parameters = list(linear.parameters())
     gradients = torch.autograd.grad(flow, parameters)
     total = sum(float((p.detach() * g).abs().sum()) for p, g in zip(parameters, gradients, strict=True))
-    return math.log(max(total, SMALL))
+    return math.log(max(total, EPSILON))
 
 
 def naswot(module: nn.Module, samples: Tensor) -> float:
-    """Return the logarithm of |det K|, where K[i, j] is how many activations are above 0, or are not, for both samples i and j.
+    """Return log |det K|, where K[i, j] is the number of activation inputs with the same sign for samples i and j.
 
-    Source: Mellor et al., arXiv 2006.04647, equation 2 and the score below it. Hard-swish counts as what goes into it.
+    Source: Mellor et al., arXiv 2006.04647, equation 2 and the score below it.
     """
     kernel = torch.zeros(len(samples), len(samples), dtype=torch.float64)
 
@@ -59,7 +59,7 @@ def naswot(module: nn.Module, samples: Tensor) -> float:
 
 
 def gradient_norm(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
-    """Return the sum of the Euclidean norms of all parameters' gradients of one batch.
+    """Return the sum of the Euclidean norms of all parameter gradients of one batch.
 
     Source: Abdelfattah et al., arXiv 2101.08134, section 3.1.
     """
@@ -67,10 +67,10 @@ def gradient_norm(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
 
 
 def zico(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
-    """Return the sum over layers of the logarithm of the sum over weights of the mean of |gradient| over its deviation.
+    """Return the sum over layers of log(sum over weights of mean |gradient| / standard deviation of |gradient|).
 
-    Both are over PARTS parts of the batch. Weights whose gradient is always the same are left out. Source: Li et al., arXiv
-    2301.11300, the definition of ZiCo in section 3.3; layers are convolutions and the classifier.
+    Mean and deviation are over PARTS parts of the batch. Weights with a constant gradient are left out. Layers are convolutions
+    and the classifier. Source: Li et al., arXiv 2301.11300, section 3.3.
     """
     own = copy.deepcopy(module)
     layers = [part.weight for part in own.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
@@ -80,16 +80,16 @@ def zico(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
     for gradients in zip(*by_part, strict=True):
         sizes = torch.stack([gradient.double().abs() for gradient in gradients])
         deviation = sizes.std(0, correction=0)
-        varied = deviation > SMALL
+        varied = deviation > EPSILON
         ratios = float((sizes.mean(0)[varied] / deviation[varied]).sum())
         total += math.log(ratios) if ratios > 0 else 0.0
     return total
 
 
 def zen(module: nn.Module, samples: Tensor, *, seed: int = 0) -> float:
-    """Return the Zen-score: how far a little noise moves the last map, on a logarithmic scale, and what its norms took away.
+    """Return the Zen-score: the logarithm of the change of the last map by small input noise, plus those of all norm scales.
 
-    Inputs and weights are normal noise; residuals are left out. Source: Lin et al., arXiv 2102.01063, algorithm 1.
+    Inputs and weights are Gaussian; residual connections are left out. Source: Lin et al., arXiv 2102.01063, algorithm 1.
     """
     own = copy.deepcopy(module).train()
     variances = list[float]()
@@ -108,23 +108,23 @@ def zen(module: nn.Module, samples: Tensor, *, seed: int = 0) -> float:
                 part.register_forward_pre_hook(measure)
         body = nn.Sequential(*(part for part in own if not isinstance(part, Mean | nn.Linear)))  # type: ignore[attr-defined]
         first = torch.randn_like(samples)
-        made = body(first)
-        scale = sum(math.log(max(math.sqrt(variance), SMALL)) for variance in variances)
-        moved = body(first + MIXED * torch.randn_like(samples))
-    return math.log(max(float((made - moved).abs().sum((1, 2, 3)).mean()), SMALL)) + scale
+        output = body(first)
+        scale = sum(math.log(max(math.sqrt(variance), EPSILON)) for variance in variances)
+        moved = body(first + NOISE * torch.randn_like(samples))
+    return math.log(max(float((output - moved).abs().sum((1, 2, 3)).mean()), EPSILON)) + scale
 
 
 def _gradients(
-    module: nn.Module, samples: Tensor, classes: Tensor, parameters: list[nn.Parameter] | None = None
+    module: nn.Module, samples: Tensor, classes: Tensor, parameters: Sequence[Tensor] | None = None
 ) -> Iterator[Tensor]:
-    """Yield the gradients of a batch's loss by parameters, all of them if none are given; norms have the batch's statistics."""
+    """Yield the gradients of the cross-entropy of a batch with respect to `parameters`, by default all of the module."""
     module.train()
     loss = functional.cross_entropy(module(samples), classes)
     yield from torch.autograd.grad(loss, list(module.parameters()) if parameters is None else parameters)
 
 
 def _without(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> nn.Module:
-    """Return a copy in which modules of some kinds pass on what they get."""
+    """Return a copy of a module in which submodules of the given types are replaced by the identity."""
     own = copy.deepcopy(module)
     for part in list(own.modules()):
         for name, inner in list(part.named_children()):

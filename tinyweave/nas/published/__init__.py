@@ -1,1 +1,1 @@
-"""Networks that others have published, as architectures and layers of this project."""
+"""Published networks as architectures or layers of this project."""

@@ -1,8 +1,7 @@
-"""Networks that others have published, as architectures of any image and width, with random weights to come.
+"""Published mobile networks as architectures of any image size and width: ProxylessNAS, MnasNet-B1, MCUNet.
 
-Here: ProxylessNAS' network for phones, MnasNet-B1, which has no squeeze-and-excitation, and MCUNet's two largest. All channels
-are multiplied by the width, those of the last convolution too. MobileNetV2 is in `arch.py`, ResNets are in `resnet.py`.
-Sources: arXiv 1812.00332, 1807.11626, 2007.10319, and the code of their models.
+MnasNet-B1 has no squeeze and excitation. All channels are multiplied by the width, including the last convolution. MobileNetV2
+is in `arch`, ResNets are in `resnet`. Sources: arXiv 1812.00332, 1807.11626, 2007.10319, and the authors' code.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 from ..arch import Arch, Group, rounded
 
 CLASSES, STEM, LAST = 1000, 32, 1280
-Table = tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]
-# per group: channels, stride of the first block, kernel and expansion of each block
+Table = tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]  # per group: the first four fields of `Group`
 PROXYLESS_MOBILE: Table = (
     (16, 1, (3,), (1,)),
     (32, 2, (5, 3), (3, 3)),
@@ -51,25 +49,27 @@ MCUNET_512KB: Table = (
 
 
 def proxyless_mobile(resolution: int = 224, width: float = 1.0) -> Arch:
-    """Return ProxylessNAS' network for phones."""
+    """Return ProxylessNAS-Mobile for square images, with all channels multiplied by `width`."""
     return _scaled(PROXYLESS_MOBILE, resolution, width)
 
 
 def mnasnet_b1(resolution: int = 224, width: float = 1.0) -> Arch:
-    """Return MnasNet-B1."""
+    """Return MnasNet-B1 for square images, with all channels multiplied by `width`."""
     return _scaled(MNASNET_B1, resolution, width)
 
 
 def mcunet_320kb(resolution: int = 176, width: float = 1.0) -> Arch:
-    """Return MCUNet's network for 320 kB of SRAM and 1 MB of Flash, which has no convolution before the mean."""
+    """Return MCUNet for 320 kB of SRAM and 1 MB of Flash. It has no convolution before the mean."""
     return _scaled(MCUNET_320KB, resolution, width, stem=16, last=0)
 
 
 def mcunet_512kb(resolution: int = 160, width: float = 1.0) -> Arch:
-    """Return MCUNet's network for 512 kB of SRAM and 2 MB of Flash, which has no convolution before the mean."""
+    """Return MCUNet for 512 kB of SRAM and 2 MB of Flash. It has no convolution before the mean."""
     return _scaled(MCUNET_512KB, resolution, width, stem=32, last=0)
 
 
 def _scaled(table: Table, resolution: int, width: float, *, stem: int = STEM, last: int = LAST) -> Arch:
-    groups = tuple(Group(rounded(channels * width), *rest) for channels, *rest in table)
+    groups = tuple(
+        Group(rounded(channels * width), stride, kernels, expansions) for channels, stride, kernels, expansions in table
+    )
     return Arch((resolution, resolution, 3), rounded(stem * width), groups, rounded(last * width) if last else 0, CLASSES)

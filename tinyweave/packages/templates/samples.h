@@ -1,4 +1,4 @@
-/* @{model}_samples.h - inputs for the example of @{file}, and what the reference computes of them, as bytes in memory. */
+@{head}
 #ifndef @{NAME}_SAMPLES_H
 #define @{NAME}_SAMPLES_H
 

@@ -1,0 +1,1 @@
+"""Which tensors share memory."""

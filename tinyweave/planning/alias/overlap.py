@@ -1,6 +1,8 @@
-"""Which tensors may share bytes. In: a Graph and its order. Out: per activation, the tensor whose bytes it is a view of, and
-per op, how an output may overlap the operands that die with it: by the overlap distance of its kernel
-(`kernels/overlap_distance.py`)."""
+"""Which tensors may share memory: views, and outputs that overlap operands.
+
+In: a Graph and the order of its ops. Out: the tensor that owns each activation's memory; how the output of each op may overlap
+operands whose last use is that op, by the overlap distance of its kernel (`kernels/overlap_distance.py`).
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,20 @@ from ..plan import Buffer
 from .subtensors import ALIGN, Aliases, with_parts
 
 ANY_DISTANCE = 1 << 62
-NO_LAG = ANY_DISTANCE // 2  # what is more than any arena
+FORBIDDEN = ANY_DISTANCE // 2  # distances of at least this much mean that the two must not overlap
 
 
 def is_view(op: Op) -> bool:
-    """Whether the op gives its first input's bytes as they are; of an op that is not supported nobody knows."""
+    """Return whether the output is the first input's bytes unchanged; False for unsupported ops and relocations."""
     return op.kind in SPECS and SPECS[op.kind].view and not is_move(op)
 
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
-    """Return activation -> the tensor that owns its bytes: itself, or the source of a chain of reshape-like ops.
+    """Return activation -> the tensor that owns its memory: itself, or the source of a chain of reshape-like ops.
 
-    The order, the file's unless given, matters where there is state.
-
-    State is read where it lies when it changes only after the last use of what was read, and a value is computed where the
-    state lies to which it is assigned when nothing needs the old state any more; else they are copied.
+    The order of the ops, by default the file's, matters for state. The output of a read_variable is a view of the state if
+    all its uses precede the next change of the state. A value is computed in the memory of the state that it is assigned to if
+    no op reads the old state meanwhile. Otherwise both are copies.
     """
     order = tuple(range(len(graph.ops))) if order is None else order
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
@@ -44,25 +45,25 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
 
 
 def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Aliases:
-    """Return who lies in whose bytes: views, and with `parts` what needs no code as its tensors lie inside others."""
+    """Return the aliases of a graph: its views, and with `parts` also tensors inside others."""
     owner = views(graph, tuple(order))
     return with_parts(graph, owner, order) if parts else Aliases(owner, {}, frozenset())
 
 
 def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:
-    """Return the steps that read or write one of these tensors; one past the last step when one is a network output."""
+    """Return the steps that read or write one of these tensors, plus one past the last step for a network output."""
     wanted = set(names)
     steps = [step for step, i in enumerate(order) if wanted.intersection(graph.ops[i].inputs + graph.ops[i].outputs)]
     return steps + [len(order)] * bool(wanted.intersection(graph.outputs))
 
 
 def _next_write(graph: Graph, order: tuple[int, ...], state: str, step: int) -> int:
-    """Return the first step after `step` that changes a state, one past all when none does."""
+    """Return the first step after `step` that writes a state, or one past the end of the network if none does."""
     return next((s for s in range(step + 1, len(order)) if state in graph.ops[order[s]].outputs), len(order) + 1)
 
 
 def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> set[str]:
-    """Return these tensors and what reshape-like ops make of them."""
+    """Return these tensors and all views of them."""
     viewed = set(names)
     for index in order:
         op = graph.ops[index]
@@ -72,14 +73,14 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
 
 
 def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
-    """Whether all reads of what the op at `step` gives, and of views of it, come before the next write of its state."""
+    """Return whether all uses of a state's value read at `step`, and of its views, precede the state's next write."""
     op = graph.ops[order[step]]
     uses = _touched(graph, order, _with_views(graph, order, op.outputs))
     return uses[-1] < _next_write(graph, order, graph.input(op).name, step)
 
 
 def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
-    """Let the value that the op at `step` assigns lie in the state from the start, where the old state is no longer read."""
+    """Alias the value that the assign_variable at `step` assigns to the state, if no op reads the old state meanwhile."""
     op = graph.ops[order[step]]
     value, state = op.inputs[0], op.outputs[0]
     if value not in owner or graph.tensors[owner[value]].role == "state" or owner[value] in graph.inputs:
@@ -99,16 +100,23 @@ def distances(
     max_distance: int = ANY_DISTANCE,
     offset: Mapping[str, int] | None = None,
 ) -> list[dict[str, int]]:
-    """Return per op: owner of bytes that it reads -> bytes by which its one output, besides state, must begin below them.
+    """Return how each op's output may overlap its operands: owner of an operand's memory -> overlap distance in bytes.
 
-    Owners that must not be overlapped are left out, and those with a distance above `max_distance`. `offset`: where tensors
-    begin in their owners, when not at 0; the distances are those of the owners.
+    The output must start at least this distance below the owner. Owners that must not be overlapped are left out. An op with
+    several outputs, not counting state, has an empty dict.
+
+    Args:
+        graph: the network.
+        variants: the kernel of each op, "" for none.
+        owner: activation -> the tensor that owns its memory.
+        max_distance: larger distances are left out.
+        offset: activation -> where it begins in its owner, if not at 0.
     """
     by_op = []
     for op, name in zip(graph.ops, variants, strict=True):
         all_of_op = _distances(graph, op, name, owner, offset or {}) if name else {}
         by_op.append(
-            {other: distance for other, distance in all_of_op.items() if distance <= max_distance and distance < NO_LAG}
+            {other: distance for other, distance in all_of_op.items() if distance <= max_distance and distance < FORBIDDEN}
         )
     return by_op
 
@@ -131,9 +139,9 @@ def rules(
     distances: Sequence[Mapping[str, int]],
     buffers: Iterable[Buffer],
 ) -> list[Rule]:
-    """Return how the output of each stage may lie over the operands that nothing needs after it.
+    """Return the rules by which the output of each stage may overlap operands whose last use is that stage.
 
-    distances: per stage, as the function of that name has them per op.
+    `distances` has a dict per stage, as `distances` returns it per op; `buffers` are those of all owners.
     """
     allowed = []
     home = {buffer.name: buffer for buffer in buffers}
@@ -144,28 +152,29 @@ def rules(
         for source, distance in distances[step].items() if target not in state and home[target].start == step else ():
             if source not in persistent and source != target and home[source].end == step + 1:
                 allowed.append(Rule(target, source, distance))
-                if is_move(graph.ops[ops[-1]]):  # it may go up as well
+                if is_move(graph.ops[ops[-1]]):  # a relocation may go up as well as down
                     allowed.append(Rule(source, target, distance))
     return allowed
 
 
 def saved_bytes(
-    graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, dying: frozenset[str]
+    graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, last_used: frozenset[str]
 ) -> int:
-    """Return by how much an op's output and the operands that die with it need less than their sum, stacked by rising
-    distances."""
+    """Return the bytes saved by overlapping the output of op `index` with the owners in `last_used`, whose last use it is."""
     target = owner[graph.ops[index].outputs[0]]
-    if target != graph.ops[index].outputs[0]:  # a part or state: its bytes may be in use already
+    if target != graph.ops[index].outputs[0]:  # inside another tensor or state, whose bytes may be in use already
         return 0
     out = graph.tensors[target].bytes
     return shared_bytes(
-        out, [(d, graph.tensors[name].bytes) for name, d in distance[index].items() if name in dying - {target}]
+        out, [(d, graph.tensors[name].bytes) for name, d in distance[index].items() if name in last_used - {target}]
     )
 
 
 def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
-    """Return by how much an output of `out` bytes and operands, (distance, bytes) of each, need less than their sum, where all
-    begin at multiples of `ALIGN`."""
+    """Return the bytes saved by overlapping an output of `out` bytes with operands, as (overlap distance, bytes).
+
+    The operands are stacked in the order of their distances, at multiples of ALIGN.
+    """
     end = total = 0
     for distance, size in sorted(operands):
         end, total = max(end, min(-(-distance // ALIGN) * ALIGN, out)) + size, total + size

@@ -1,8 +1,8 @@
-"""Parts: tensors that lie inside others, so that ops which only join or cut tensors need no code.
+"""Tensors inside other tensors, so that ops that only join or cut need no code.
 
-In: a graph and who owns whose bytes by `overlap.views`. Out: the same with the offsets of parts in their owners. What a split
-or slice takes lies in its input where that is one run of bytes; a concatenation's inputs are computed in their places in its
-output where each is one run there and nothing else fixes its place. Every part begins at a multiple of its alignment.
+In: a graph and the owners of its views (`overlap.views`). Out: the same, with the offsets of tensors in their owners. An output
+of a split or slice aliases the input if it is one contiguous run of it. An input of a concatenation is computed directly in the
+output if it is one contiguous run there and is not already aliased elsewhere.
 """
 
 from __future__ import annotations
@@ -12,36 +12,35 @@ from typing import NamedTuple
 
 from ...ir import Graph, Op, itemsize
 from ...kernels import copies
-from ...ops import data
+from ...ops import SPECS, data
 from ..place.relocation_ops import is_move
 
-CUTS = ("split", "split_v", "unpack", "slice", "strided_slice")
-JOINS = ("concatenation", "pack")
-ALIGN = 4  # of whatever kernels read and write; more where elements are larger
+ALIGN = 4  # bytes, of every tensor that a kernel reads or writes; larger elements have their own size
 
 
 class Aliases(NamedTuple):
-    """owner: activation -> the tensor in whose bytes it lies. offset: where it begins in them, when not at 0. free: ops without
-    code besides those that only reshape."""
+    """Which tensors share the memory of others."""
 
-    owner: dict[str, str]
-    offset: dict[str, int]
-    free: frozenset[int]
+    owner: dict[str, str]  # activation -> the tensor that owns its memory
+    offset: dict[str, int]  # activation -> where it begins in its owner, if not at 0
+    free: frozenset[int]  # indices of ops, other than reshapes, that need no code
 
 
 def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> Aliases:
-    """Return the aliases with all cuts and joins that need no code; cuts first, then the last joins, whose inputs may be joined
-    too."""
+    """Return the aliases with the outputs of cuts and the inputs of joins inside other tensors, if possible.
+
+    All cuts are aliased first, in order. Then joins follow from last to first, since the input of a join may itself be joined.
+    """
     shared, free = Aliases(dict(owner), {}, frozenset()), set[int]()
     for index in order:
         op = graph.ops[index]
-        starts = _cut(graph, op, shared) if op.kind in CUTS else []
+        starts = _cut(graph, op, shared) if SPECS[op.kind].cuts else []
         for name, start in zip(op.outputs, starts, strict=bool(starts)):
             _put_inside(shared, name, data(graph, op).name, start)
             free.add(index)
     for index in reversed(order):
         op = graph.ops[index]
-        if op.kind in JOINS and (starts := _joined(graph, op, shared, order)):
+        if SPECS[op.kind].family == "join" and (starts := _joined(graph, op, shared, order)):
             for tensor, start in zip(graph.inputs_of(op), starts, strict=True):
                 assert tensor is not None
                 _put_inside(shared, shared.owner[tensor.name], op.outputs[0], start)
@@ -50,7 +49,7 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> 
 
 
 def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
-    """Let all that lies in `root` lie in the bytes of `home`, `start` bytes after it."""
+    """Alias all tensors of the owner `root` to the memory of `home`, `start` bytes after its beginning."""
     begin = shared.offset.get(home, 0) + start
     for name in [name for name, other in shared.owner.items() if other == root]:
         shared.owner[name] = shared.owner[home]
@@ -58,11 +57,11 @@ def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
 
 
 def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
-    """Return where the outputs begin in the input; empty where they cannot lie in it."""
+    """Return where each output of a cut begins in its input, in bytes; [] if they cannot alias it."""
     source, runs = data(graph, op), copies.moved(graph, op)
     if runs is None or len(runs) != len(op.outputs) or source.data is not None:
         return []
-    if graph.tensors[shared.owner[source.name]].role == "state":  # which may change while a part is needed
+    if graph.tensors[shared.owner[source.name]].role == "state":  # which may change while an output is still needed
         return []
     starts = []
     for name, run in zip(op.outputs, runs, strict=True):
@@ -74,7 +73,7 @@ def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
 
 
 def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list[int]:
-    """Return where the inputs begin in the output; empty where they cannot be computed there."""
+    """Return where each input of a join begins in its output, in bytes; [] if they cannot be computed there."""
     out = graph.output(op)
     axis = op.attrs["axis"] % len(out.shape)
     if any(extent > 1 for extent in out.shape[:axis]):
@@ -99,10 +98,10 @@ def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list
 
 
 def _moves_down(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> bool:
-    """Return whether what `op` joins may be computed in the state where its output lies, although that holds the old value.
+    """Return whether a join may write its inputs directly into the state that its output aliases.
 
-    It may where the old value is read by one op alone, which cuts the first of the inputs out of it and so moves it down, and
-    where all others are computed after that.
+    This is the shift of a streamed window: the first input is cut out of the old state, and all other inputs are new. It is
+    allowed if the cut is the only reader of the old state before the join, and all other inputs are computed after the cut.
     """
     first, home = op.inputs[0], shared.owner[op.outputs[0]]
     step = {index: number for number, index in enumerate(order)}
@@ -110,7 +109,7 @@ def _moves_down(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> 
         return False
     cut = graph.producer[first]
     old = graph.ops[cut].inputs[0]
-    if graph.ops[cut].kind not in CUTS or old is None or shared.owner.get(old) != home or old == home:
+    if not SPECS[graph.ops[cut].kind].cuts or old is None or shared.owner.get(old) != home or old == home:
         return False
     runs = copies.moved(graph, graph.ops[cut])
     if runs is None or len(runs) != 1 or runs[0].size != (1, 1, 1, 1):

@@ -1,9 +1,9 @@
-"""The independent check of a plan: run it symbolically and watch what every byte holds.
+"""The independent check of a plan: run it symbolically and track which value every byte holds.
 
-In: a Plan. Out: nothing, or an UnsoundPlanError that says which rule broke where. The check ignores lifetimes. It walks the
-stages and lets each op overwrite its output's bytes. Every operand must still lie intact where it was written, and all state at
-the end of the inference. What a plan says of itself is a claim: offsets and sizes, and of a fused stage when which rows are
-computed and how many are kept. Which rows an op reads follows from its window. Nothing here comes from the planner.
+In: a Plan. Out: the plan, or an UnsoundPlanError that names the broken rule and its place. The check ignores lifetimes. It runs
+the stages and lets each op overwrite the bytes of its output. Every operand must still be intact where it was written, and all
+state at the end of the inference. A plan's offsets, sizes and row schedules are claims to be checked. The rows that an op reads
+are derived from its window. Nothing here is shared with the planner.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from .fused import Watch, run_fused
 from .regions import WORD, Region, activations, demand, disjoint, overwrite, region_of, scratch_of, spoil
 from .regions import UnsoundPlanError as UnsoundPlanError
 
-ONLY_COPIES = ("split", "split_v", "unpack", "slice", "strided_slice", "concatenation", "pack")
-
 
 def check(plan: Plan, watch: Watch | None = None) -> Plan:
-    """Return `plan` when executing it keeps every operand intact inside the claimed memory, else raise UnsoundPlanError."""
+    """Return `plan` if every operand stays intact inside the claimed memory, else raise UnsoundPlanError.
+
+    `watch` is called with each row that a fused stage reads or writes.
+    """
     graph = plan.graph
     _check_steps(plan)
     _check_streams(plan)
     _check_extent(plan)
-    held: dict[str, Region] = {}  # tensor -> where its value lies now
+    held: dict[str, Region] = {}  # tensor -> the region of its value
     state = _state(graph)
     for name in (*state, *(name for name in graph.inputs if name not in plan.streamed_inputs)):
         overwrite(held, name, region_of(plan, name))
@@ -71,19 +72,19 @@ def _check_streams(plan: Plan) -> None:
     bringing = [node for stage in plan.stages if stage.schedule for node in stage.schedule.timings if isinstance(node, str)]
     for name in plan.streamed_inputs:
         if name not in graph.inputs:
-            raise UnsoundPlanError(f"'{name}' is to come by rows, but is no network input")
+            raise UnsoundPlanError(f"'{name}' is streamed, but is no network input")
     if sorted(bringing) != sorted(plan.streamed_inputs):
         raise UnsoundPlanError(
-            f"the rows of {sorted(bringing)} are asked for, those of {sorted(plan.streamed_inputs)} come, each once"
+            f"schedules stream in {sorted(bringing)}, but the streamed inputs are {sorted(plan.streamed_inputs)}"
         )
     for name in plan.streamed_outputs:
         if name not in graph.outputs or name not in graph.producer:
-            raise UnsoundPlanError(f"'{name}' is to be handed out, but is no output that an op makes")
+            raise UnsoundPlanError(f"'{name}' is a streamed output, but no output of the network that an op computes")
         if any(name in op.inputs for op in graph.ops):
-            raise UnsoundPlanError(f"'{name}' is read, and so must not be handed out by rows")
+            raise UnsoundPlanError(f"'{name}' is a streamed output, but an op reads it")
         stage = next(stage for stage in plan.stages if graph.producer[name] in stage.ops)
         if stage.schedule is None or stage.ops[-1] != graph.producer[name]:
-            raise UnsoundPlanError(f"'{name}' is to be handed out, but no fused stage ends with it")
+            raise UnsoundPlanError(f"'{name}' is a streamed output, but no fused stage ends with it")
 
 
 def _check_extent(plan: Plan) -> None:
@@ -92,15 +93,13 @@ def _check_extent(plan: Plan) -> None:
     for buffer in plan.buffers:
         offset = plan.offsets.get(buffer.name, -1)
         if offset < 0 or offset % buffer.align or buffer.align % WORD or buffer.memory not in highest:
-            raise UnsoundPlanError(
-                f"the buffer '{buffer.name}' lies at {offset} in '{buffer.memory}', aligned to {buffer.align}"
-            )
+            raise UnsoundPlanError(f"the buffer '{buffer.name}' is at {offset} in '{buffer.memory}', aligned to {buffer.align}")
         highest[buffer.memory] = max(highest[buffer.memory], offset + buffer.bytes)
     if highest != dict(plan.arena):
         raise UnsoundPlanError(f"the arenas claimed are {dict(plan.arena)}, those used {highest}")
     extents = {b.name: (b.memory, plan.offsets[b.name], plan.offsets[b.name] + b.bytes) for b in plan.buffers}
     schedules = [stage.schedule for stage in plan.stages if stage.schedule is not None]
-    by_rows = {name for schedule in schedules for name in (*schedule.rings, *schedule.tiles)}  # see _check_schedule
+    by_rows = {name for schedule in schedules for name in (*schedule.line_buffers, *schedule.tiles)}  # see check_schedule
     used = {name for op in graph.ops for name in (*op.inputs, *op.outputs) if name is not None}
     for name in sorted(used.union(graph.inputs, graph.outputs)):
         tensor = graph.tensors[name]
@@ -108,10 +107,10 @@ def _check_extent(plan: Plan) -> None:
             continue
         place = plan.places.get(name)
         if place is None or place.buffer not in extents:
-            raise UnsoundPlanError(f"'{name}' lies in no buffer")
+            raise UnsoundPlanError(f"'{name}' is in no buffer")
         buffer, word = plan.buffer(place.buffer), max(WORD, itemsize(tensor.dtype))
         if plan.offset(name) % word or buffer.align % word:
-            raise UnsoundPlanError(f"'{name}' lies at {plan.offset(name)}, not at a multiple of {word} bytes")
+            raise UnsoundPlanError(f"'{name}' is at {plan.offset(name)}, not at a multiple of {word} bytes")
         if place.offset < 0 or place.offset + (0 if name in by_rows else tensor.bytes) > buffer.bytes:
             raise UnsoundPlanError(f"'{name}' leaves its buffer '{buffer.name}'")
     for name in _state(graph):
@@ -126,7 +125,7 @@ def _state(graph: Graph) -> list[str]:
 
 
 def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
-    """Run an op on whole tensors."""
+    """Run an unfused op on whole tensors."""
     graph, op, variant = plan.graph, plan.graph.ops[index], plan.variants[index]
     operands = activations(graph, op)
     for name in operands:
@@ -146,7 +145,7 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
         read = [(i, region_of(plan, n)) for i, n in enumerate(op.inputs) if n in operands and n != name]
         over = [(i, other) for i, other in read if not disjoint(region, other)]
         distances = distance(graph, op, variant) if over and [name] == only else {}
-        for position, other in over if op.kind not in VIEWS else ():  # a move overlaps as it likes
+        for position, other in over if op.kind not in VIEWS else ():  # a copy to another place may overlap in any way
             if position not in distances or region[1] + distances[position] > other[1]:
                 raise UnsoundPlanError(f"{op.name} writes over its own operand")
         if not all(disjoint(region, other) for other in outputs[:number]):
@@ -155,7 +154,7 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
 
 
 def _view(plan: Plan, op: Op) -> None:
-    """Check an op without code: its outputs must be its inputs' very bytes, and all of them stay intact."""
+    """Check an op without code: its outputs must be the very bytes of its inputs, all of which stay intact."""
     for output, operand, between in _same_bytes(plan.graph, op):
         (memory, begin, end), (home, first, last) = region_of(plan, output), region_of(plan, operand)
         nested = (first <= begin and end <= last) or (begin <= first and last <= end)
@@ -164,14 +163,16 @@ def _view(plan: Plan, op: Op) -> None:
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
-    """Return (output, operand, bytes from the operand's start to the output's) of an op that only joins, cuts or renames.
+    """Return (output, operand, offset in bytes) of an op without code: the output must start this far behind the operand.
 
-    Numbers sent through the op's reference show it: all elements must lie in a row, in the outputs or in the operands.
+    The op must only join, cut or reshape tensors. Its reference runs on numbered elements, which shows where each element of an
+    output comes from. These elements must be contiguous.
     """
     if SPECS[op.kind].view:
         return [(op.outputs[0], graph.input(op).name, 0)]
     operands = activations(graph, op)
-    if op.kind not in ONLY_COPIES or len(set(operands)) < len(operands):
+    only_copies = SPECS[op.kind].cuts or SPECS[op.kind].family == "join"
+    if not only_copies or len(set(operands)) < len(operands):
         raise UnsoundPlanError(f"{op.name} is not a view and has no kernel")
     arrays, begins, count = [], {}, 0
     for name in op.inputs:
@@ -186,7 +187,7 @@ def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
     for name, numbers in zip(op.outputs, SPECS[op.kind].reference(graph, op, arrays), strict=True):
         flat, size = numbers.ravel(), itemsize(graph.tensors[name].dtype)
         if not flat.size or (np.diff(flat) != 1).any():
-            raise UnsoundPlanError(f"the elements of '{name}' do not lie in a row, and {op.name} has no kernel")
+            raise UnsoundPlanError(f"the elements of '{name}' are not contiguous, and {op.name} has no kernel")
         reach = [(x, b) for x, b in begins.items() if b < flat[-1] + 1 and flat[0] < b + graph.tensors[x].elements]
         same += [(name, operand, (int(flat[0]) - begin) * size) for operand, begin in reach]
     return same

@@ -1,4 +1,4 @@
-"""A fused stage, followed row by row: which rows lie in which bytes when an op reads them."""
+"""The check of a fused stage: run it row by row and track which row each byte holds."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from .regions import Region, UnsoundPlanError, activations, area_of, demand, dis
 from .resampled import RESAMPLED
 
 Rectangle = tuple[range, range]  # rows and columns of a map
-SUMS = -2  # what a byte of sums holds
-SCRATCH = -3  # of scratch
-PARTLY = -4  # of a row that is being written
-CELL = 1 << 31  # a cell of a tile is marked by this, its row times the map's width, and its column
+SUMS = -2  # the mark of a byte of row-wise sums
+SCRATCH = -3  # the mark of a byte of scratch
+PARTLY = -4  # the mark of a byte of a row that is being written
+CELL = 1 << 31  # the mark of a cell of a tile is this plus its row times the map's width plus its column
 
 
 class Touched(NamedTuple):
-    """Some columns of a row, and where they lie, that an op of a fused stage reads or writes: "" is the caller; scratch has no
-    tensor."""
+    """A read or write of a fused stage: some columns of a row, and their region in memory."""
 
-    op: str
-    tensor: str
+    op: str  # "" for the caller
+    tensor: str  # "" for scratch
     writes: bool
     row: int
     cols: range
@@ -41,33 +40,39 @@ Watch = Callable[[Touched], None]
 
 @dataclass(frozen=True)
 class _Fused:
-    """A fused stage as it runs. holds: per byte of each memory, which row lies there. written: which bytes the stage wrote."""
+    """A fused stage while it runs symbolically. A mark is a number that says which row or cell a byte holds."""
 
     plan: Plan
     schedule: RowSchedule
-    number: Mapping[str, int]  # tensor -> what marks its row 0
-    holds: Mapping[str, np.ndarray]
-    written: Mapping[str, np.ndarray]
+    number: Mapping[str, int]  # tensor -> the mark of its row 0
+    holds: Mapping[str, np.ndarray]  # memory -> the mark of each byte
+    written: Mapping[str, np.ndarray]  # memory -> for each byte, whether the stage wrote it
     watch: Watch | None
     first: dict[str, tuple[int, int]] = field(default_factory=dict)  # tensor in a tile -> the row and column at its start
-    known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # see `reach`
-    repeated: dict[tuple[int, str], bool] = field(default_factory=dict)  # see `repeats`
-    areas: dict[int, Region | None] = field(default_factory=dict)  # see `scratch`
-    followed: set[tuple[object, ...]] = field(default_factory=set)  # see `_run_tile`
+    known: dict[int, tuple[Windows | None, Sequence[range] | None]] = field(default_factory=dict)  # cache of `reach`
+    repeated: dict[tuple[int, str], bool] = field(default_factory=dict)  # cache of `repeats`
+    areas: dict[int, Region | None] = field(default_factory=dict)  # cache of `scratch`
+    followed: set[tuple[object, ...]] = field(default_factory=set)  # tile iterations that `_run_tile` has checked in full
 
     def op(self, index: int) -> Op:
         return self.plan.graph.ops[index]
 
     def reach(self, op: Op) -> tuple[Windows | None, Sequence[range] | None]:
-        """Return the windows of an op, and if it is in RESAMPLED the rows that each of its rows reads."""
+        """Return an op's windows along rows and columns, and the range of input rows that each output row reads.
+
+        The windows are None if the op has none. The ranges are None unless the op is in RESAMPLED, which has the ops that
+        resize maps and transpose_conv.
+        """
         if id(op) not in self.known:
             graph, rows = self.plan.graph, RESAMPLED.get(op.kind)
             self.known[id(op)] = SPECS[op.kind].windows(graph, op), rows(graph, op) if rows else None
         return self.known[id(op)]
 
     def repeats(self, op: Op, name: str) -> bool:
-        """Whether an operand is one pixel, which goes with each of another operand; what pads a map of one pixel reads it
-        once."""
+        """Return whether an operand is a single pixel that is broadcast over the pixels of another operand.
+
+        A single pixel that an op pads is not broadcast.
+        """
         if (id(op), name) not in self.repeated:
             (windows, _), graph = self.reach(op), self.plan.graph
             out, tensor = graph.output(op), graph.tensors[name]
@@ -77,7 +82,7 @@ class _Fused:
         return self.repeated[id(op), name]
 
     def scratch(self, index: int) -> Region | None:
-        """Return where the scratch of an op lies, if it needs any."""
+        """Return the region of an op's scratch, None if it needs none."""
         if index not in self.areas:
             self.areas[index] = scratch_of(self.plan, index)
         return self.areas[index]
@@ -91,9 +96,9 @@ class _Fused:
         return shape[2] if len(shape) == 4 else 1
 
     def place(self, name: str, row: int) -> Region:
-        """Return where a row lies: in a ring at row % its rows."""
+        """Return the region of a row; in a line buffer of n rows it is slot row % n."""
         plan, height = self.plan, self.height(name)
-        size, rows = plan.graph.tensors[name].bytes // height, self.schedule.rings.get(name, height)
+        size, rows = plan.graph.tensors[name].bytes // height, self.schedule.line_buffers.get(name, height)
         begin = plan.offset(name) + row % rows * size
         return plan.memory(name), begin, begin + size
 
@@ -102,7 +107,7 @@ class _Fused:
         return bool((self.holds[memory][begin:end] == self.number[name] + row).all())
 
     def put(self, name: str, row: int) -> None:
-        """Note a row that lay there before the stage."""
+        """Mark a row that was in memory before the stage."""
         memory, begin, end = self.place(name, row)
         self.holds[memory][begin:end] = self.number[name] + row
 
@@ -111,15 +116,15 @@ class _Fused:
         self.holds[memory][begin:end] = what
         self.written[memory][begin:end] = True
 
-    def tell(self, op: Op | None, name: str, row: int, region: Region, *, writes: bool, cols: range | None = None) -> None:
-        """Tell the watcher of a row, by default the whole of it."""
+    def report(self, op: Op | None, name: str, row: int, region: Region, *, writes: bool, cols: range | None = None) -> None:
+        """Report a read or write of a row to `watch`, by default of all its columns."""
         if self.watch:
             cols = range(self.width(name) if name else 0) if cols is None else cols
             self.watch(Touched(op.name if op else "", name, writes, row, cols, region))
 
 
 def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
-    """Check that what a fused stage claims is possible; whether it is enough shows when its rows are followed."""
+    """Check that the schedule of a fused stage is consistent; running its rows shows whether it is sufficient."""
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
     nodes = [node for node in schedule.timings if isinstance(node, int)]
     if [index for node in nodes for index in (tiles[node].ops if node in tiles else (node,))] != list(stage.ops):
@@ -139,7 +144,7 @@ def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
     for tile in tiles.values():
         if tile.cols < 1:
             raise UnsoundPlanError(f"the tile of ops {tile.ops} is {tile.cols} columns wide")
-    for name, rows in schedule.rings.items():
+    for name, rows in schedule.line_buffers.items():
         tensor = graph.tensors[name]
         if name not in outputs.union(schedule.timings) or rows < 1:
             raise UnsoundPlanError(f"the stage of ops {stage.ops} keeps {rows} rows of '{name}'")
@@ -153,11 +158,11 @@ def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
 
 
 def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, Region], watch: Watch | None) -> None:
-    """Follow every row of a fused stage: what it reads must lie intact where it was written."""
+    """Run a fused stage row by row: every row that it reads must be intact where it was written."""
     graph = plan.graph
     check_schedule(plan, stage, schedule)
-    brought = [node for node in schedule.timings if isinstance(node, str)]
-    computed = [*brought, *(graph.ops[index].outputs[0] for index in stage.ops)]
+    streamed = [node for node in schedule.timings if isinstance(node, str)]
+    computed = [*streamed, *(graph.ops[index].outputs[0] for index in stage.ops)]
     tiles = {tile.ops[-1]: tile for tile in stage.tiles or ()}
     before = sorted({name for index in stage.ops for name in activations(graph, graph.ops[index])} - set(computed))
     number = {name: i << 32 for i, name in enumerate((*before, *computed))}
@@ -180,7 +185,7 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
             rows = range(done[node], min(done[node] + timing.rows_per_iteration, timing.rows))
             due[node], done[node] = tick + timing.every, rows.stop
             if isinstance(node, str):
-                _bring(fused, node, rows[0])
+                _stream_in(fused, node, rows[0])
             elif node in tiles:
                 _run_tile(fused, tiles[node], rows)
             elif sums := BY_NAME[plan.variants[node]].sums(graph, graph.ops[node]):
@@ -188,63 +193,63 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
             else:
                 _run_row(fused, node, rows[0])
             if node == stage.ops[-1] and out in plan.streamed_outputs:
-                _hand_out(fused, out, rows)
+                _stream_out(fused, out, rows)
     if out in plan.streamed_outputs and done[stage.ops[-1]] != fused.height(out):
-        raise UnsoundPlanError(f"only {done[stage.ops[-1]]} rows of '{out}' are handed out")
+        raise UnsoundPlanError(f"only {done[stage.ops[-1]]} rows of '{out}' are streamed out")
     for name in [n for n, (memory, begin, end) in held.items() if fused.written[memory][begin:end].any()]:
         del held[name]
-    for name in (name for name in computed if name not in schedule.rings and name not in schedule.tiles):
+    for name in (name for name in computed if name not in schedule.line_buffers and name not in schedule.tiles):
         if not all(fused.intact(name, row) for row in range(fused.height(name))):
             raise UnsoundPlanError(f"the stage leaves '{name}' incomplete")
         held[name] = region_of(plan, name)
 
 
 def _target(fused: _Fused, name: str, row: int) -> Region:
-    """Return where a row goes that is computed."""
+    """Return the region to which a computed row is written."""
     if row >= fused.height(name):
         raise UnsoundPlanError(f"row {row} of '{name}' is computed, which has {fused.height(name)}")
     return fused.place(name, row)
 
 
 def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
-    """Return where some columns of a row lie."""
+    """Return the region of some columns of a row."""
     memory, begin, _ = row
     pixel = fused.plan.graph.tensors[name].pixel_bytes
     return memory, begin + cols.start * pixel, begin + cols.stop * pixel
 
 
 def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None = None) -> Region:
-    """Return where a row lies of which an op, or the caller, reads some columns."""
+    """Check that a row is intact and return its region; an op, or the caller if None, reads some of its columns."""
     region = fused.place(name, row)
     if not fused.intact(name, row):
-        raise UnsoundPlanError(f"{op.name if op else 'the caller'} reads row {row} of '{name}', which is not there")
-    fused.tell(op, name, row, region if cols is None else _columns(fused, name, region, cols), writes=False, cols=cols)
+        raise UnsoundPlanError(f"{op.name if op else 'the caller'} reads row {row} of '{name}', which is not intact")
+    fused.report(op, name, row, region if cols is None else _columns(fused, name, region, cols), writes=False, cols=cols)
     return region
 
 
-def _bring(fused: _Fused, name: str, row: int) -> None:
+def _stream_in(fused: _Fused, name: str, row: int) -> None:
     region = _target(fused, name, row)
-    fused.tell(None, name, row, region, writes=True)
+    fused.report(None, name, row, region, writes=True)
     fused.write(region, fused.number[name] + row)
 
 
-def _hand_out(fused: _Fused, name: str, rows: range) -> None:
-    """Hand out the rows of an iteration, which must lie at the start of their ring, one after the other."""
+def _stream_out(fused: _Fused, name: str, rows: range) -> None:
+    """Stream rows to the caller; they must be contiguous at the start of their line buffer."""
     for position, row in enumerate(rows):
         _, begin, end = _read(fused, None, name, row)
         if begin != fused.plan.offset(name) + position * (end - begin):
-            raise UnsoundPlanError(f"row {row} of '{name}' is handed out from elsewhere than where it lies")
+            raise UnsoundPlanError(f"row {row} of '{name}' is streamed out from outside the start of its line buffer")
 
 
 def _run_row(fused: _Fused, index: int, row: int) -> None:
-    """Compute a row of the output from the rows of its window."""
+    """Compute one row of an op's output from the rows of its window."""
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
     out = op.outputs[0]
     region = _target(fused, out, row)
     if area := fused.scratch(index):
         if not disjoint(area, region):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its row")
-        fused.tell(op, "", 0, area, writes=True)
+        fused.report(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
     for position, name in ((i, n) for i, n in enumerate(op.inputs) if n is not None and n in fused.number):
         rows = _rows_read(fused, op, name, row)
@@ -253,12 +258,12 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
             in_place = len(rows) == 1 and region[1] <= read[1]  # then each byte must be read before the same one is written
             if not disjoint(region, read) and not (in_place and distance(graph, op, variant).get(position) == 0):
                 raise UnsoundPlanError(f"row {row} of {op.name} is written over row {other} of '{name}', which it reads")
-    fused.tell(op, out, row, region, writes=True)
+    fused.report(op, out, row, region, writes=True)
     fused.write(region, fused.number[out] + row)
 
 
 def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
-    """Return the rows of an operand that a row of the output reads: all, where the op has no window."""
+    """Return the rows of an operand that one output row reads: all rows if the op has no window."""
     windows, resampled = fused.reach(op)
     if resampled is not None:
         return resampled[row]
@@ -271,7 +276,7 @@ def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
 
 
 def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
-    """Add a row to sums of so many bytes in the op's scratch, which the last row turns into the output."""
+    """Add a row to the `sums` bytes of sums in the op's scratch; the last row turns them into the output."""
     op = fused.op(index)
     source, out = fused.plan.graph.input(op).name, op.outputs[0]
     area = area_of(fused.plan, scratch_name(op.name), sums, op)
@@ -280,21 +285,21 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
         raise UnsoundPlanError(f"the sums of {op.name} overlap its operand")
     if row and not (fused.holds[area[0]][area[1] : area[2]] == SUMS).all():
         raise UnsoundPlanError(f"the sums of {op.name} are overwritten before row {row}")
-    fused.tell(op, "", 0, area, writes=True)
+    fused.report(op, "", 0, area, writes=True)
     fused.write(area, SUMS)
     if row == fused.height(source) - 1:
         region = _target(fused, out, 0)
         if not disjoint(area, region):
             raise UnsoundPlanError(f"{op.name} writes over its sums")
-        fused.tell(op, out, 0, region, writes=True)
+        fused.report(op, out, 0, region, writes=True)
         fused.write(region, fused.number[out])
 
 
 def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
-    """Compute rows of the last op's output, some columns at a time, by ops that run together.
+    """Compute some rows of a tile's output, some columns at a time.
 
-    Cells are read in the iteration that wrote them. So an iteration goes as an earlier one if its rows are as far from each
-    other and nothing that it writes lies on a row from outside of the tile. Then only those rows are looked at.
+    Cells of a tile are read only in the iteration that wrote them. So two iterations are alike if they read equally distant
+    rows and write over no row from outside the tile. If an earlier iteration is alike, check only the rows from outside.
     """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
@@ -322,8 +327,10 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
 
 
 def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
-    """Return which rows of maps outside of a tile an iteration reads, and by which op; and of each map in the tile, for each op
-    that reads it, from which of its rows on and how many."""
+    """Return the rows that an iteration of a tile reads from outside the tile, and from tensors inside it.
+
+    A row from outside is (op, tensor, row). Rows from inside are (first row, number of rows), relative to the computed rows.
+    """
     ops, inside = [fused.op(index) for index in tile.ops], {fused.op(index).outputs[0] for index in tile.ops[:-1]}
     computed, reads = {ops[-1].outputs[0]: rows}, list[tuple[Op, str, range]]()
     for op in reversed(ops):
@@ -331,7 +338,7 @@ def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op
         if name in inside:
             spans = [span for _, other, span in reads if other == name]
             if not spans or name not in fused.schedule.tiles:
-                raise UnsoundPlanError(f"'{name}' is made in a tile, but no op after it reads it there")
+                raise UnsoundPlanError(f"'{name}' is computed in a tile, but no later op of the tile reads it")
             computed[name] = range(min(span.start for span in spans), max(span.stop for span in spans))
         operands = activations(fused.plan.graph, op)
         reads += [(op, operand, _field(fused, op, operand, (computed[name], range(1)))[0]) for operand in operands]
@@ -343,7 +350,7 @@ def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) 
     """Compute an iteration of a tile, some columns at a time."""
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
-    width, ends = fused.width(out), dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are there
+    width, ends = fused.width(out), dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are computed
     for begin in range(0, width, tile.cols):
         parts = {out: (rows, range(begin, min(begin + tile.cols, width)))}
         for op in reversed(ops[:-1]):
@@ -356,20 +363,20 @@ def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) 
 
 
 def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
-    """Compute a part of an op's output in its tile or, for the last op, in the rows at `targets`."""
+    """Compute a part of an op's output: in its tile, or for the last op in the rows at `targets`."""
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
     if area := fused.scratch(index):
         if not all(disjoint(area, region) for region in regions):
             raise UnsoundPlanError(f"the scratch of {op.name} overlaps its part")
-        fused.tell(op, "", 0, area, writes=True)
+        fused.report(op, "", 0, area, writes=True)
         fused.write(area, SCRATCH)
     for operand in activations(fused.plan.graph, op):
         _read_part(fused, op, operand, part, regions)
     rows, cols = part
     for position, row in enumerate(rows):
         region = _cell_row(fused, name, row, cols) if targets is None else _columns(fused, name, targets[position], cols)
-        fused.tell(op, name, row, region, writes=True, cols=cols)
+        fused.report(op, name, row, region, writes=True, cols=cols)
     if targets is None:
         _cells(fused, name)[_slots(fused, name, part)] = _marks(fused, name, part)[:, :, None]
         memory, begin, end = regions[0]
@@ -377,7 +384,7 @@ def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] 
 
 
 def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
-    """Return the rows and columns of an operand that a part of the output reads."""
+    """Return the receptive field: the rows and columns of an operand that a part of the output reads."""
     windows, _ = fused.reach(op)
     if windows is None or any(window.up > 1 for window in windows):
         raise UnsoundPlanError(f"{op.name} has no window that steps by whole pixels, and so cannot run in a tile")
@@ -392,13 +399,14 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
 
 
 def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> tuple[Rectangle, int]:
-    """Move a tile on to what its readers need: what is to be computed for that, and the column where it ends."""
+    """Slide a tile to the fields of its readers; return the part to compute, and the column at which the tile then ends."""
     rows, cols = (
         range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
     )
+    # kept columns fit, as they did when computed: the first column that is needed never decreases
     staying, cells = max(end - cols.start, 0), _cells(fused, name)
-    if len(rows) > cells.shape[0] or max(len(cols), staying) > cells.shape[1]:
-        raise UnsoundPlanError(f"the tile of '{name}' has no room for {len(rows)} x {max(len(cols), staying)} pixels")
+    if len(rows) > cells.shape[0] or len(cols) > cells.shape[1]:
+        raise UnsoundPlanError(f"the tile of '{name}' has no room for {len(rows)} x {len(cols)} pixels")
     if staying:
         shift = cols.start - fused.first[name][1]
         cells[: len(rows), :staying] = cells[: len(rows), shift : shift + staying].copy()
@@ -408,15 +416,15 @@ def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> t
 
 
 def _read_part(fused: _Fused, op: Op, name: str, part: Rectangle, targets: Sequence[Region]) -> None:
-    """Check that what an op of a tile reads for a part of its output is there, and lies nowhere where it writes."""
+    """Check that the operand's cells that a part of the output reads are intact and do not overlap what the op writes."""
     rows, cols = seen = _field(fused, op, name, part)
     if name in fused.schedule.tiles:
         if not (_cells(fused, name)[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all():
-            raise UnsoundPlanError(f"{op.name} reads cells of '{name}' that are not there")
+            raise UnsoundPlanError(f"{op.name} reads cells of '{name}' that are not intact")
         if not all(disjoint(target, _tile_region(fused, name)) for target in targets):
             raise UnsoundPlanError(f"{op.name} writes over the tile of '{name}', which it reads")
         for row in rows:
-            fused.tell(op, name, row, _cell_row(fused, name, row, cols), writes=False, cols=cols)
+            fused.report(op, name, row, _cell_row(fused, name, row, cols), writes=False, cols=cols)
         return
     for row in rows:
         read = _read(fused, op, name, row, cols)
@@ -430,20 +438,20 @@ def _tile_region(fused: _Fused, name: str) -> Region:
 
 
 def _cell_row(fused: _Fused, name: str, row: int, cols: range) -> Region:
-    """Return where some columns of a row lie in a tile."""
+    """Return the region of some columns of a row in a tile."""
     (_, width), (first, left), pixel = fused.schedule.tiles[name], fused.first[name], fused.plan.graph.tensors[name].pixel_bytes
     begin = fused.plan.offset(name) + ((row - first) * width + cols.start - left) * pixel
     return fused.plan.memory(name), begin, begin + len(cols) * pixel
 
 
 def _cells(fused: _Fused, name: str) -> np.ndarray:
-    """Return what the bytes of a tile hold, by row, column and byte of the pixel."""
+    """Return the marks that the bytes of a tile hold, as an array [row, column, byte of the pixel]."""
     memory, begin, end = _tile_region(fused, name)
     return fused.holds[memory][begin:end].reshape(*fused.schedule.tiles[name], fused.plan.graph.tensors[name].pixel_bytes)
 
 
 def _slots(fused: _Fused, name: str, part: Rectangle) -> tuple[slice, slice]:
-    """Return where in its tile a part of a map lies."""
+    """Return the rows and columns of a tile at which a part of its map is."""
     (rows, cols), (row, col) = part, fused.first[name]
     return slice(rows.start - row, rows.stop - row), slice(cols.start - col, cols.stop - col)
 

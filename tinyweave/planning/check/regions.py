@@ -1,4 +1,4 @@
-"""Regions of memory, and which tensor's value lies where: what both ways to run a stage need."""
+"""Regions of memory, and which tensor's value each holds: shared by the checks of unfused and fused stages."""
 
 from __future__ import annotations
 
@@ -13,42 +13,47 @@ WORD = 4  # bytes; kernels load words
 
 
 class UnsoundPlanError(Exception):
-    """A plan that would compute wrong bytes or leave its memory: the planner's mistake, never the user's."""
+    """A plan that would compute wrong bytes or leave its memory: a fault of the planner, never of the user."""
 
 
 def region_of(plan: Plan, name: str) -> Region:
+    """Return the region of a tensor."""
     begin = plan.offset(name)
     return plan.memory(name), begin, begin + plan.graph.tensors[name].bytes
 
 
 def disjoint(a: Region, b: Region) -> bool:
+    """Return whether two regions share no byte."""
     return a[0] != b[0] or a[2] <= b[1] or b[2] <= a[1]
 
 
 def demand(plan: Plan, held: Mapping[str, Region], name: str, where: str) -> None:
+    """Raise UnsoundPlanError unless the tensor's value is intact in its region; `where` names the reader."""
     if held.get(name) != region_of(plan, name):
         raise UnsoundPlanError(f"{where} reads '{name}', which is no longer intact")
 
 
 def spoil(held: dict[str, Region], region: Region) -> None:
-    """Forget every value that has a byte in a region."""
+    """Forget every value that has a byte in the region."""
     for name in [name for name, other in held.items() if not disjoint(other, region)]:
         del held[name]
 
 
 def overwrite(held: dict[str, Region], name: str, region: Region) -> None:
+    """Record that the region now holds the tensor's value, and forget every other value with a byte in it."""
     spoil(held, region)
     held[name] = region
 
 
 def scratch_of(plan: Plan, index: int) -> Region | None:
-    """Return where the scratch of an op lies, if it needs any: in the buffer of its stage."""
+    """Return the region of an op's scratch in the buffer of its stage, None if it needs none."""
     op, stage = plan.graph.ops[index], next(stage for stage in plan.stages if index in stage.ops)
     size = BY_NAME[plan.variants[index]].scratch(plan.graph, op)
     return area_of(plan, scratch_name(plan.graph.ops[stage.ops[0]].name), size, op) if size else None
 
 
 def area_of(plan: Plan, name: str, size: int, op: Op) -> Region:
+    """Return the first `size` bytes of a buffer as a region; raises UnsoundPlanError if it has fewer."""
     buffer = next((buffer for buffer in plan.buffers if buffer.name == name), None)
     if buffer is None or buffer.bytes < size:
         raise UnsoundPlanError(f"{op.name} needs {size} bytes of scratch in a buffer '{name}'")
@@ -56,4 +61,5 @@ def area_of(plan: Plan, name: str, size: int, op: Op) -> Region:
 
 
 def activations(graph: Graph, op: Op) -> list[str]:
+    """Return the operands of an op that are not constants."""
     return [name for name in op.inputs if name is not None and graph.tensors[name].data is None]

@@ -1,22 +1,29 @@
-"""The schedules of others, as points of the same space. In: a Graph as rows, an order, a budget. Out: stages and tiles.
+"""The fused stages of other planners, in our terms, to compare with.
 
-patch: the first layers run patch by patch, n x n patches of the map that the last of them makes, each from all that it needs of
-the image; the others one by one. MCUNetV2 (arXiv 2110.15352).
-stream2d: the first layers run so that nothing is computed twice, for what patches share is kept in both directions; here that
-is a stage of whole rows. StreamNet (NeurIPS 2023), its 2D form.
-msf: blocks of layers anywhere, each of which computes an element of its output at a time and keeps of each map within it the
-columns of a window (H-cache); rows are computed again. msf-CNN (arXiv 2505.11483). Its space is that of `Space` with `blocks`.
+- patch: the first layers compute n x n patches of a map, one patch after the other, and recompute what patches share. The other
+  layers run unfused. MCUNetV2 (arXiv 2110.15352).
+- stream2d: the first layers are one fused stage of whole rows, which recomputes nothing. This is the 2D form of StreamNet
+  (NeurIPS 2023), which keeps what neighbouring patches share.
+- msf: any stages, each of which computes one output element at a time, keeps columns and recomputes rows (H-cache). msf-CNN
+  (arXiv 2505.11483). This needs no function here: it is a path search with `one_tile_per_stage`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from ...ir import CompileError
 from ..plan import Tile
-from .access import Access, RowGraph, joined, recomputed_macs, row_bytes, tile_words
-from .schedule import schedule_stage
-from .stages import Partition
+from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_buffer_bytes
+from .row_schedule import schedule_stage
+
+
+class Partition(NamedTuple):
+    """A split of an order of ops into stages, and the tiles of these. Empty if the strategy has no stages for the network."""
+
+    stages: list[tuple[int, ...]]
+    tiles: tuple[Tile, ...] = ()
 
 
 def patches(
@@ -28,19 +35,21 @@ def patches(
     grid: int = 0,
     layers: int = 0,
 ) -> Partition:
-    """Return the first layers in patches, as many of either as need least memory within `budget` multiply-accumulates done
-    again.
+    """Return the partition that runs the first layers in patches and needs the least RAM.
 
-    grid: n of n x n patches; layers: how many of the first ones run by patches; each searched if 0. step_bytes: bytes that
-    each step needs by itself. Empty where no patches can be: what comes by rows must be read by them alone.
+    budget: multiply-accumulates that may be recomputed. grid: n for n x n patches; layers: how many layers run in patches; 0 to
+    search for the best. step_bytes: RAM of each step if it runs unfused.
+
+    Raises:
+        CompileError: `grid` or `layers` is given, but the first layers cannot run in patches.
     """
     best: tuple[int, int, Tile] | None = None
     for count in range(2, len(order) + 1) if not layers else (layers,):
         run = tuple(order[:count])
         if (
             count > len(order)
-            or joined(row_graph, run) is None
-            or not all(row_graph.users[name].issubset(run) for name in row_graph.streamed_inputs)
+            or tile_accesses(row_graph, run) is None
+            or not all(row_graph.readers[name].issubset(run) for name in row_graph.streamed_inputs)
         ):
             continue
         _, h, w, _ = row_graph.graph.output(row_graph.graph.ops[run[-1]]).shape
@@ -48,7 +57,7 @@ def patches(
             tile = Tile(run, cols, rows, cached=False)
             recomputed = sum(recomputed_macs(row_graph, tile).values())
             if recomputed <= budget:
-                size = max(_bytes(row_graph, tile, joined(row_graph, run, rows) or ()), *step_bytes[count:], 0)
+                size = max(_bytes(row_graph, tile, tile_accesses(row_graph, run, rows) or ()), *step_bytes[count:], 0)
                 if best is None or (size, recomputed) < best[:2]:
                     best = size, recomputed, tile
     if best is None and (grid or layers):
@@ -62,36 +71,37 @@ def patches(
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
-    """Return rows and columns of a patch."""
+    """Yield the (rows, columns) of patches, the largest first; grid: n for n x n patches, 0 for all n."""
     sides = {(-(-h // n), -(-w // n)) for n in ((grid,) if grid else range(2, max(h, w) + 1))}
     yield from sorted(sides, reverse=True)
 
 
 def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
-    """Return what the layers of a tile need together, the image by rows if it is streamed."""
+    """Return the RAM of a stage of one patch tile: its inputs (only rows of a streamed one), its output and its buffer."""
     graph = row_graph.graph
     heights, streamed_inputs = row_graph.height, row_graph.streamed_inputs
     rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}
     around = sum(count * row_bytes(graph.tensors[name]) for name, count in rows.items())
-    return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_words(row_graph, tile)
+    return around + graph.output(graph.ops[tile.ops[-1]]).bytes + tile_buffer_bytes(row_graph, tile)
 
 
 def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> Partition:
-    """Return the first layers in one stage that runs row by row, as many as need least memory; arguments as for `patches`.
+    """Return the partition that fuses the first layers into one stage of whole rows and needs the least RAM.
 
-    What comes by rows comes once: all its readers are in the stage, or it has one, which may be a stage by itself.
+    owner: the tensors that may own memory. step_bytes: RAM of each step if it runs unfused. All readers of a streamed input are
+    in the stage.
     """
     best: tuple[int, int] | None = None
     for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):
-        scheduled = schedule_stage(row_graph, order[:count])
-        users = [row_graph.users[name] for name in row_graph.streamed_inputs]
-        if scheduled is None or any(len(readers) > 1 and not readers.issubset(order[:count]) for readers in users):
+        schedule = schedule_stage(row_graph, order[:count])
+        users = [row_graph.readers[name] for name in row_graph.streamed_inputs]
+        if schedule is None or any(len(readers) > 1 and not readers.issubset(order[:count]) for readers in users):
             continue
         tensors, ops = row_graph.graph.tensors, [row_graph.graph.ops[index] for index in order[:count]]
-        held = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}
-        rings = scheduled.schedule.rings
-        size = sum(rings[x] * row_bytes(tensors[x]) if x in rings else tensors[x].bytes for x in held)
-        size = max(size + row_graph.sums[order[count - 1]], *step_bytes[count:], 0)
+        alive = {name for op in ops for name in (*op.inputs, *op.outputs) if name is not None and name in owner}
+        rows = schedule.line_buffers
+        size = sum(rows[x] * row_bytes(tensors[x]) if x in rows else tensors[x].bytes for x in alive)
+        size = max(size + row_graph.accumulator_bytes[order[count - 1]], *step_bytes[count:], 0)
         if best is None or size < best[0]:
             best = size, count
     if best is None:

@@ -1,9 +1,8 @@
-"""Rematerialisation: maps that are computed twice, so that they need not be kept until their mean is known.
+"""Rematerialisation: compute some channels of a map twice rather than keep them.
 
-In: a graph, and of some of its maps how many channels are kept. Out: the graph in which the other channels are computed a first
-time for the mean and a second time for all other readers, from what a convolution reads. Else, in a block with squeeze and
-excitation (arXiv 1709.01507), the widest map of all lives until the mean of its channels has become what scales them. After
-Chen et al. (arXiv 1604.06174), who compute again what training would keep.
+In a block with squeeze and excitation (arXiv 1709.01507), the widest map stays alive until the mean over its pixels has been
+turned into the factor of each channel. A rematerialised channel is computed once for the mean, dropped, and computed again for
+its other readers. Chen et al. (arXiv 1604.06174) do so in training.
 """
 
 from __future__ import annotations
@@ -13,44 +12,34 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...ir import CompileError, Graph, Op, Quant, Tensor, rebuild
+from ...ops import SPECS
 from ...ops.conv import groups
 from ...ops.layout import paddings
 from ...ops.reduce import axes
 
-CUT = ("depthwise_conv_2d", "add", "sub", "mul", "minimum", "maximum", "prelu")  # with constants of as many channels
-LOOKUPS = ("logistic", "tanh", "leaky_relu", "hard_swish", "elu", "gelu", "rsqrt", "quantize", "relu", "relu6", "relu_n1_to_1")
-CHANNELWISE = (
-    *CUT,
-    *LOOKUPS,
-    "mean",
-    "average_pool_2d",
-    "max_pool_2d",
-    "pad",
-)  # channel i is made of channel i of every operand
-
 
 class Rematerialisable(NamedTuple):
-    """A map that may be computed twice: the ops that make it, those that sum it up, their results, its first other reader."""
+    """The ops around a map that may be rematerialised, by index."""
 
-    makers: tuple[int, ...]
-    summing: tuple[int, ...]
-    sums: tuple[str, ...]
-    reader: int
+    makers: tuple[int, ...]  # compute it, back to convolutions
+    summing: tuple[int, ...]  # compute means over its pixels
+    sums: tuple[str, ...]  # the tensors of these means
+    reader: int  # the first other op that reads it
 
 
 def candidates(graph: Graph) -> dict[str, Rematerialisable]:
-    """Return the maps that may be computed twice, in the order in which they are made."""
+    """Return the maps that may be rematerialised, in the order in which they are computed."""
     pairs = ((op.outputs[0], _rematerialisable(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
     return {name: rematerialised for name, rematerialised in pairs if rematerialised is not None}
 
 
 def is_rematerialised(op: Op) -> bool:
-    """Whether an op computes something the second time; its attribute `again` names the op that does it first."""
+    """Return whether an op computes channels for the second time. Its attribute `again` names the op of the first time."""
     return "again" in op.attrs
 
 
 def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
-    """Return the graph in which so many first channels of each of these maps are kept, and the others are computed twice."""
+    """Return the graph that rematerialises all but the first n channels of some maps. channels_once: map -> n."""
     for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)
     return graph
@@ -69,7 +58,10 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 
 
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
-    """Return the ops that make a map's channels one by one, back to convolutions; none where others read what they pass on."""
+    """Return the ops that compute each channel of a map from its own inputs, back to convolutions.
+
+    Empty if there is another op among them, or if an op outside reads the maps between them.
+    """
     makers, waiting = set[int](), [name]
     while waiting:
         index = graph.producer.get(waiting.pop(), -1)
@@ -85,7 +77,7 @@ def _makers(graph: Graph, name: str) -> tuple[int, ...]:
 
 
 def _summing(graph: Graph, index: int) -> list[int]:
-    """Return the ops from this one on that make one pixel of a map; none where they do something else."""
+    """Return the chain of channelwise ops from op `index` on that reduces a map to one pixel; empty if there is none."""
     path: list[int] = []
     while True:
         path.append(index)
@@ -106,18 +98,19 @@ def _operands(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _is_channelwise(graph: Graph, op: Op) -> bool:
-    if op.kind not in CHANNELWISE:
+    family = SPECS[op.kind].family
+    if not SPECS[op.kind].channelwise or family in ("copy", "resize"):
         return False
     channels = graph.output(op).shape[-1:]
     if any(tensor.shape[-1:] != channels or tensor.role == "state" for tensor in _operands(graph, op)):
         return False
-    if op.kind == "mean":
+    if family == "reduction":
         return len(graph.input(op).shape) - 1 not in axes(graph, op)
-    return op.kind != "pad" or not any(paddings(graph, op)[-1])
+    return family != "pad" or not any(paddings(graph, op)[-1])
 
 
 class _Channels(NamedTuple):
-    """Channels [begin, end), and the tensors that are named with a suffix where ops are copied for these channels."""
+    """Channels [begin, end) of a map. own: tensors whose copies for these channels are named with `suffix`."""
 
     suffix: str
     begin: int
@@ -136,7 +129,7 @@ def _with_channels_once(graph: Graph, name: str, count: int) -> Graph:
     if count:
         parts = [_Channels("kept", 0, count, own[both]), _Channels("first", count, channels, own[both])]
         second = _Channels("again", count, channels, own[rematerialised.makers])
-    else:  # the second time it is the map itself
+    else:  # the second copy computes the map itself
         parts, second = [_Channels("first", 0, channels, own[rematerialised.makers])], _Channels("", 0, channels, frozenset())
     tensors, ops = dict(graph.tensors), list[Op]()
     for index, op in enumerate(graph.ops):
@@ -154,7 +147,7 @@ def _with_channels_once(graph: Graph, name: str, count: int) -> Graph:
 
 
 def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op:
-    """Return an op on a part of its channels; new tensors are added to `tensors`."""
+    """Return a copy of an op that computes some channels of its output, and add its tensors to `tensors`."""
     inputs, out = list[str | None](), graph.output(op)
     for x in graph.inputs_of(op):
         if x is not None and x.data is not None:
@@ -169,20 +162,21 @@ def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op
 
 
 def _joined(graph: Graph, name: str, rest: str) -> Op:
-    """Return a map from the part that is kept and the rest."""
+    """Return the op that concatenates the kept channels of a map and the recomputed ones, whose name has suffix `rest`."""
     op_name, parts = f"{graph.ops[graph.producer[name]].name}_joined", (f"{name}:kept", f"{name}:{rest}")
     return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
 
 
 def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
-    """Return what a part of the output's channels needs of a constant operand."""
+    """Return the slice of a constant input that some output channels need."""
     axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
-    is_whole = op.kind not in ("conv_2d", *CUT) or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)
+    has_channels = SPECS[op.kind].family in ("convolution", "binary")
+    is_whole = not has_channels or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)
     return tensor if is_whole else _cut(tensor, axis, part, f"{tensor.name}:{axis}:{part.begin}-{part.end}")
 
 
 def _cut(tensor: Tensor, axis: int, part: _Channels, name: str) -> Tensor:
-    """Return the part along an axis of a tensor."""
+    """Return a tensor reduced to the channels [part.begin, part.end) along an axis, under a new name."""
     quant, span = tensor.quant, slice(part.begin, part.end)
     if quant is not None and quant.axis == axis:
         quant = Quant(quant.scale[span], quant.zero_point[span], axis)

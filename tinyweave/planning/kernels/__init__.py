@@ -1,0 +1,1 @@
+"""Kernel sets within a Flash limit, and the cycles of a plan."""

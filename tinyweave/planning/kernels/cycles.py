@@ -1,7 +1,4 @@
-"""The calls of kernels that a plan makes, and the cycles that it takes by that.
-
-In: a Plan. Out: per op how often its kernel is called for parts of so many rows and columns; cycles, estimated, on a core.
-"""
+"""Cycles of a plan, estimated from the shapes that its kernel calls compute. In: a Plan, a core. Out: calls, cycles."""
 
 from __future__ import annotations
 
@@ -12,31 +9,28 @@ import numpy as np
 
 from ...kernels.layer_cycles import Extent, FlashReads, layer_cycles
 from ...ops.window import Spans
-from ..fuse.access import parts
-from ..fuse.schedule import row_graph_of
+from ..fuse.row_access import tile_spans
+from ..fuse.row_schedule import row_graph_of
 from ..plan import Plan, RowSchedule, Stage
 
 Call = tuple[int, Extent, int]
-"""An op, the part of its output that one call computes, and how many calls compute such a one."""
+"""The index of an op, (rows, columns) of its output that one call computes (None for all), and the number of such calls."""
 
 
 class CycleEstimate(NamedTuple):
-    """Cycles of one inference, foreseen from shapes.
+    """Cycles of one inference, estimated from shapes with the fitted constants of each kernel."""
 
-    at_least: those of the ops whose kernels have constants; None where no kernel has. missing: the kinds of the other ops.
-    """
-
-    at_least: int | None
-    missing: tuple[str, ...]
+    at_least: int | None  # of the ops whose kernels have constants; None if no kernel has
+    missing: tuple[str, ...]  # kinds of the other ops
 
     @property
     def cycles(self) -> int | None:
-        """Return the cycles of the whole inference; None where a kind is missing."""
+        """Return the cycles of the whole inference; None if a kind is missing."""
         return None if self.missing else self.at_least
 
 
 def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> CycleEstimate:
-    """Return the cycles of one inference on `core`, by the shapes that its kernels work on."""
+    """Estimate the cycles of one inference on `core`; `reads` says how Flash is read, None for zero wait states."""
     parts = list(_per_part(plan, core, reads))
     known = [cycles for _, cycles in parts if cycles is not None]
     missing = dict.fromkeys(plan.graph.ops[index].kind for index, cycles in parts if cycles is None)
@@ -44,7 +38,7 @@ def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> Cycle
 
 
 def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dict[int, float | None]:
-    """Return the cycles of each op that runs code, by the shapes of its calls; None where its kernel has no constants."""
+    """Estimate the cycles of each op that runs code, by its index; None if its kernel has no fitted constants."""
     cycles: dict[int, float | None] = {}
     for index, part in _per_part(plan, core, reads):
         before = cycles.get(index, 0.0)
@@ -53,19 +47,19 @@ def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dic
 
 
 def cycles_to_compare(plan: Plan, core: str, reads: FlashReads | None = None) -> float:
-    """Return the cycles by which plans of one graph are compared, without kernels that have no constants."""
+    """Estimate the cycles by which plans of one graph are compared, without kernels that have no fitted constants."""
     return sum(cycles for _, cycles in _per_part(plan, core, reads) if cycles is not None)
 
 
 def _per_part(plan: Plan, core: str, reads: FlashReads | None) -> Iterator[tuple[int, float | None]]:
-    """Yield per part of an op the op's index and the cycles of all calls that compute such a part."""
+    """Yield the index of an op and the cycles of all its calls of one shape."""
     for index, part, count in kernel_calls(plan):
         once = layer_cycles(plan.graph, plan.graph.ops[index], plan.variants[index], core, part, reads=reads)
         yield index, None if once is None else count * once
 
 
 def kernel_calls(plan: Plan) -> Iterator[Call]:
-    """Yield the calls of each op; all rows that it sums up as they come are one."""
+    """Yield the calls of each op; row-wise accumulation counts as one call."""
     for stage in plan.stages:
         if stage.schedule is None:
             yield from ((index, None, 1) for index in stage.ops)
@@ -78,19 +72,19 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
     tiles = {index: tile for tile in stage.tiles or () for index in tile.ops}
     for index in stage.ops:
         tile = tiles.get(index)
-        if row_graph.sums[index]:
+        if row_graph.accumulator_bytes[index]:
             yield index, None, 1
         elif tile is None:
             timing, cols = timings[index], plan.graph.output(plan.graph.ops[index]).shape[2]
             yield index, (1, cols), timing.rows
         else:
-            down, across = parts(row_graph, tile, 0, timings[tile.ops[-1]].rows)[0], parts(row_graph, tile, 1)[0]
+            down, across = tile_spans(row_graph, tile, 0, timings[tile.ops[-1]].rows)[0], tile_spans(row_graph, tile, 1)[0]
             for height, iterations in lengths(down[index]):
                 yield from ((index, (height, width), iterations * blocks) for width, blocks in lengths(across[index]))
 
 
 def lengths(spans: Spans) -> list[tuple[int, int]]:
-    """Return lengths of spans that are not empty, and how many are so long."""
+    """Return (length, number of spans of this length) for each length above 0."""
     begin, end = spans
     counts = np.bincount(np.maximum(end - begin, 0), minlength=1)
     counts[0] = 0

@@ -1,0 +1,1 @@
+"""The order of ops with the least peak RAM."""

@@ -1,7 +1,7 @@
-"""A network as sets of ops that have run, each an int with a bit per op: the bytes alive after a set, and what an op changes.
+"""The problem of ordering ops: sets of ops that have run, each an int with one bit per op, and the bytes alive after each set.
 
-In: a Graph, who shares bytes with whom, scratch, bytes saved. Out: a Network; its runs, ops that an order never gains from
-parting; its cuts, sets that every order passes through.
+In: a Graph, the owner of each tensor's memory, scratch, bytes saved by overlaps. Out: an OrderProblem; sequences of ops that an
+order never gains from separating; cuts, the sets that every order passes through.
 """
 
 from __future__ import annotations
@@ -14,56 +14,57 @@ from itertools import pairwise
 from ...ir import Graph
 
 Saved = Callable[[int, frozenset[str]], int]
-"""(op, owners of bytes that are dead after it) -> bytes that its step needs less than its live buffers and scratch together,
-since its output overlaps inputs; never less when more of them die."""
+"""Return the bytes that an op (by index) saves by overlapping its output with the owners whose last use is its step.
+
+More owners never save less.
+"""
 
 
 def owners_of(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
-    """Return the owners of the bytes that an op reads and writes."""
+    """Return the owners of the memory that an op reads and writes."""
     names = (*graph.ops[index].inputs, *graph.ops[index].outputs)
     return list(dict.fromkeys(owner[name] for name in names if name is not None and name in owner))
 
 
 @dataclass(frozen=True, eq=False)
 class OpSequence:
-    """Ops that run one after the other: `mask` of them, and what must have run before (or, backwards, after) them."""
+    """Ops that run one after the other, as a tuple and as the set `mask`."""
 
     ops: tuple[int, ...]
     mask: int
-    before: int
-    after: int
-    relevant: int  # the other ops that share bytes' owners with them: only these change what the run needs
-    effects: dict[int, tuple[int, int]] = field(default_factory=dict)  # by the relevant ones that have run: need and change
-    undone: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same backward, by the relevant ones taken back
+    predecessors: int  # other ops that must run before them
+    successors: int  # other ops that must run after them
+    relevant: int  # other ops that share owners of memory with them; only these change what the sequence needs
+    effects: dict[int, tuple[int, int]] = field(default_factory=dict)  # cache of `effect_of`, by relevant ops that have run
+    undone: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same backward, by relevant ops taken back
 
 
 @dataclass(eq=False)
-class Network:
-    """touched: owner -> mask of the ops that touch it. before, after: op -> masks of the ops that must run before and after it,
-    of which above and below hold all, not only the next. states: sets that were looked at, which `state_limit` and `deadline`
-    end."""
+class OrderProblem:
+    """Ops, the memory that they use, and the order that they must keep; sets of ops are bit masks."""
 
     owners: list[list[str]]  # per op
-    size: dict[str, int]
-    touched: dict[str, int]
+    size: dict[str, int]  # bytes of each owner
+    users: dict[str, int]  # owner -> the ops that read or write it
     inputs: frozenset[str]
     outputs: frozenset[str]
-    scratch: Sequence[int]
+    scratch: Sequence[int]  # bytes per op
     saved: Saved | None
-    always: int  # bytes of state and of network inputs that are outputs too
-    before: list[int]
-    after: list[int]
-    above: list[int]
-    below: list[int]
-    steady: bool = True  # what ops save does not depend on the order
-    cuts: list[int] = field(default_factory=list)  # sets that every order passes through
-    runs: list[OpSequence] = field(default_factory=list)
-    states: int = 0
+    fixed_bytes: int  # of state, which is always alive
+    predecessors: list[int]  # per op: the ops whose output it reads, or that use the same state before it
+    successors: list[int]
+    ancestors: list[int]  # predecessors, and the ancestors of these
+    descendants: list[int]
+    fixed_savings: bool = True  # the bytes that ops save do not depend on the order
+    cuts: list[int] = field(default_factory=list)
+    sequences: list[OpSequence] = field(default_factory=list)
+    states: int = 0  # sets of ops visited so far
     state_limit: float = math.inf
     deadline: float = math.inf
 
     @property
     def everything(self) -> int:
+        """Return the set of all ops."""
         return (1 << len(self.owners)) - 1
 
 
@@ -75,183 +76,198 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def network_of(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], saved: Saved | None) -> Network:
-    """Return the network, without its runs; arguments as for `best_order`."""
+def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], saved: Saved | None) -> OrderProblem:
+    """Return the problem without sequences; arguments as for `best_order`."""
     count = len(graph.ops)
-    constant_size = {name for name in owner.values() if graph.tensors[name].role == "state"}
+    state = {name for name in owner.values() if graph.tensors[name].role == "state"}
     owners: list[list[str]] = []
-    touched: dict[str, int] = {}
-    before = [0] * count
-    last_of_state: dict[str, int] = {}
+    users: dict[str, int] = {}
+    predecessors, successors, ancestors, descendants = ([0] * count for _ in range(4))
+    last_use_of_state: dict[str, int] = {}
     for index, op in enumerate(graph.ops):
         names = owners_of(graph, index, owner)
         for name in filter(None, op.inputs):
             if name in graph.producer and graph.tensors[name].role != "state":
-                before[index] |= 1 << graph.producer[name]
-        for name in constant_size.intersection(names):
-            if name in last_of_state:
-                before[index] |= 1 << last_of_state[name]
-            last_of_state[name] = index
-        owners.append([n for n in names if n not in constant_size])
+                predecessors[index] |= 1 << graph.producer[name]
+        for name in state.intersection(names):
+            if name in last_use_of_state:
+                predecessors[index] |= 1 << last_use_of_state[name]
+            last_use_of_state[name] = index
+        owners.append([name for name in names if name not in state])
         for name in owners[-1]:
-            touched[name] = touched.get(name, 0) | 1 << index
-    above, below, after = [0] * count, [0] * count, [0] * count
+            users[name] = users.get(name, 0) | 1 << index
     for index in range(count):
-        for other in bits(before[index]):
-            above[index] |= above[other] | 1 << other
-            after[other] |= 1 << index
+        for other in bits(predecessors[index]):
+            ancestors[index] |= ancestors[other] | 1 << other
+            successors[other] |= 1 << index
     for index in reversed(range(count)):
-        for other in bits(after[index]):
-            below[index] |= below[other] | 1 << other
-    for name in {owner[n] for n in graph.inputs} - constant_size - set(touched):
-        touched[name] = 0
-    net = Network(
+        for other in bits(successors[index]):
+            descendants[index] |= descendants[other] | 1 << other
+    for name in {owner[n] for n in graph.inputs} - state - set(users):
+        users[name] = 0
+    problem = OrderProblem(
         owners,
-        {name: graph.tensors[name].bytes for name in touched},
-        touched,
-        frozenset(owner[n] for n in graph.inputs) - constant_size,
-        frozenset(owner[n] for n in graph.outputs if n in owner) - constant_size,
+        {name: graph.tensors[name].bytes for name in users},
+        users,
+        frozenset(owner[n] for n in graph.inputs) - state,
+        frozenset(owner[n] for n in graph.outputs if n in owner) - state,
         scratch or [0] * count,
         saved,
-        sum(graph.tensors[name].bytes for name in constant_size),
-        before,
-        after,
-        above,
-        below,
+        sum(graph.tensors[name].bytes for name in state),
+        predecessors,
+        successors,
+        ancestors,
+        descendants,
     )
     if saved:
-        net.steady = all(_saved(net, index, above[index]) == most_saved(net, index) for index in range(count))
-    net.cuts = _cuts(net)
-    return net
+        problem.fixed_savings = all(
+            _saved(problem, index, ancestors[index]) == most_saved(problem, index) for index in range(count)
+        )
+    problem.cuts = _cuts(problem)
+    return problem
 
 
-def _saved(net: Network, index: int, done: int) -> int:
-    """Return bytes that the step of an op saves when exactly `done` has run before it."""
-    if net.saved is None:
+def _saved(problem: OrderProblem, index: int, done: int) -> int:
+    """Return the bytes that an op saves if exactly the ops of `done` have run before it."""
+    if problem.saved is None:
         return 0
     done |= 1 << index
-    return net.saved(index, frozenset(n for n in net.owners[index] if n not in net.outputs and not net.touched[n] & ~done))
+    return problem.saved(
+        index, frozenset(n for n in problem.owners[index] if n not in problem.outputs and not problem.users[n] & ~done)
+    )
 
 
-def most_saved(net: Network, index: int) -> int:
-    """Return the bytes that the step of an op saves when all that may run before it has."""
-    return _saved(net, index, net.everything & ~net.below[index])
+def most_saved(problem: OrderProblem, index: int) -> int:
+    """Return the bytes that an op saves if all ops but its descendants have run before it."""
+    return _saved(problem, index, problem.everything & ~problem.descendants[index])
 
 
-def _cuts(net: Network) -> list[int]:
-    """Return the sets that every order passes through: before and after each op that precedes or follows all others."""
-    cuts = {0, net.everything}
-    for index, (above, below) in enumerate(zip(net.above, net.below, strict=True)):
-        if above.bit_count() + below.bit_count() + 1 == len(net.owners):
-            cuts |= {above, above | 1 << index}
+def _cuts(problem: OrderProblem) -> list[int]:
+    """Return the sets that every order passes through: before and after each op that is ordered against all other ops."""
+    cuts = {0, problem.everything}
+    for index, (ancestors, descendants) in enumerate(zip(problem.ancestors, problem.descendants, strict=True)):
+        if ancestors.bit_count() + descendants.bit_count() + 1 == len(problem.owners):
+            cuts |= {ancestors, ancestors | 1 << index}
     return sorted(cuts, key=int.bit_count)
 
 
-def live_after(net: Network, done: int) -> int:
-    """Return bytes alive when exactly the ops in `done` have run."""
-    total = net.always
-    for name, mask in net.touched.items():
-        if (name in net.inputs or mask & done) and (name in net.outputs or mask & ~done):
-            total += net.size[name]
+def live_after(problem: OrderProblem, done: int) -> int:
+    """Return the bytes alive after exactly the ops of `done` have run."""
+    total = problem.fixed_bytes
+    for name, mask in problem.users.items():
+        if (name in problem.inputs or mask & done) and (name in problem.outputs or mask & ~done):
+            total += problem.size[name]
     return total
 
 
-def effect_of(net: Network, run: OpSequence, done: int) -> tuple[int, int]:
-    """Return what running `run` after `done` needs beyond the bytes alive before it, and by how much it changes them."""
-    key = done & run.relevant
-    if (known := run.effects.get(key)) is not None:
+def effect_of(problem: OrderProblem, sequence: OpSequence, done: int) -> tuple[int, int]:
+    """Return the peak and the change of live bytes when a sequence runs after `done`, relative to the live bytes before."""
+    key = done & sequence.relevant
+    if (known := sequence.effects.get(key)) is not None:
         return known
     need, change = 0, 0
-    for index in run.ops:
+    for index in sequence.ops:
         bit = 1 << index
         born = freed = 0
-        for name in net.owners[index]:
-            mask = net.touched[name]
-            if name not in net.inputs and not mask & done:
-                born += net.size[name]
-            if name not in net.outputs and not mask & ~(done | bit):
-                freed += net.size[name]
-        need = max(need, change + born + net.scratch[index] - _saved(net, index, done))
+        for name in problem.owners[index]:
+            mask = problem.users[name]
+            if name not in problem.inputs and not mask & done:
+                born += problem.size[name]
+            if name not in problem.outputs and not mask & ~(done | bit):
+                freed += problem.size[name]
+        need = max(need, change + born + problem.scratch[index] - _saved(problem, index, done))
         change += born - freed
         done |= bit
-    run.effects[key] = need, change
+    sequence.effects[key] = need, change
     return need, change
 
 
-def run_of(net: Network, ops: tuple[int, ...], before: int, after: int) -> OpSequence:
+def sequence_of(problem: OrderProblem, ops: tuple[int, ...], predecessors: int, successors: int) -> OpSequence:
+    """Return these ops as a sequence."""
     mask = sum(1 << index for index in ops)
     relevant = 0
     for index in ops:
-        for name in net.owners[index]:
-            relevant |= net.touched[name]
-    return OpSequence(ops, mask, before, after, relevant & ~mask)
+        for name in problem.owners[index]:
+            relevant |= problem.users[name]
+    return OpSequence(ops, mask, predecessors, successors, relevant & ~mask)
 
 
-def runs_of(net: Network) -> list[OpSequence]:
-    """Return the ops, joined where an order never gains from running others between them."""
-    runs = {index: run_of(net, (index,), net.before[index], net.after[index]) for index in range(len(net.owners))}
-    part = {i: number for number, (low, high) in enumerate(pairwise(net.cuts)) for i in bits(high & ~low)}
-    home = list(runs)  # op -> key of its run
-    work = list(reversed(runs))
-    while work:
-        key = work.pop()
-        if key not in runs:
+def merged_sequences(problem: OrderProblem) -> list[OpSequence]:
+    """Return all ops as sequences, merged where no order gains from running other ops between them."""
+    sequences = {
+        index: sequence_of(problem, (index,), problem.predecessors[index], problem.successors[index])
+        for index in range(len(problem.owners))
+    }
+    section = {i: number for number, (low, high) in enumerate(pairwise(problem.cuts)) for i in bits(high & ~low)}
+    home = list(sequences)  # op -> key of its sequence
+    waiting = list(reversed(sequences))
+    while waiting:
+        key = waiting.pop()
+        if key not in sequences:
             continue
-        first = runs[key]
-        for other in sorted({home[index] for index in bits(first.after)}):
-            second = runs[other]
-            if part[first.ops[0]] != part[second.ops[0]] or not _joins(net, first, second):
+        first = sequences[key]
+        for other in sorted({home[index] for index in bits(first.successors)}):
+            second = sequences[other]
+            if section[first.ops[0]] != section[second.ops[0]] or not _can_merge(problem, first, second):
                 continue
-            mask = first.mask | second.mask
-            joined = run_of(
-                net, first.ops + second.ops, (first.before | second.before) & ~mask, (first.after | second.after) & ~mask
+            outside = ~(first.mask | second.mask)
+            merged = sequence_of(
+                problem,
+                first.ops + second.ops,
+                (first.predecessors | second.predecessors) & outside,
+                (first.successors | second.successors) & outside,
             )
-            del runs[other]
-            runs[key] = joined
+            del sequences[other]
+            sequences[key] = merged
             for index in second.ops:
                 home[index] = key
-            work += [key, *{home[index] for index in bits(joined.before)}]
+            waiting += [key, *{home[index] for index in bits(merged.predecessors)}]
             break
-    return sorted(runs.values(), key=lambda run: run.ops[0])
+    return sorted(sequences.values(), key=lambda sequence: sequence.ops[0])
 
 
-def _joins(net: Network, first: OpSequence, second: OpSequence) -> bool:
-    """Whether `second` may always follow `first` at once: it only lowers memory then, or `first` is best delayed until it.
+def _can_merge(problem: OrderProblem, first: OpSequence, second: OpSequence) -> bool:
+    """Return whether running `second` directly after `first` never raises the peak of an order.
 
-    Needs and changes fall when more has run before: the least and the most that can have run give their limits.
+    That holds if `second` can run and frees memory without a higher peak, or if nothing is lost by delaying `first` until
+    `second`. Both use bounds: an op needs less memory the more ops have run before it.
     """
-    above, above_second = _all(net.above, first), _all(net.above, second) & ~second.mask
-    others = net.everything & ~_all(net.below, first) & ~first.mask
-    most_need, most_change = effect_of(net, first, above & ~first.mask)
-    least_need, least_change = effect_of(net, first, others)
-    if not above_second & ~(above | first.mask):
-        need, change = effect_of(net, second, above_second)
+    ancestors, second_ancestors = _union(problem.ancestors, first), _union(problem.ancestors, second) & ~second.mask
+    others = problem.everything & ~_union(problem.descendants, first) & ~first.mask
+    most_need, most_change = effect_of(problem, first, ancestors & ~first.mask)
+    least_need, least_change = effect_of(problem, first, others)
+    if not second_ancestors & ~(ancestors | first.mask):
+        need, change = effect_of(problem, second, second_ancestors)
         if change <= 0 and most_change + need <= least_need:
             return True
-    if first.after & ~second.mask or least_change < 0:
+    if first.successors & ~second.mask or least_change < 0:
         return False
-    if not net.steady and first.relevant & ~above & ~_all(net.below, second) & ~second.mask:
-        return False  # delaying `first` would keep bytes from others that overlap them
-    later = net.everything & ~_all(net.below, second) & ~second.mask
-    return most_need <= least_change + effect_of(net, second, later)[0]
+    later = problem.everything & ~_union(problem.descendants, second) & ~second.mask
+    if not problem.fixed_savings and first.relevant & later & ~ancestors:
+        return False  # delaying `first` would keep bytes from other ops whose outputs overlap them
+    return most_need <= least_change + effect_of(problem, second, later)[0]
 
 
-def _all(relation: list[int], run: OpSequence) -> int:
+def _union(relation: list[int], sequence: OpSequence) -> int:
     mask = 0
-    for index in run.ops:
+    for index in sequence.ops:
         mask |= relation[index]
     return mask
 
 
-def least_step_bytes(net: Network) -> list[int]:
-    """Return per op the bytes that its step needs in every order: of owners that ops before it begin and ops after it touch."""
-    step_bytes = [net.always + bytes_ for bytes_ in net.scratch]
-    for name, mask in net.touched.items():
-        begun = net.everything if name in net.inputs else mask
-        wanted = net.everything if name in net.outputs else mask
+def least_step_bytes(problem: OrderProblem) -> list[int]:
+    """Return a lower bound on the bytes of each op's step that holds for every order.
+
+    It counts the op's scratch, and each tensor that the op or an ancestor uses and that the op or a descendant uses. Network
+    inputs count as used by ancestors, network outputs as used by descendants.
+    """
+    step_bytes = [problem.fixed_bytes + scratch for scratch in problem.scratch]
+    for name, mask in problem.users.items():
+        begun = problem.everything if name in problem.inputs else mask
+        needed = problem.everything if name in problem.outputs else mask
         for index in bits(mask):
-            begun |= net.below[index]
-            wanted |= net.above[index]
-        for index in bits(begun & wanted):
-            step_bytes[index] += net.size[name]
-    return [need - most_saved(net, index) for index, need in enumerate(step_bytes)]
+            begun |= problem.descendants[index]
+            needed |= problem.ancestors[index]
+        for index in bits(begun & needed):
+            step_bytes[index] += problem.size[name]
+    return [need - most_saved(problem, index) for index, need in enumerate(step_bytes)]

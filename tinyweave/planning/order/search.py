@@ -1,9 +1,9 @@
-"""The order in which ops run. In: a Graph and who shares bytes with whom. Out: the order with the least peak, and a proof.
+"""The order of ops with the least peak RAM. In: a Graph and the owner of each tensor's memory. Out: an order and a lower bound.
 
-Live bytes depend only on the set of ops that have run, so an order is a path through such sets. For a limit, best-first
-search finds a path or proves that there is none, which raises the lower bound. Live bytes are submodular in the set: what
-leads to a set with no more of them loses nothing, and all other sets are dropped. Extends the problem of algorithm 1 of
-operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, bytes that input and output share, and state.
+Live bytes depend only on the set of ops that have run, so an order is a path through such sets. For a limit, best-first search
+finds a path or proves that there is none, which raises the lower bound. Live bytes are submodular in the set. So if a path
+reaches a set with no more live bytes than any set before it, all other paths can be dropped. This extends algorithm 1 of
+operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, overlaps of inputs and outputs, and state.
 """
 
 from __future__ import annotations
@@ -18,45 +18,55 @@ from typing import Any
 
 from ...ir import Graph
 from ..liveness import alive, lifetimes
-from .op_sets import Network, OpSequence, Saved, bits, effect_of, least_step_bytes, live_after, network_of, run_of, runs_of
+from .op_sets import (
+    OpSequence,
+    OrderProblem,
+    Saved,
+    bits,
+    effect_of,
+    least_step_bytes,
+    live_after,
+    merged_sequences,
+    order_problem,
+    sequence_of,
+)
 
-MOST_SETS = 150_000  # looked at in one to two seconds
-FIRST_BUDGET = 500  # sets of ops looked at before another limit or direction is tried
-SETS_PER_WIDTH = 50  # the beam's width is the budget by this
-MOVES_PER_SET = 16  # moves that a beam weighs count as one more set
-INTERVAL_CAP = 400  # sets looked at to confirm a shortcut
+MOST_SETS = 150_000  # sets visited by default; one to two seconds
+FIRST_BUDGET = 500  # sets visited before another limit or direction is tried
+SETS_PER_WIDTH = 50  # the beam's width is the budget divided by this
+MOVES_PER_SET = 16  # moves compared in a beam search that count as one visited set
+INTERVAL_CAP = 400  # sets visited to confirm a shortcut
 CONFIRM_ATTEMPTS = 25
 NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
 class Order:
-    """Indices of the graph's ops; no order has a lower peak than lower_bound. states: sets of ops that were looked at."""
+    """An order of ops, by index, with its peak in bytes and a lower bound on the peak of all orders."""
 
     ops: tuple[int, ...]
     peak: int
     lower_bound: int
-    states: int = 0
+    states: int = 0  # sets of ops visited by the search
 
     @property
     def gap(self) -> int:
-        """Return the bytes between the peak and the bound: 0 means that no order is better."""
+        """Return the bytes between the peak and the lower bound; 0 means that no order is better."""
         return self.peak - self.lower_bound
 
 
 def file_order(graph: Graph) -> tuple[int, ...]:
-    """Return the order of the imported file, which `ir.verify` has proved to be executable."""
+    """Return the order of the imported file."""
     return tuple(range(len(graph.ops)))
 
 
-def each_its_own(graph: Graph) -> dict[str, str]:
-    """Return each activation as the owner of its bytes: the `working_set` count of the reordering paper, which knows no
-    views."""
+def without_views(graph: Graph) -> dict[str, str]:
+    """Return each activation as the owner of its own memory, as the reordering paper counts (`working_set`)."""
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
 
 def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return per step the owners of bytes that are alive in it: inputs, outputs, and what later steps or the caller read."""
+    """Return the owners of memory that are alive in each step of an order."""
     return alive(lifetimes(graph, [(index,) for index in order], owner), len(order))
 
 
@@ -67,7 +77,7 @@ def live_bytes(
     scratch: Sequence[int] = (),
     saved: Saved | None = None,
 ) -> list[int]:
-    """Return per step the bytes that it needs: all that is alive in it and its scratch, less what its output shares."""
+    """Return the bytes of each step: live owners and scratch (per op), minus the bytes saved by overlaps."""
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
     step_bytes = [sum(map(size.__getitem__, names)) for names in live]
@@ -75,8 +85,8 @@ def live_bytes(
         owner.get(n, n) for n in graph.outputs
     )
     for step, index in enumerate(order):
-        dying = frozenset(live[step]).difference(live[step + 1] if step + 1 < len(order) else persistent)
-        step_bytes[step] += (scratch[index] if scratch else 0) - (saved(index, dying) if saved else 0)
+        last_used = frozenset(live[step]).difference(live[step + 1] if step + 1 < len(order) else persistent)
+        step_bytes[step] += (scratch[index] if scratch else 0) - (saved(index, last_used) if saved else 0)
     return step_bytes
 
 
@@ -89,177 +99,187 @@ def best_order(
     sets: int = MOST_SETS,
     seconds: float = math.inf,
 ) -> Order:
-    """Return the order with the least peak of `live_bytes`, or the best one that `sets` sets of ops lead to.
+    """Return the order with the least peak of `live_bytes`, or the best order found after visiting `sets` sets of ops.
 
-    `owner` as `overlap.views` gives it; `scratch` per op. Ops that touch one state keep their order; parts of the network
-    that do not hold the peak keep the file's. The same graph gives the same order, unless `seconds` end the search.
+    Ops that use the same state keep their order; sections of the network without the peak keep the file's order. The result is
+    deterministic unless `seconds` end the search.
+
+    Args:
+        graph: the network.
+        owner: activation -> the tensor that owns its memory, as by `overlap.views`.
+        scratch: bytes per op.
+        saved: bytes saved by overlaps.
+        sets: limit on visited sets.
+        seconds: time limit.
     """
     if not graph.ops:
         return Order((), *[max(live_bytes(graph, (), owner), default=0)] * 2)
-    net = network_of(graph, owner, scratch, saved)
-    net.state_limit, net.deadline = sets, time.monotonic() + seconds
-    step_bytes, lower_bounds = live_bytes(graph, file_order(graph), owner, scratch, saved), least_step_bytes(net)
+    problem = order_problem(graph, owner, scratch, saved)
+    problem.state_limit, problem.deadline = sets, time.monotonic() + seconds
+    step_bytes, lower_bounds = live_bytes(graph, file_order(graph), owner, scratch, saved), least_step_bytes(problem)
     bound = max(lower_bounds)
     if max(step_bytes) == bound:
         return Order(file_order(graph), bound, bound)
-    net.runs = runs_of(net)
-    parts = _parts(net, step_bytes, lower_bounds)
-    while (worst := max(parts, key=lambda p: p.peak)).peak > bound:
-        if worst.lower == worst.peak or _spent(net):
+    problem.sequences = merged_sequences(problem)
+    sections = _sections(problem, step_bytes, lower_bounds)
+    while (worst := max(sections, key=lambda section: section.peak)).peak > bound:
+        if worst.lower == worst.peak or _out_of_budget(problem):
             break
-        _improve(net, worst, bound)
-        bound = max(part.lower for part in parts)
-    ops = tuple(index for part in parts for index in part.order)
+        _improve(problem, worst, bound)
+        bound = max(section.lower for section in sections)
+    ops = tuple(index for section in sections for index in section.order)
     peaks = {order: max(live_bytes(graph, order, owner, scratch, saved)) for order in (file_order(graph), ops)}
     ops = min(peaks, key=lambda order: peaks[order])
-    return Order(ops, peaks[ops], min(bound, peaks[ops]), net.states)
+    return Order(ops, peaks[ops], min(bound, peaks[ops]), problem.states)
 
 
 @dataclass(eq=False)
 class _Section:
-    """The ops between two sets that every order passes through: the best order known, and the bound of all orders."""
+    """The ops between `start` and `goal`, sets of ops that every order passes through (as bits), with the best order known."""
 
     start: int
     goal: int
     order: tuple[int, ...]
-    peak: int
-    lower: int
-    budget: int
+    peak: int  # bytes of the best order
+    lower: int  # lower bound on the peak of all orders, in bytes
+    budget: int  # sets to visit in the next search
 
 
-def _parts(net: Network, step_bytes: list[int], lower_bounds: list[int]) -> list[_Section]:
-    """Return the network between its cuts, in the file's order; lower_bounds: bytes that each op needs in every order."""
-    parts = []
-    for start, goal in pairwise(net.cuts):
+def _sections(problem: OrderProblem, step_bytes: list[int], lower_bounds: list[int]) -> list[_Section]:
+    """Return the sections between cuts, in the file's order; step_bytes per step, lower_bounds per op."""
+    sections = []
+    for start, goal in pairwise(problem.cuts):
         order = tuple(bits(goal & ~start))
         peak = max(step_bytes[step] for step in range(start.bit_count(), goal.bit_count()))
-        parts.append(_Section(start, goal, order, peak, max(lower_bounds[index] for index in order), FIRST_BUDGET))
-    return parts
+        sections.append(_Section(start, goal, order, peak, max(lower_bounds[index] for index in order), FIRST_BUDGET))
+    return sections
 
 
-def _peak(net: Network, done: int, order: Sequence[int]) -> int:
-    live = live_after(net, done)
+def _peak(problem: OrderProblem, done: int, order: Sequence[int]) -> int:
+    live = live_after(problem, done)
     peak = live
     for index in order:
-        need, change = effect_of(net, run_of(net, (index,), 0, 0), done)
+        need, change = effect_of(problem, sequence_of(problem, (index,), 0, 0), done)
         peak, live, done = max(peak, live + need), live + change, done | 1 << index
     return peak
 
 
-def _spent(net: Network) -> bool:
-    return net.states >= net.state_limit or time.monotonic() > net.deadline
+def _out_of_budget(problem: OrderProblem) -> bool:
+    return problem.states >= problem.state_limit or time.monotonic() > problem.deadline
 
 
-def _improve(net: Network, part: _Section, bound: int) -> None:
-    """Raise the part's bound or find a better order of it; its budget doubles when neither is done."""
-    lowest = max(part.lower, bound)
+def _improve(problem: OrderProblem, section: _Section, bound: int) -> None:
+    """Raise a section's lower bound or find a better order of it; if neither succeeds, double its budget."""
+    lowest = max(section.lower, bound)
     for attempt in range(3):
-        limit = (lowest, (lowest + part.peak) // 2, part.peak - 1)[attempt]
-        order, exceeded = _order_within(net, part, limit)
+        limit = (lowest, (lowest + section.peak) // 2, section.peak - 1)[attempt]
+        order, exceeded = _order_within(problem, section, limit)
         if order is None and exceeded is None and attempt == 0:
-            # neither found nor refuted: a beam gives the searches that follow a lower peak to beat
-            order = min((_beam(net, part, lowest, way) for way in (False, True)), key=lambda o: _peak(net, part.start, o))
-        if order is not None and (peak := _peak(net, part.start, order)) < part.peak:
-            part.order, part.peak = order, peak
+            # neither found nor refuted: a beam search gives the next attempts a lower peak to beat
+            orders = [_beam(problem, section, lowest, backward) for backward in (False, True)]
+            order = min(orders, key=lambda order: _peak(problem, section.start, order))
+        if order is not None and (peak := _peak(problem, section.start, order)) < section.peak:
+            section.order, section.peak = order, peak
             if peak <= lowest:
                 return
         if exceeded is not None:
-            part.lower = min(exceeded, part.peak)
+            section.lower = min(exceeded, section.peak)
             return
-        if _spent(net):
+        if _out_of_budget(problem):
             return
-    part.budget *= 2
+    section.budget *= 2
 
 
-_Way = tuple[OpSequence, Any] | None  # the last run and the way before it
-_Next = tuple[tuple[int, ...], int]  # the runs that could come before a step, and the one that did, or START
+_Way = tuple[OpSequence, Any] | None  # a linked list: the last sequence and the list before it
+_Next = tuple[tuple[int, ...], int]  # the sequences that were ready before a step, and the sequence of the step, or START
 START = -1
 
 
-def _beam(net: Network, part: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
-    """Return an order of the part, step by step from those with the lowest peaks, then the fewest live bytes, until then."""
-    walk = _Walk(net, part.start, part.goal, backward=backward)
-    live = live_after(net, part.goal if backward else part.start)
-    beam: dict[int, tuple[int, int, _Next, _Way]] = {walk.done: (lowest, live, (walk.ready(), START), None)}
+def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
+    """Return an order of the section by beam search, which keeps the sets with the lowest peaks, then the fewest live bytes."""
+    traversal = _Traversal(problem, section.start, section.goal, backward=backward)
+    live = live_after(problem, section.goal if backward else section.start)
+    beam: dict[int, tuple[int, int, _Next, _Way]] = {traversal.done: (lowest, live, (traversal.ready(), START), None)}
     ended: list[tuple[int, _Way]] = []
     while beam:
         longer: dict[int, tuple[int, int, _Next, _Way]] = {}
         for done, (peak, live, before, way) in beam.items():
-            net.states += 1
-            if done == walk.target:
+            problem.states += 1
+            if done == traversal.target:
                 ended.append((peak, way))
-            ready = walk.ready_after(done, before)
+            ready = traversal.ready_after(done, before)
             moves: list[tuple[int, int, int]] = []
             for position in ready:
-                need, change = walk.effect(position, done)
-                if change <= 0 and live + need <= peak:  # costs nothing, so that it loses nothing to go first
+                need, change = traversal.effect(position, done)
+                if change <= 0 and live + need <= peak:  # lowers memory without a higher peak
                     moves = [(position, need, change)]
                     break
                 moves.append((position, need, change))
-            net.states += len(moves) // MOVES_PER_SET
+            problem.states += len(moves) // MOVES_PER_SET
             for position, need, change in moves:
-                run = net.runs[position]
-                after, height, now = done | run.mask, max(peak, live + need), live + change
+                sequence = problem.sequences[position]
+                after, height, now = done | sequence.mask, max(peak, live + need), live + change
                 if after not in longer or longer[after][:2] > (height, now):
-                    longer[after] = (height, now, (ready, position), (run, way))
-        persistent = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, part.budget // SETS_PER_WIDTH)]
-        beam = dict(persistent)
-    way, runs = min(ended, key=lambda item: item[0])[1], []
+                    longer[after] = (height, now, (ready, position), (sequence, way))
+        survivors = sorted(longer.items(), key=lambda item: item[1][:2])[: max(4, section.budget // SETS_PER_WIDTH)]
+        beam = dict(survivors)
+    way, sequences = min(ended, key=lambda item: item[0])[1], []
     while way is not None:
-        runs.append(way[0])
+        sequences.append(way[0])
         way = way[1]
-    return tuple(index for run in (runs if backward else reversed(runs)) for index in run.ops)
+    return tuple(index for sequence in (sequences if backward else reversed(sequences)) for index in sequence.ops)
 
 
-def _order_within(net: Network, part: _Section, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
-    """Return an order of the part that needs at most `limit`; or None and the least limit that may be enough; or None, None.
+def _order_within(problem: OrderProblem, section: _Section, limit: int) -> tuple[tuple[int, ...] | None, int | None]:
+    """Search for an order of a section in which no step needs more than `limit` bytes.
 
-    Searches from both ends in turns, each from where the other was left, as long as they move.
+    Return the order and None; or None and the smallest limit that could suffice, if there is no order; or None twice, if the
+    budget ran out. Search from both ends by turns, each time towards the set that the other end has reached.
     """
-    start, goal = part.start, part.goal
+    start, goal = section.start, section.goal
     head: list[OpSequence] = []
     tail: list[OpSequence] = []
     exceeded = NEVER
     stuck = 0
     backward = False
     while stuck < 2:
-        result = _search(net, start, goal, limit, budget=part.budget, backward=backward)
+        result = _search(problem, start, goal, limit, budget=section.budget, backward=backward)
         exceeded = min(exceeded, result.exceeded)
         if backward:
             tail = result.path[::-1] + tail
         else:
             head = head + result.path
         if result.arrived:
-            return tuple(index for run in head + tail for index in run.ops), None
+            return tuple(index for sequence in head + tail for index in sequence.ops), None
         if result.exhausted:
             return None, exceeded
         stuck = 0 if result.path else stuck + 1
         start, goal = (start, result.anchor) if backward else (result.anchor, goal)
-        backward = not backward and net.steady
+        backward = not backward and problem.fixed_savings
     return None, None
 
 
 @dataclass(eq=False)
 class _SearchResult:
-    """arrived: `path` leads to the goal. exhausted: nothing does. Else it leads to `anchor`, and nothing is lost by it."""
+    """The path found by a search: to the goal if `arrived`, else to the set `anchor`, which some best path passes through."""
 
     anchor: int
     path: list[OpSequence]
-    exceeded: int
+    exceeded: int  # the smallest need above the limit, in bytes
     arrived: bool = False
-    exhausted: bool = False
+    exhausted: bool = False  # no path leads to the goal
 
 
-def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
-    """Look for a path from `start` to `goal`, or back, on which no step needs more than `limit`.
+def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
+    """Search for a path from `start` to `goal`, or backward, on which no step needs more than `limit` bytes.
 
-    Whenever a set is reached with no more live bytes than the anchor has and than all sets between the two, it becomes
-    the anchor: adding its ops to any later set of any path leaves no more bytes alive there, so a path from it exists if
-    there is one at all. The same holds for a single run that lowers memory, from any set.
+    If a set has no more live bytes than the anchor and all sets between the two, it becomes the new anchor: adding its ops to
+    any later set of any path leaves no more bytes alive there, so if there is a path, one passes through it. The same holds
+    for a single sequence that lowers memory, from any set.
     """
-    walk = _Walk(net, start, goal, backward=backward)
-    anchor, path = walk.done, list[OpSequence]()
-    anchor_live = live_after(net, goal if backward else start)
+    traversal = _Traversal(problem, start, goal, backward=backward)
+    anchor, path = traversal.done, list[OpSequence]()
+    anchor_live = live_after(problem, goal if backward else start)
     exceeded, looked, attempts = NEVER, 0, 0
     parent: dict[int, tuple[int, OpSequence | None]] = {}
     heap: list[tuple[int, int, int, int, int, _Next]] = []
@@ -273,86 +293,92 @@ def _search(net: Network, start: int, goal: int, limit: int, *, budget: int, bac
         lowest[done] = live
 
     def way(done: int) -> list[OpSequence]:
-        runs = []
+        sequences = []
         while (step := parent[done])[1] is not None:
-            runs.append(step[1])
+            sequences.append(step[1])
             done = step[0]
-        return runs[::-1]
+        return sequences[::-1]
 
     def result(**outcome: bool) -> _SearchResult:
-        end = net.everything & ~anchor if backward else anchor
+        end = problem.everything & ~anchor if backward else anchor
         return _SearchResult(end, path, exceeded, **outcome)
 
     restart(anchor, anchor_live)
-    heap.append((anchor_live, 0, 0, anchor, anchor_live, (walk.ready(), START)))
+    heap.append((anchor_live, 0, 0, anchor, anchor_live, (traversal.ready(), START)))
     count = 0
     while heap:
         highest, _, _, done, live, before = heappop(heap)
         if lowest[done] < highest:
             continue
-        if done == walk.target:
+        if done == traversal.target:
             path += way(done)
             anchor = done
             return result(arrived=True)
         if done != anchor and (live <= anchor_live and attempts < CONFIRM_ATTEMPTS):
             attempts += 1
-            if walk.lowest_between(anchor, anchor_live, done, live):
+            if traversal.lowest_between(anchor, anchor_live, done, live):
                 path += way(done)
                 anchor, anchor_live, attempts, looked = done, live, 0, 0
                 restart(done, live)
                 highest = live
         looked += 1
-        net.states += 1
-        if looked > budget or (looked % 64 == 0 and _spent(net)):
+        problem.states += 1
+        if looked > budget or (looked % 64 == 0 and _out_of_budget(problem)):
             return result()
-        ready = walk.ready_after(done, before)
-        children, beyond = walk.within(limit - live, done, ready)
+        ready = traversal.ready_after(done, before)
+        children, beyond = traversal.within(limit - live, done, ready)
         exceeded = min(exceeded, live + beyond)
         for position, change in children:
-            run = net.runs[position]
-            after = done | run.mask
+            sequence = problem.sequences[position]
+            after = done | sequence.mask
             now = live + change
             height = max(highest, now)
             if lowest.get(after, NEVER) <= height:
                 continue
             lowest[after] = height
-            parent[after] = (done, run)
+            parent[after] = (done, sequence)
             count += 1
             heappush(heap, (height, -after.bit_count(), -count, after, now, (ready, position)))
     return result(exhausted=True)
 
 
-class _Walk:
-    """From one set of ops to another, `done` to `target`, forward or backward: a backward set holds the ops taken back.
+class _Traversal:
+    """The direction of a search from the set of ops `done` to the set `target`.
 
-    required: per run what must be in the set before it. next: per run those that may follow it.
+    Forward, a set holds the ops that have run. Backward, the search begins at the end, and a set holds the ops undone so far.
     """
 
-    def __init__(self, net: Network, start: int, goal: int, *, backward: bool) -> None:
-        self.net, self.backward = net, backward
-        self.done, self.target = (net.everything & ~goal, net.everything & ~start) if backward else (start, goal)
-        home = {index: position for position, run in enumerate(net.runs) for index in run.ops}
-        self.required = [run.after if backward else run.before for run in net.runs]
-        followers = [sorted({home[index] for index in bits(run.before if backward else run.after)}) for run in net.runs]
-        self.next = [
-            [(p, self.required[p]) for p in following if not net.runs[p].mask & ~self.target] for following in followers
+    def __init__(self, problem: OrderProblem, start: int, goal: int, *, backward: bool) -> None:
+        self.problem, self.backward = problem, backward
+        self.done, self.target = (problem.everything & ~goal, problem.everything & ~start) if backward else (start, goal)
+        home = {index: position for position, sequence in enumerate(problem.sequences) for index in sequence.ops}
+        self.required = [sequence.successors if backward else sequence.predecessors for sequence in problem.sequences]
+        followers = [
+            sorted({home[index] for index in bits(sequence.predecessors if backward else sequence.successors)})
+            for sequence in problem.sequences
         ]
-        self.known = [(run.relevant, run.undone if backward else run.effects) for run in net.runs]
+        self.next = [
+            [(p, self.required[p]) for p in following if not problem.sequences[p].mask & ~self.target]
+            for following in followers
+        ]
+        self.known = [(sequence.relevant, sequence.undone if backward else sequence.effects) for sequence in problem.sequences]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
-        """Return what a run needs after `done` beyond the bytes alive before it, and by how much it changes them."""
-        run = self.net.runs[position]
+        """Return the peak and the change of live bytes of a sequence after `done`, as `effect_of`."""
+        sequence = self.problem.sequences[position]
         if not self.backward:
-            return effect_of(self.net, run, done)
-        if (known := run.undone.get(done & run.relevant)) is not None:
+            return effect_of(self.problem, sequence, done)
+        if (known := sequence.undone.get(done & sequence.relevant)) is not None:
             return known
-        need, change = effect_of(self.net, run, self.net.everything & ~done & ~run.mask)
-        run.undone[done & run.relevant] = need - change, -change
+        need, change = effect_of(self.problem, sequence, self.problem.everything & ~done & ~sequence.mask)
+        sequence.undone[done & sequence.relevant] = need - change, -change
         return need - change, -change
 
     def within(self, byte_limit: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
-        """Return the runs of `ready` that need at most `byte_limit` bytes more, or only the first of them that lowers memory,
-        with how they change it; and the least need of those before that need more."""
+        """Return (sequence, change of live bytes) of the ready sequences within `byte_limit`, and the least need above it.
+
+        If a sequence lowers memory, return only that sequence.
+        """
         children, beyond = [], [NEVER]
         for position in ready:
             relevant, known = self.known[position]
@@ -366,15 +392,15 @@ class _Walk:
         return children, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
-        """Return the runs that may come first."""
+        """Return the sequences that may come first."""
         return tuple(
             position
-            for position, run in enumerate(self.net.runs)
-            if not run.mask & self.done and not run.mask & ~self.target and not self.required[position] & ~self.done
+            for position, sequence in enumerate(self.problem.sequences)
+            if not sequence.mask & self.done and not sequence.mask & ~self.target and not self.required[position] & ~self.done
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
-        """Return the runs that may come after the step that has led to `done`."""
+        """Return the sequences that may come after the step that has led to `done`."""
         ready, position = step
         if position == START:
             return ready
@@ -382,8 +408,12 @@ class _Walk:
         return (*ready[:at], *ready[at + 1 :], *[p for p, required in self.next[position] if not required & missing])
 
     def lowest_between(self, low: int, low_live: int, high: int, high_live: int) -> bool:
-        """Whether no set between two has fewer live bytes than the higher one; False also when that takes too long."""
-        inside = [(position, run) for position, run in enumerate(self.net.runs) if not run.mask & ~(high & ~low)]
+        """Return whether all sets between `low` and `high` have at least the live bytes of `high`; False if that is unknown."""
+        inside = [
+            (position, sequence)
+            for position, sequence in enumerate(self.problem.sequences)
+            if not sequence.mask & ~(high & ~low)
+        ]
         seen = {low}
         stack = [(low, low_live)]
         while stack:
@@ -391,11 +421,11 @@ class _Walk:
             if live < high_live or len(seen) > INTERVAL_CAP:
                 return False
             children = []
-            for position, run in inside:
-                if run.mask & done or self.required[position] & ~done:
+            for position, sequence in inside:
+                if sequence.mask & done or self.required[position] & ~done:
                     continue
                 change = self.effect(position, done)[1]
-                children.append((done | run.mask, live + change))
+                children.append((done | sequence.mask, live + change))
                 if change <= 0:
                     children = children[-1:]
                     break

@@ -1,9 +1,10 @@
-"""Can these buffers lie within `capacity` bytes? In: a Problem, an order, a number of tries. Out: offsets, a proof that they
-cannot, or neither when the tries ran out.
+"""Exact placement by branch and bound: whether buffers fit within a capacity.
 
-Buffers are placed by rising offset, each as low as the placed ones let it: some smallest arena is reached so. What the rest
-must need in some section of time prunes; buffers that no longer meet in time are searched apart. Ideas: Moffitt, MiniMalloc,
-ASPLOS 2024. branch_and_bound.c is the same in C, for long searches.
+In: a PlacementProblem, an order of its buffers, a capacity and a limit on tries. Out: offsets, or a proof that there are none.
+
+Buffers are placed in order of rising offset, each as low as the placed buffers allow. A partial placement is rejected if a
+section needs more than the capacity. Parts of the problem that share no unplaced buffer are solved independently. Source:
+MiniMalloc (Moffitt, ASPLOS 2024). branch_and_bound.c is the same algorithm in C, for long searches.
 """
 
 from __future__ import annotations
@@ -17,44 +18,40 @@ from typing import Any, NamedTuple
 
 from ... import toolchain
 
-SHORT = 20_000  # buffers times sections times tries of a problem for which Python is quick enough: about 4 ms
+SHORT = 20_000  # (buffers + their sections) times tries up to which the Python version runs: about 4 ms
 NEVER = 2**63 - 1
 SOURCE = Path(__file__).with_name("branch_and_bound.c")
 
 
-class Problem(NamedTuple):
-    """Buffers by index; time as sections, the moments at which most buffers are alive together.
+class PlacementProblem(NamedTuple):
+    """Buffers to be placed, by index; a section is a maximal set of buffers that are alive together."""
 
-    near[x]: pairs (y, gap): y conflicts with x, and lies at least `gap` bytes above x's offset when it lies above x.
-    weights[x]: what x adds to each of its sections [first, end) at least; load: their sum per section, with what the
-    highest buffer may add or save.
-    """
-
-    size: Sequence[int]
-    align: Sequence[int]
-    first: Sequence[int]
-    end: Sequence[int]
-    near: Sequence[Sequence[tuple[int, int]]]
-    weights: Sequence[Sequence[int]]
-    load: Sequence[int]
+    size: Sequence[int]  # bytes
+    align: Sequence[int]  # bytes
+    first: Sequence[int]  # section in which a buffer starts
+    end: Sequence[int]  # one past its last section
+    conflicts: Sequence[Sequence[tuple[int, int]]]  # per buffer x, (y, gap): y above x starts at least `gap` bytes above x
+    weights: Sequence[Sequence[int]]  # per buffer: the least bytes that it adds to each of its sections
+    load: Sequence[int]  # per section: a lower bound on its bytes
 
 
-class Answer(NamedTuple):
-    """offsets: None when not found. low: 0, or after a complete search in vain: no arena is smaller. tries: those used."""
+class Result(NamedTuple):
+    """The outcome of a search: offsets, or a lower bound if there is no placement, or neither if the tries ran out."""
 
     offsets: list[int] | None
-    low: int
-    tries: int
+    lower_bound: int  # bytes; 0 if unknown
+    tries: int  # placements of one buffer that were made
 
 
-Search = Callable[[Sequence[int], bool, int, int], Answer]  # order, reorder, capacity, tries
+Search = Callable[[Sequence[int], bool, int, int], Result]  # order, reorder, capacity, tries
 
 
-def searcher(problem: Problem) -> Search:
-    """Return a function that looks for a placement within `capacity` bytes, with at most `tries` placements of one buffer.
+def searcher(problem: PlacementProblem) -> Search:
+    """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
-    Of several that could go equally low the one in the busiest section is tried first, then the first in `order`; `reorder`:
-    busy by what is still to be placed whenever the search falls into parts, not by what was at the beginning.
+    Its arguments are an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
+    equally low, it first tries the buffer with the largest section load, then the first in the order. With `reorder`, loads
+    are computed again whenever the search splits.
     """
     cells, spent = len(problem.size) + sum(map(len, problem.weights)), 0
 
@@ -62,61 +59,64 @@ def searcher(problem: Problem) -> Search:
     def in_c() -> Search | None:
         return _search_in_c(problem)
 
-    def search(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
+    def search(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
         nonlocal spent
         run = in_c() if spent + tries * cells > SHORT else None
-        answer = run(order, reorder, capacity, tries) if run else search_in_python(problem, order, reorder, capacity, tries)
-        spent += answer.tries * cells
-        return answer
+        result = run(order, reorder, capacity, tries) if run else search_in_python(problem, order, reorder, capacity, tries)
+        spent += result.tries * cells
+        return result
 
     return search
 
 
-def search_in_python(problem: Problem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
-    """Search for a placement; the C does the same."""
-    size, align, first, end, near, weights, load = problem
+def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
+    """Search for a placement within a capacity, as `tw_search` in branch_and_bound.c."""
+    size, align, first, end, conflicts, weights, load = problem
     offsets = [0] * len(size)
-    lowest = [0] * len(size)  # the offset that the placed buffers leave to each
+    lowest = [0] * len(size)  # per buffer the lowest offset that the placed ones allow
     placed = [False] * len(size)
-    rest = list(load)  # per section what the buffers that are not placed need at least
-    crossing = [0] * len(load)  # how many of them are alive in a section and in the next
+    remaining = list(load)  # per section the bytes that its unplaced buffers add at least
+    crossing = [0] * len(load)  # per section the unplaced buffers that are alive in it and in the next one
     for begin, stop in zip(first, end, strict=True):
         for s in range(begin, stop - 1):
             crossing[s] += 1
-    standing = {x: k for k, x in enumerate(order)}
-    unranked = _unranked(problem)
-    left, beyond = tries, NEVER
+    rank_of = {x: k for k, x in enumerate(order)}
+    may_coincide = _may_coincide(problem)
+    left, next_bound = tries, NEVER
 
-    def put(x: int) -> tuple[list[tuple[int, int]], bool]:
-        """Place x; what that raised, and whether it cut a section from the next."""
+    def place(x: int) -> tuple[list[tuple[int, int]], bool]:
+        """Place x at its lowest offset; return the (buffer, old lowest offset) that it raised, and whether sections split."""
         offsets[x] = lowest[x]
         placed[x] = True
         raised = []
-        for y, gap in near[x]:
+        for y, gap in conflicts[x]:
             up = -(-(offsets[x] + gap) // align[y]) * align[y]
             if not placed[y] and lowest[y] < up:
                 raised.append((y, lowest[y]))
                 lowest[y] = up
-        cut = False
+        split = False
         for s, weight in enumerate(weights[x], first[x]):
-            rest[s] -= weight
+            remaining[s] -= weight
             if s + 1 < end[x]:
                 crossing[s] -= 1
-                cut |= not crossing[s]
-        return raised, cut
+                split |= not crossing[s]
+        return raised, split
 
-    def take_back(x: int, raised: list[tuple[int, int]]) -> None:
+    def undo(x: int, raised: list[tuple[int, int]]) -> None:
+        """Take x back and restore the lowest offsets that its placement raised."""
         for s, weight in enumerate(weights[x], first[x]):
-            rest[s] += weight
+            remaining[s] += weight
             crossing[s] += s + 1 < end[x]
         for y, before in raised:
             lowest[y] = before
         placed[x] = False
 
     def may_fit(part: list[int], sections: range, at: int) -> bool:
-        """Say whether the rest fits above, where nothing more goes below `at`, nor in a section below the lowest of its
-        buffers."""
-        nonlocal beyond
+        """Return whether the unplaced buffers of a part may fit: False if one of its sections exceeds the capacity.
+
+        Buffers that are placed later start at `at` or above, and at the lowest offset of their section's unplaced buffers.
+        """
+        nonlocal next_bound
         begin = sections.start
         floor = [NEVER] * len(sections)
         for x in part:
@@ -124,37 +124,42 @@ def search_in_python(problem: Problem, order: Sequence[int], reorder: bool, capa
                 for s in range(first[x] - begin, end[x] - begin):
                     floor[s] = min(floor[s], lowest[x])
         for s, low in enumerate(floor, begin):
-            needed = max(low, at) + rest[s]
+            needed = max(low, at) + remaining[s]
             if low < NEVER and needed > capacity:
-                beyond = min(beyond, needed)
+                next_bound = min(next_bound, needed)
                 return False
         return True
 
-    def fill_parts(part: Sequence[int], sections: range, low: int, x: int, cut: bool) -> bool | None:
-        """Fill each stretch of sections that no buffer links to the others."""
+    def solve_parts(part: Sequence[int], sections: range, low: int, x: int, split: bool) -> bool | None:
+        """Solve each run of sections that no unplaced buffer links to another run; x was placed last, -1 for none."""
         begin = sections.start
         for s in sections:
-            if s + 1 < sections.stop and (not cut or crossing[s]):
+            if s + 1 < sections.stop and (not split or crossing[s]):
                 continue
             inside = [y for y in part if not placed[y] and begin <= first[y] <= s]
-            position = 0
-            if x < 0 or (cut and reorder):
-                inside.sort(key=lambda y: (-max(rest[first[y] : end[y]]), standing[y]))
-            else:  # how many of them come before x
-                position = sum(1 for y in part[: part.index(x)] if begin <= first[y] <= s)
-            filled = fill(inside, range(begin, s + 1), low, position) if inside else True
-            if not filled:
-                return filled
+            first_at_low = 0
+            if x < 0 or (split and reorder):
+                inside.sort(key=lambda y: (-max(remaining[first[y] : end[y]]), rank_of[y]))
+            else:  # the first of them not tried before x
+                first_at_low = sum(1 for y in part[: part.index(x)] if begin <= first[y] <= s)
+            solved = solve(inside, range(begin, s + 1), low, first_at_low) if inside else True
+            if not solved:
+                return solved
             begin = s + 1
         return True
 
-    def fill(part: list[int], sections: range, low: int, position: int) -> bool | None:
-        """Place all of `part` at `low` or above, at `low` only those from `position` on; None when the tries ran out."""
-        nonlocal left, beyond
-        # what goes above a whole buffer that would fit below it leaves a hole for nothing
+    def solve(part: list[int], sections: range, low: int, first_at_low: int) -> bool | None:
+        """Place all buffers of `part` at offset `low` or above; return whether all fit, or None if the tries ran out.
+
+        At `low` itself only buffers from index `first_at_low` on are tried, since earlier ones have been tried there.
+        """
+        nonlocal left, next_bound
+        # a buffer above this offset leaves a hole in which another whole buffer fits
         ceiling = min(lowest[x] + size[x] for x in part)
         candidates = [
-            x for k, x in enumerate(part) if low <= lowest[x] < ceiling and (lowest[x] > low or k >= position or unranked[x])
+            x
+            for k, x in enumerate(part)
+            if low <= lowest[x] < ceiling and (lowest[x] > low or k >= first_at_low or may_coincide[x])
         ]
         for x in sorted(candidates, key=lowest.__getitem__):
             if left <= 0:
@@ -163,60 +168,59 @@ def search_in_python(problem: Problem, order: Sequence[int], reorder: bool, capa
             left -= 1
             at = lowest[x]
             if at + size[x] > capacity:
-                beyond = min(beyond, at + size[x])
+                next_bound = min(next_bound, at + size[x])
                 continue
-            raised, cut = put(x)
-            filled = fill_parts(part, sections, at, x, cut) if may_fit(part, sections, at) else False
-            take_back(x, raised)
-            if filled is not False:
-                return filled
+            raised, split = place(x)
+            solved = solve_parts(part, sections, at, x, split) if may_fit(part, sections, at) else False
+            undo(x, raised)
+            if solved is not False:
+                return solved
         return False
 
     try:
-        filled = fill_parts(order, range(len(load)), 0, -1, True)
-    except RecursionError:  # a thousand buffers deep
-        filled = None
-    return _answer(filled, offsets, beyond, tries - left)
+        solved = solve_parts(order, range(len(load)), 0, -1, True)
+    except RecursionError:  # about a thousand buffers
+        solved = None
+    return _result(solved, offsets, next_bound, tries - left)
 
 
-def _unranked(problem: Problem) -> list[bool]:
-    """Return which buffers may start where a buffer starts that they conflict with: those come after it, whatever their
-    rank."""
-    unranked = [False] * len(problem.size)
-    for y, gap in chain.from_iterable(problem.near):
-        unranked[y] |= gap == 0
-    return unranked
+def _may_coincide(problem: PlacementProblem) -> list[bool]:
+    """Return for each buffer whether the rules let it start at the offset of a buffer that is alive at the same time."""
+    may_coincide = [False] * len(problem.size)
+    for y, gap in chain.from_iterable(problem.conflicts):
+        may_coincide[y] |= gap == 0
+    return may_coincide
 
 
-def _answer(filled: bool | None, offsets: list[int], beyond: int, tries: int) -> Answer:
-    if filled:
-        return Answer(offsets, 0, tries)
-    return Answer(None, beyond if filled is False else 0, tries)
+def _result(solved: bool | None, offsets: list[int], next_bound: int, tries: int) -> Result:
+    if solved:
+        return Result(offsets, 0, tries)
+    return Result(None, next_bound if solved is False else 0, tries)
 
 
-def _search_in_c(problem: Problem) -> Search | None:
-    """Return the search in C with the problem's tables, or None where nothing can build it."""
+def _search_in_c(problem: PlacementProblem) -> Search | None:
+    """Return the search of branch_and_bound.c on this problem, or None if no C compiler is found."""
     library = toolchain.library(SOURCE)
     if library is None:
         return None
     function = library.tw_search
-    size, align, first, end, near, weights, load = problem
-    pairs = list(chain.from_iterable(near))
+    size, align, first, end, conflicts, weights, load = problem
+    pairs = list(chain.from_iterable(conflicts))
     lists = (
         *(size, align, first, end),
-        *(_starts(near), [y for y, _ in pairs], [gap for _, gap in pairs]),
+        *(_starts(conflicts), [y for y, _ in pairs], [gap for _, gap in pairs]),
         *(_starts(weights), list(chain.from_iterable(weights))),
-        *(load, _unranked(problem)),
+        *(load, _may_coincide(problem)),
     )
     tables = (ctypes.c_int64(len(size)), ctypes.c_int64(len(load)), *map(_table, lists))
 
-    def run(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Answer:
-        left, beyond, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(size))
+    def run(order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
+        left, next_bound, offsets = ctypes.c_int64(tries), ctypes.c_int64(NEVER), _table([0] * len(size))
         code = function(
             *(*tables, _table(order), *map(ctypes.c_int64, (len(order), reorder, capacity))),
-            *(ctypes.byref(left), ctypes.byref(beyond), offsets),
+            *(ctypes.byref(left), ctypes.byref(next_bound), offsets),
         )
-        return _answer({1: True, 0: False}.get(code), list(offsets), beyond.value, tries - left.value)
+        return _result({1: True, 0: False}.get(code), list(offsets), next_bound.value, tries - left.value)
 
     return run
 

@@ -1,8 +1,8 @@
-"""Placement: an offset for every buffer, so that buffers alive in the same step share no byte, or only as a rule allows.
+"""Placement: an offset for every buffer of one memory.
 
-In: buffers of one memory, rules. Out: offsets. For searches `greedy`: one buffer after the other at the lowest offset that
-fits (Pisarchyk and Lee, arXiv 2001.03288, algorithm 3), in several orders. For final plans `place`: an arena that is proved
-to be the smallest, or the gap to what is proved.
+Two buffers that are alive in the same step share no byte, unless a Rule lets them overlap. First a greedy placement puts one
+buffer after the other at the lowest offset that fits, in several orders (Pisarchyk and Lee, arXiv 2001.03288, algorithm 3).
+Then an exact search (branch_and_bound.py) looks for a smaller arena, or proves a lower bound.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from ..plan import Buffer
-from .branch_and_bound import Problem, searcher
+from .branch_and_bound import PlacementProblem, searcher
 
-TRIES = 1_000_000  # a count, not a time: the same model gives the same plan everywhere; well under a second in C
-FIRST_TRIES = 400  # of the first searches; the next ones get twice as many each
+TRIES = 1_000_000  # not a time, so that plans do not depend on the machine; well under a second in C
+FIRST_TRIES = 400  # of the first search; each following search gets twice as many
 
 ORDERS: tuple[Callable[[Buffer], Any], ...] = (
     lambda b: (-b.bytes, b.start, b.name),
@@ -24,7 +24,7 @@ ORDERS: tuple[Callable[[Buffer], Any], ...] = (
     lambda b: (b.start, -b.bytes, b.name),
     lambda b: (-b.end, -b.bytes, b.name),
 )
-# of several buffers that could go equally low: the longest-lived first, or the largest (the search tries the busiest before)
+# tie-breaking orders among buffers with the same lowest offset and the same load: longest lifetime first, or largest area first
 SEARCH_ORDERS: tuple[Callable[[Buffer], Any], ...] = (
     lambda b: (b.start - b.end, -b.bytes, b.start, b.name),
     lambda b: (-b.bytes * (b.end - b.start), b.start - b.end, b.start, b.name),
@@ -32,10 +32,11 @@ SEARCH_ORDERS: tuple[Callable[[Buffer], Any], ...] = (
 
 
 class Rule(NamedTuple):
-    """Buffer `lower` may overlap `upper` although both are alive: when it starts at least `distance` >= 0 bytes before it.
+    """Permission for buffer `lower` to overlap `upper` while both are alive.
 
-    So a kernel whose writes trail its reads by `distance` bytes has its output `lower`, its input `upper`; 0 is in place.
-    Two rules that swap the buffers allow either. No rule follows from others, and none run in a circle of three or more.
+    `lower` must start at least `distance` >= 0 bytes before `upper`. If the writes of a kernel trail its reads by
+    `distance` bytes, its output is `lower` and its input is `upper`; distance 0 is an in-place operation. Two rules with
+    the buffers swapped allow either order. Rules are not transitive, and no three or more of them form a cycle.
     """
 
     lower: str
@@ -44,7 +45,7 @@ class Rule(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """offsets: by buffer name. bytes: the arena. lower_bound: proved of all placements of these buffers by these rules."""
+    """Offsets of buffers, the bytes of their arena, and a lower bound on the arena of all placements."""
 
     offsets: dict[str, int]
     bytes: int
@@ -52,23 +53,24 @@ class Placement(NamedTuple):
 
     @property
     def optimal(self) -> bool:
+        """Return whether the arena is proved to be the smallest."""
         return self.bytes == self.lower_bound
 
 
 def lower_bound(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> int:
-    """Return the bytes that the busiest step needs: no placement of these buffers needs less."""
-    return _bound(buffers, _meetings(buffers, rules))
+    """Return a lower bound on the arena of all placements in bytes: the need of the largest step."""
+    return _bound(buffers, _conflicts(buffers, rules))
 
 
 def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
-    """Return one past the highest byte in use."""
+    """Return the size of the arena: one past the highest byte in use."""
     return max((offsets[b.name] + b.bytes for b in buffers), default=0)
 
 
 def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, int]:
-    """Return buffer name -> offset, the best of several greedy orders."""
-    meetings = _meetings(buffers, rules)
-    return _names(buffers, _greedy(buffers, meetings, _bound(buffers, meetings)))
+    """Return the offsets of the best greedy placement."""
+    conflicts = _conflicts(buffers, rules)
+    return _names(buffers, _greedy(buffers, conflicts, _bound(buffers, conflicts)))
 
 
 def place(
@@ -78,127 +80,127 @@ def place(
     enough: int = 0,
     known: Mapping[str, int] | None = None,
 ) -> Placement:
-    """Return the smallest arena that `tries` placements of one buffer find, and what is proved of smaller ones.
+    """Return the smallest placement found, and a lower bound.
 
-    An arena of at most `enough` bytes ends the search: for those who ask whether something fits, not how well. `known`
-    offsets are the result where nothing better is found.
+    Args:
+        buffers: buffers of one memory.
+        rules: which of them may overlap although both are alive.
+        tries: limit of the exact search, counted in placements of one buffer; 0 for a greedy placement only.
+        enough: arena size in bytes at which the search ends.
+        known: offsets of a known placement, returned if no better one is found.
     """
-    meetings = _meetings(buffers, rules)
-    low = _bound(buffers, meetings)
-    best = _greedy(buffers, meetings, low)
+    conflicts = _conflicts(buffers, rules)
+    low = _bound(buffers, conflicts)
+    best = _greedy(buffers, conflicts, low)
     high = _height(buffers, best)
     if known is not None and arena_bytes(buffers, known) < high:
         best = [known[b.name] for b in buffers]
         high = _height(buffers, best)
     if high <= max(low, enough) or not tries:
         return Placement(_names(buffers, best), high, low)
-    search = searcher(_problem(buffers, meetings))
+    search = searcher(_problem(buffers, conflicts))
     orders = [[x for x in _sorted(buffers, key) if buffers[x].bytes] for key in SEARCH_ORDERS]
-    ways = [(order, reorder) for reorder in (False, True) for order in orders]
+    settings = [(order, reorder) for reorder in (False, True) for order in orders]
 
     def decide(capacity: int, limit: int) -> bool:
-        """Search within `capacity` in all ways; whether `best` or `low` is better now."""
+        """Search within `capacity` in all settings; return whether `best` or `low` was improved."""
         nonlocal best, high, low, tries
-        for order, reorder in ways:
+        for order, reorder in settings:
             if tries <= 0:
                 return False
-            answer = search(order, reorder, capacity, min(limit, tries))
-            tries -= answer.tries
-            if answer.offsets:
-                best, high = answer.offsets, _height(buffers, answer.offsets)
+            result = search(order, reorder, capacity, min(limit, tries))
+            tries -= result.tries
+            if result.offsets:
+                best, high = result.offsets, _height(buffers, result.offsets)
                 return True
-            if answer.low:
-                low = min(high, answer.low)
+            if result.lower_bound:
+                low = min(high, result.lower_bound)
                 return True
         return False
 
     limit = FIRST_TRIES
-    while (wanted := max(low, enough)) < high and tries > 0:
-        if not decide(wanted, limit):  # mostly the bound can be had; else look between it and the best
-            step = (high - wanted) // 2
-            while step > (high - wanted) // 64 and not decide(high - step, limit // 4):
+    while (target := max(low, enough)) < high and tries > 0:
+        if not decide(target, limit):  # the bound is usually reached; if not, search between it and the best known
+            step = (high - target) // 2
+            while step > (high - target) // 64 and not decide(high - step, limit // 4):
                 step //= 2
             limit *= 2
     return Placement(_names(buffers, best), high, low)
 
 
-class _Meetings(NamedTuple):
-    """near[x]: (y, up, down) of every y alive with x: either offset(y) >= offset(x) + up, or offset(x) >= offset(y) + down.
+class _Conflicts(NamedTuple):
+    """Which buffers are alive together, and how they may be placed relative to each other; buffers by index."""
 
-    sections: which buffers are alive together, without the sets that are part of another. over[x]: (y, up)
-    of every y above which x may begin less than all its bytes below.
-    """
-
-    near: list[list[tuple[int, int, int]]]
-    sections: list[list[int]]
-    over: list[list[tuple[int, int]]]
+    pairs: list[list[tuple[int, int, int]]]  # per buffer x, (y, up, down): offset y >= x + up, or offset x >= y + down
+    sections: list[list[int]]  # the maximal sets of buffers that are alive together
+    overlaps: list[list[tuple[int, int]]]  # per buffer x, (y, up): y may start `up` bytes above x, inside of x
 
 
-def _meetings(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Meetings:
+def _conflicts(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Conflicts:
     allowed = {(rule.lower, rule.upper): rule.distance for rule in rules}
     if min(allowed.values(), default=0) < 0:
         raise ValueError("a rule has a negative distance")
-    meetings = _Meetings([[] for _ in buffers], [], [[] for _ in buffers])
-    near, over = meetings.near, meetings.over
+    conflicts = _Conflicts([[] for _ in buffers], [], [[] for _ in buffers])
+    pairs, overlaps = conflicts.pairs, conflicts.overlaps
     alive: list[int] = []
-    for start, x in sorted((b.start, x) for x, b in enumerate(buffers) if b.bytes):  # an empty one meets nobody
+    for start, x in sorted((b.start, x) for x, b in enumerate(buffers) if b.bytes):  # an empty buffer conflicts with none
         a = buffers[x]
         staying = [y for y in alive if buffers[y].end > start]
         if len(staying) < len(alive):
-            meetings.sections.append(alive)
+            conflicts.sections.append(alive)
         for y in staying:
             b = buffers[y]
             up, down = a.bytes, b.bytes
             if allowed:
                 up = min(up, allowed.get((a.name, b.name), up))
                 down = min(down, allowed.get((b.name, a.name), down))
-            near[x].append((y, up, down))
-            near[y].append((x, down, up))
+            pairs[x].append((y, up, down))
+            pairs[y].append((x, down, up))
             if up < a.bytes:
-                over[x].append((y, up))
+                overlaps[x].append((y, up))
             if down < b.bytes:
-                over[y].append((x, down))
+                overlaps[y].append((x, down))
         alive = [*staying, x]
     if alive:
-        meetings.sections.append(alive)
-    return meetings
+        conflicts.sections.append(alive)
+    return conflicts
 
 
-def _weights(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequence[int], grain: int) -> list[int]:
-    """Return for each buffer of a section how far above it the next one starts at least."""
-    inside, over = set(section), meetings.over
-    ups = [min([buffers[x].bytes, *(up for y, up in over[x] if y in inside)]) for x in section]
+def _weights(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> list[int]:
+    """Return the least distance from each buffer of a section to the start of the buffer above it."""
+    inside, overlaps = set(section), conflicts.overlaps
+    ups = [min([buffers[x].bytes, *(up for y, up in overlaps[x] if y in inside)]) for x in section]
     return [-(-up // grain) * grain for up in ups]
 
 
 def _load(buffers: Sequence[Buffer], section: Sequence[int], weights: Sequence[int]) -> int:
-    """Return what a section needs at least: all weights, but of the highest buffer all its bytes."""
+    """Return a lower bound on the bytes of a section: the sum of the weights, with the topmost buffer in full."""
     return sum(weights) + min(buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
 
 
 def _grain(buffers: Sequence[Buffer]) -> int:
-    """Return the number of which all offsets are multiples."""
+    """Return the greatest common divisor of the alignments: every offset is a multiple of it."""
     return gcd(*{b.align for b in buffers if b.bytes})
 
 
-def _bound(buffers: Sequence[Buffer], meetings: _Meetings) -> int:
+def _bound(buffers: Sequence[Buffer], conflicts: _Conflicts) -> int:
     grain = _grain(buffers)
     bound = 0
-    for section in meetings.sections:
-        bound = max(bound, _load(buffers, section, _weights(buffers, meetings, section, grain)))
-        over = {y for x in section for y, _ in meetings.over[x]}
-        if over:  # without those that may lie over another one, all bytes count
-            apart = [x for x in section if x not in over]
+    for section in conflicts.sections:
+        bound = max(bound, _load(buffers, section, _weights(buffers, conflicts, section, grain)))
+        overlaps = {y for x in section for y, _ in conflicts.overlaps[x]}
+        if overlaps:  # buffers that overlap no other one count in full
+            apart = [x for x in section if x not in overlaps]
             if apart:
                 bound = max(bound, _load(buffers, apart, [-(-buffers[x].bytes // grain) * grain for x in apart]))
-            bound = max(bound, _overlapped(buffers, meetings, section, grain))
+            bound = max(bound, _overlap_bound(buffers, conflicts, section, grain))
     return bound
 
 
-def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequence[int], grain: int) -> int:
-    """Return what a section needs where one output may lie over others, or two buffers either way; 0 for other rules.
+def _overlap_bound(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> int:
+    """Return a tighter lower bound for a section in which one output may overlap operands, or two buffers each other, else 0.
 
-    The operands above the output are best stacked in the order of their distances; the highest buffer needs no rounding.
+    The operands above an output are best stacked in the order of their distances. The topmost buffer needs no rounding.
     """
 
     def whole(count: int) -> int:
@@ -207,7 +209,7 @@ def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequenc
     sizes = {x: whole(buffers[x].bytes) for x in section}
     above: dict[int, list[tuple[int, int]]] = {}  # output -> (distance, operand)
     for low in section:
-        pairs = [(whole(gap), high) for high, gap in meetings.over[low] if high in sizes]
+        pairs = [(whole(gap), high) for high, gap in conflicts.overlaps[low] if high in sizes]
         if pairs:
             above[low] = sorted(pairs)
     joined = set(above).union(high for pairs in above.values() for _, high in pairs)
@@ -223,29 +225,29 @@ def _overlapped(buffers: Sequence[Buffer], meetings: _Meetings, section: Sequenc
     return unjoined + min(extents) - max(size - buffers[x].bytes for x, size in sizes.items())
 
 
-def _problem(buffers: Sequence[Buffer], meetings: _Meetings) -> Problem:
+def _problem(buffers: Sequence[Buffer], conflicts: _Conflicts) -> PlacementProblem:
     grain = _grain(buffers)
-    sections = meetings.sections
+    sections = conflicts.sections
     first, end = [0] * len(buffers), [0] * len(buffers)
     weights: list[list[int]] = [[] for _ in buffers]
     load = []
     for index, section in enumerate(sections):
-        here = _weights(buffers, meetings, section, grain)
+        here = _weights(buffers, conflicts, section, grain)
         load.append(_load(buffers, section, here))
         for x, weight in zip(section, here, strict=True):
             if not weights[x]:
                 first[x] = index
             end[x] = index + 1
             weights[x].append(weight)
-    near = [[(y, up) for y, up, _ in pairs] for pairs in meetings.near]
-    return Problem([b.bytes for b in buffers], [b.align for b in buffers], first, end, near, weights, load)
+    gaps = [[(y, up) for y, up, _ in pairs] for pairs in conflicts.pairs]
+    return PlacementProblem([b.bytes for b in buffers], [b.align for b in buffers], first, end, gaps, weights, load)
 
 
-def _greedy(buffers: Sequence[Buffer], meetings: _Meetings, bound: int) -> list[int]:
+def _greedy(buffers: Sequence[Buffer], conflicts: _Conflicts, bound: int) -> list[int]:
     best: list[int] = []
     height = sum(b.bytes + b.align for b in buffers) + 1
     for key in ORDERS:
-        better = _first_fit(buffers, meetings, _sorted(buffers, key), height)
+        better = _first_fit(buffers, conflicts, _sorted(buffers, key), height)
         if better:
             best, height = better, _height(buffers, better)
             if height == bound:
@@ -257,23 +259,22 @@ def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], Any]) -> list[int
     return sorted(range(len(buffers)), key=lambda x: key(buffers[x]))
 
 
-def _first_fit(buffers: Sequence[Buffer], meetings: _Meetings, order: Iterable[int], limit: int) -> list[int]:
-    """Return each buffer at the lowest offset that the ones before it leave; empty when the arena is not below `limit`."""
+def _first_fit(buffers: Sequence[Buffer], conflicts: _Conflicts, order: Iterable[int], limit: int) -> list[int]:
+    """Place each buffer at the lowest offset that the ones before it leave; return [] if the arena reaches `limit`."""
     offsets = [0] * len(buffers)
-    taken: list[list[tuple[int, int]]] = [[] for _ in buffers]  # per buffer the open intervals where it cannot start
+    taken: list[list[tuple[int, int]]] = [[] for _ in buffers]  # per buffer: open intervals in which it cannot start
     for x in order:
         buffer = buffers[x]
-        align = buffer.align
         offset = 0
         for begin, end in sorted(taken[x]):
             if offset <= begin:
                 break
             if end > offset:
-                offset = -(-end // align) * align
+                offset = -(-end // buffer.align) * buffer.align
         if offset + buffer.bytes >= limit:
             return []
         offsets[x] = offset
-        for y, up, down in meetings.near[x]:
+        for y, up, down in conflicts.pairs[x]:
             taken[y].append((offset - down, offset + up))
     return offsets
 

@@ -1,8 +1,8 @@
-"""Layouts step by step: a placement in which buffers may move between steps, so that the busiest step's need is enough.
+"""Relocation: placements in which buffers are copied to another offset between steps.
 
-In: buffers, rules, a capacity. Out: which buffers move before which steps, and offsets. Sliding all live buffers to the ends of
-the arena joins its holes, so a capacity that each step by itself can do with is enough for all of them. A beam search over the
-steps keeps the layouts until which the fewest bytes were moved; often none are.
+In: buffers, rules, a capacity. Out: which buffers are relocated before which steps, and their offsets. Compacting the live
+buffers towards both ends of the arena joins the free bytes, so a capacity that suffices for each step alone suffices for all. A
+beam search over the steps keeps the layouts reached with the fewest copied bytes; often no relocation is needed.
 """
 
 from __future__ import annotations
@@ -14,39 +14,41 @@ from typing import Any, NamedTuple
 from ..plan import Buffer
 from .place import Rule
 
-WORK = 50_000_000  # what a search may do: steps times layouts times the cube of the live buffers; else there is none
-WIDEST, NARROWEST = 64, 4  # layouts kept per step
-MOST_MOVES = 3  # before one step, one by one; more only as a slide of all buffers
-CALL = 64  # what the call of a move costs, in bytes moved
+WORK = 50_000_000  # limit on steps times layouts times the cube of the live buffers; a larger search is not attempted
+WIDEST, NARROWEST = 64, 4  # beam width: layouts kept per step
+MOST_MOVES = 3  # single relocations tried before one step; beyond that all buffers are compacted
+CALL = 64  # cost of one call of the copy kernel, in bytes copied
 
-Layout = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
-Movable = Callable[[str, int], bool]  # whether a buffer may move before a step
+Offsets = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
+Movable = Callable[[str, int], bool]  # whether a buffer may be relocated before a step
 
 
 class Relocation(NamedTuple):
-    """moved: (step, buffer), in this order. offsets: of each buffer, first and after each of its moves. bytes: the arena."""
+    """Relocations, the offsets of all buffers, and the bytes of the arena."""
 
-    moved: list[tuple[int, str]]
-    offsets: dict[str, list[int]]
+    moved: list[tuple[int, str]]  # (step, buffer) in the order in which they run
+    offsets: dict[str, list[int]]  # per buffer: the first offset, then the offset after each relocation
     bytes: int
 
 
 class _State(NamedTuple):
-    """A layout, the bytes that were moved until it, and the way to it: (the way before, step, buffer, offset)."""
+    """A layout reached by the beam search."""
 
-    cost: int
-    layout: Layout
-    way: Any
+    cost: int  # bytes copied to reach it, plus CALL bytes per copy
+    layout: Offsets
+    way: Any  # how it was reached, a linked list: (the list before, step, buffer, offset)
 
 
-class _Space(NamedTuple):
-    """over[x]: what x may overlap, and how far below it, or above it, x must begin at least."""
+class _Search(NamedTuple):
+    """The inputs of a beam search."""
 
     buffers: Sequence[Buffer]
-    over: Sequence[dict[int, tuple[int, int]]]
+    overlaps: Sequence[
+        dict[int, tuple[int, int]]
+    ]  # per buffer x, y -> (below, above): bytes by which x starts below or above y
     movable: Movable
-    capacity: int
-    width: int
+    capacity: int  # bytes of the arena
+    width: int  # layouts kept per step
 
 
 def find_relocation(
@@ -56,96 +58,102 @@ def find_relocation(
     present: Sequence[Collection[str]],
     movable: Movable,
 ) -> Relocation | None:
-    """Return layouts within `capacity` bytes and the moves between them, few and of few bytes; None where none were found.
+    """Return an offset for each buffer within `capacity` bytes with few, small relocations, or None if none were found.
 
-    `present`: the buffers that are there before the first step, first those that stay for ever, which lie at the bottom, out of
-    the way of all others, then the rest.
+    Args:
+        buffers: buffers of one memory.
+        rules: which of them may overlap although both are alive.
+        capacity: bytes of the arena.
+        present: buffers that are alive before the first step: those that are always alive, placed at the bottom, and others.
+        movable: whether a buffer may be relocated before a step.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
-    over: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
+    overlaps: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
     for low, high, distance in ((index[rule.lower], index[rule.upper], rule.distance) for rule in rules):
         sizes = buffers[low].bytes, buffers[high].bytes
-        below, above = over[low].get(high, sizes)
-        over[low][high] = min(below, distance), above
-        over[high][low] = above, min(below, distance)
+        below, above = overlaps[low].get(high, sizes)
+        overlaps[low][high] = min(below, distance), above
+        overlaps[high][low] = above, min(below, distance)
     steps = max((b.end for b in buffers), default=0)
     busiest = max((sum(b.start <= s < b.end for b in buffers) for s in range(steps)), default=0)
     width = min(WIDEST, WORK // max(1, steps * busiest**3))
     if width < NARROWEST:
         return None
-    space = _Space(buffers, over, movable, capacity, width)
+    search = _Search(buffers, overlaps, movable, capacity, width)
 
     by_size = sorted((x for x, b in enumerate(buffers) if b.bytes), key=lambda x: (-buffers[x].bytes, buffers[x].name))
     staying, leaving = ([x for x in by_size if buffers[x].name in names] for names in present)
     states = [_State(0, (), None)]
     for x in staying:
-        states = [_put(state, state.layout, -1, (p, x)) for state in states for p in _starts(space, state.layout, x)[:1]]
-    states = _fit(space, states, -1, leaving)
+        states = [_put(state, state.layout, -1, (p, x)) for state in states for p in _starts(search, state.layout, x)[:1]]
+    states = _fit(search, states, -1, leaving)
     for step in range(steps):
-        states = _best(space, [state._replace(layout=_alive(space, state.layout, step)) for state in states])
-        news = [x for x in by_size if buffers[x].start == step and x not in staying and x not in leaving]
-        states = _step(space, states, step, news) if news else states
-    return _told(buffers, min(states, key=lambda s: (s.cost, s.layout))) if states else None
+        states = _best(search, [state._replace(layout=_alive(search, state.layout, step)) for state in states])
+        starting = [x for x in by_size if buffers[x].start == step and x not in staying and x not in leaving]
+        states = _step(search, states, step, starting) if starting else states
+    return _relocation(buffers, min(states, key=lambda s: (s.cost, s.layout))) if states else None
 
 
-def _alive(space: _Space, layout: Layout, step: int) -> Layout:
-    return tuple(item for item in layout if space.buffers[item[1]].end > step)
+def _alive(search: _Search, layout: Offsets, step: int) -> Offsets:
+    return tuple(item for item in layout if search.buffers[item[1]].end > step)
 
 
-def _step(space: _Space, states: list[_State], step: int, news: list[int]) -> list[_State]:
-    """Return the layouts with the buffers that begin in this step, after moves where they need room, or of what they may lie
-    over."""
+def _step(search: _Search, states: list[_State], step: int, starting: list[int]) -> list[_State]:
+    """Return the layouts with the buffers that start in this step, after relocations that make room for them.
+
+    Buffers that the new ones may overlap are also relocated if nothing has to make room.
+    """
     fitting: list[_State] = []
     moved: list[_State] = []
-    operands = {other for x in news for other in space.over[x]}
+    operands = {other for x in starting for other in search.overlaps[x]}
     for state in states:
-        fitted = _fit(space, [state], step, news)
+        fitted = _fit(search, [state], step, starting)
         fitting += fitted
-        moved += _moves(space, state, step, operands if fitted else None)
+        moved += _moves(search, state, step, operands if fitted else None)
     for _ in range(MOST_MOVES):
-        moved = _best(space, moved)
-        fitting += _fit(space, moved, step, news)
+        moved = _best(search, moved)
+        fitting += _fit(search, moved, step, starting)
         if fitting:
             break
-        moved = [after for state in moved for after in _moves(space, state, step)]
+        moved = [after for state in moved for after in _moves(search, state, step)]
     if not fitting:
-        fitting = _fit(space, [slid for state in states[:NARROWEST] for slid in _slides(space, state, step)], step, news)
-    return _best(space, fitting)
+        fitting = _fit(search, [slid for state in states[:NARROWEST] for slid in _slides(search, state, step)], step, starting)
+    return _best(search, fitting)
 
 
-def _fit(space: _Space, states: list[_State], step: int, news: Iterable[int]) -> list[_State]:
-    """Return the layouts with the new buffers, each at one of the ends of the holes that it fits in."""
-    for x in news:
-        layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(space, state.layout, x)]
-        states = _best(space, layouts)
+def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[int]) -> list[_State]:
+    """Return the layouts with the new buffers added, each at either end of a hole that it fits in."""
+    for x in starting:
+        layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(search, state.layout, x)]
+        states = _best(search, layouts)
     return states
 
 
-def _put(state: _State, others: Layout, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """Return the layout of the others and this one."""
+def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
+    """Return the state whose layout holds `others` and one more (offset, buffer)."""
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 
 
-def _moves(space: _Space, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
-    """Yield the layouts after one move, of one of `only` if that is given."""
+def _moves(search: _Search, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
+    """Yield the states after one relocation, of a buffer in `only` if given."""
     for at, (here, x) in enumerate(state.layout):
-        if (only is None or x in only) and space.movable(space.buffers[x].name, step):
-            others, cost = state.layout[:at] + state.layout[at + 1 :], space.buffers[x].bytes + CALL
-            for there in _starts(space, others, x):
+        if (only is None or x in only) and search.movable(search.buffers[x].name, step):
+            others, cost = state.layout[:at] + state.layout[at + 1 :], search.buffers[x].bytes + CALL
+            for there in _starts(search, others, x):
                 if there != here:
                     yield _put(state, others, step, (there, x), cost)
 
 
-def _slides(space: _Space, state: _State, step: int) -> Iterator[_State]:
-    """Yield the layouts with one hole between the lowest buffers, slid down, and the others, slid up."""
+def _slides(search: _Search, state: _State, step: int) -> Iterator[_State]:
+    """Yield compacted states: the lowest buffers slid down, all others slid up, with one hole between them."""
     for count in range(len(state.layout) + 1):
-        slid, low, high = state, 0, space.capacity
+        slid, low, high = state, 0, search.capacity
         for offset, x in (*state.layout[:count], *reversed(state.layout[count:])):
-            buffer = space.buffers[x]
+            buffer = search.buffers[x]
             down = (offset, x) in state.layout[:count]
             at = -(-low // buffer.align) * buffer.align if down else (high - buffer.bytes) // buffer.align * buffer.align
-            if not space.movable(buffer.name, step):
+            if not search.movable(buffer.name, step):
                 at = offset
             if at != offset:
                 others = tuple(item for item in slid.layout if item[1] != x)
@@ -154,19 +162,19 @@ def _slides(space: _Space, state: _State, step: int) -> Iterator[_State]:
         yield slid
 
 
-def _starts(space: _Space, layout: Layout, x: int) -> list[int]:
-    """Return the lowest and the highest offset of x in each hole that it fits in."""
-    buffers, over, size, align = space.buffers, space.over[x], space.buffers[x].bytes, space.buffers[x].align
-    closed = []  # open intervals where it cannot start
+def _starts(search: _Search, layout: Offsets, x: int) -> list[int]:
+    """Return the lowest and the highest offset of buffer x in each hole that it fits in."""
+    buffers, overlaps, size, align = search.buffers, search.overlaps[x], search.buffers[x].bytes, search.buffers[x].align
+    closed = []  # open intervals in which x cannot start
     for offset, y in layout:
-        up, down = over[y] if y in over else (size, buffers[y].bytes)
+        up, down = overlaps[y] if y in overlaps else (size, buffers[y].bytes)
         closed.append((offset - up, offset + down))
-    if over:
+    if overlaps:
         closed.sort()
-    highest = (space.capacity - size) // align * align
+    highest = (search.capacity - size) // align * align
     offsets = []
     low = 0
-    for begin, end in (*closed, (highest, space.capacity + 1)):
+    for begin, end in (*closed, (highest, search.capacity + 1)):
         if low <= begin:
             high = min(begin // align * align, highest)
             if low <= high:
@@ -176,17 +184,18 @@ def _starts(space: _Space, layout: Layout, x: int) -> list[int]:
     return offsets
 
 
-def _best(space: _Space, states: Iterable[_State]) -> list[_State]:
-    """Return the cheapest layouts, each once."""
-    cheapest: dict[Layout, _State] = {}
+def _best(search: _Search, states: Iterable[_State]) -> list[_State]:
+    """Return the cheapest states, one per layout, at most as many as the beam is wide."""
+    cheapest: dict[Offsets, _State] = {}
     for state in states:
         known = cheapest.get(state.layout)
         if known is None or state.cost < known.cost:
             cheapest[state.layout] = state
-    return sorted(cheapest.values(), key=lambda state: (state.cost, state.layout))[: space.width]
+    return sorted(cheapest.values(), key=lambda state: (state.cost, state.layout))[: search.width]
 
 
-def _told(buffers: Sequence[Buffer], state: _State) -> Relocation:
+def _relocation(buffers: Sequence[Buffer], state: _State) -> Relocation:
+    """Follow a state's way back to the start and return its relocations and offsets."""
     moved: list[tuple[int, str]] = []
     offsets: dict[str, list[int]] = {b.name: [] for b in buffers}
     events = []

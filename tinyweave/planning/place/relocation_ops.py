@@ -1,7 +1,7 @@
-"""Moves: ops that the planner adds, each of which copies a tensor to another place, where all later ops read it.
+"""Relocations as ops: each copies a tensor to another place, where all later ops read it.
 
-In: a graph and its stages. Out: which tensors may move before which steps; the graph with moves, each a reshape to the same
-shape whose output is no view. Its attribute `moves` is the tensor's name in the graph without moves.
+In: a graph and its stages. Out: which tensors may be relocated before which steps; the graph with the relocations added. A
+relocation is a reshape to the same shape whose output is no view. Its attribute `moves` is the tensor's original name.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from ..liveness import lifetimes
 
 
 def is_move(op: Op) -> bool:
+    """Return whether an op is a relocation."""
     return "moves" in op.attrs
 
 
 def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
-    """Return (buffer, step) -> the only tensor in the buffer that is needed from this step on, where it may move before the
-    step.
+    """Return (buffer, step) -> tensor for every buffer that may be relocated before a step.
 
-    State does not move, nor a part of a buffer, nor what is an input and an output of the network at once.
+    It may if exactly one tensor of the buffer is needed from that step on, and that tensor fills the buffer. State is not
+    relocated, nor a tensor that is both input and output of the network.
     """
     needed: dict[tuple[str, int], list[str]] = {}
     for name, life in lifetimes(graph, stages, {name: name for name in owner}).items():
@@ -38,10 +39,10 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:
-    """Return the graph in the order of `steps`, in which an int is an op and a name the move of that tensor, a reshape with a
-    place of its own; and the names that each moved tensor has, one after the other.
+    """Return the graph with relocations added, and the names of each relocated tensor: first, then after each relocation.
 
-    A network output keeps its name at the end, all others at the beginning.
+    Each of `steps` is the index of an op, or the name of a tensor to relocate. Network outputs have their original name after
+    the last relocation, all other tensors before the first.
     """
     counts = {name: steps.count(name) for name in steps if isinstance(name, str)}
     names = {}

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from ..columns import clean
 from ..front import proved_lines
 from ..record import Record
-from ..words import proof_lines, verdict_lines
+from ..words import advice_lines, proof_lines, verdict_lines
 
 PARTS = Path(__file__).parent
 DRAW = "report(document.getElementById('page'), data.entries);"
 
 
 class Entry(NamedTuple):
-    """What is known of one plan: its record, and of the same model the front, what quantisation lost, which search found it."""
+    """Records of one plan and its model: the plan, the Pareto front, the quantisation loss, the search that found it."""
 
     record: Record
     front: Record | None = None
@@ -38,7 +38,7 @@ def page(entries: Sequence[Entry]) -> str:
 
 
 def filled(title: str, script: str, data: Record, connect: str = "'none'") -> str:
-    """Return a page that runs `script`, which has what draw.js and page.js define, and `data`; connect: whom it may ask."""
+    """Return an HTML page that runs `script` after draw.js and page.js, with `data`. connect: allowed origins of requests."""
     parts = {
         "CONNECT": connect,
         "TITLE": escape(title),
@@ -51,7 +51,6 @@ def filled(title: str, script: str, data: Record, connect: str = "'none'") -> st
 
 
 def _titles(records: Sequence[Record]) -> list[str]:
-    """Return a title for each record; equal titles are numbered."""
     names = [
         clean(record["model"]["name"]) + (f" on {clean(record['device']['name'])}" if record["device"] else "")
         for record in records
@@ -60,8 +59,13 @@ def _titles(records: Sequence[Record]) -> list[str]:
 
 
 def told(entry: Entry, title: str) -> Record:
-    """Return an entry as page.js takes it: with its title, and with sentences."""
+    """Return the data of an entry for page.js, with its title and the sentences that the terminal shows."""
     short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
     front = proved_lines(entry.front) if entry.front else []
-    says = {"verdict": verdict_lines(short), "proof": proof_lines(entry.record), "front": front}
+    says = {
+        "verdict": verdict_lines(short),
+        "proof": proof_lines(entry.record),
+        "front": front,
+        "advice": advice_lines(entry.record),
+    }
     return {"title": title, **entry._asdict(), "says": says}

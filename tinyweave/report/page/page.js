@@ -405,7 +405,7 @@ function report(page, entries) {
       section("Layers", entries, () => true, layersTable, "Live bytes count everything that must be in RAM while a layer runs. Coloured edges: layers of one fused stage. A click on a head sorts."),
       section("Proof", entries, () => true, (entry) => entry.says.proof.map((line) => h("p", {}, line.trim()))),
       section("Boards with room for it", entries, (entry) => entry.record.room, (entry) => boardsTable(entry.record)),
-      section("What would make it fit", entries, (entry) => entry.record.advice?.length, (entry) => entry.record.advice.map((each) => [h("p", {}, `${bytes(each.ram)}${known(each.latency_ms) ? `, ${rounded(each.latency_ms)} ms` : ""}${each.fits ? ": fits" : ""}`), h("pre", {}, each.command)])),
+      section("What would make it fit", entries, (entry) => entry.says.advice.length, (entry) => entry.says.advice.map(([line, command]) => [h("p", {}, line), ...(command ? [h("pre", {}, command)] : [])])),
       section("Again", entries, () => true, (entry) => reproduce(entry.record)),
     ].filter((part) => part),
   );

@@ -1,5 +1,8 @@
-/* tw_conv_2d_s4_dsp.c - int4 convolution with int4 weights, with the Arm DSP extension: gathers the windows of two pixels and
- * multiplies both.
+/* tw_conv_2d_s4_dsp.c - int4 convolution with int4 weights, with the Arm DSP extension: im2col of two pixels, then
+ * tw_pair_w4.c.
+ *
+ * Layers, weights and scratch: tw_conv_dsp.h. The im2col buffer holds inputs plus 8, as unsigned half bytes in lanes of 16
+ * bits.
  */
 #include "tw_conv_dsp.h"
 
@@ -8,10 +11,10 @@
 #include "tw_dsp.h"
 #include "tw_pair_w4.h"
 
-#define EVEN_HALVES 0x000F000Fu  /* of the half bytes of a word the first and the fifth */
-#define EIGHTS 0x88888888u       /* turns them from -8 .. 7 to 0 .. 15 */
+#define EVEN_HALVES 0x000F000Fu  /* half bytes 0 and 4 of a word */
+#define EIGHTS 0x88888888u       /* XOR adds 8: half bytes -8 .. 7 become 0 .. 15 */
 
-/* Widens `count` words of eight inputs of a pixel; returns where the next ones go. */
+/* Widens `count` words of eight inputs of one window; returns where its next word goes. */
 static inline uint32_t *widen(uint32_t *to, const int8_t *from, int32_t count)
 {
     for (; count > 0; --count) {
@@ -26,7 +29,7 @@ static inline uint32_t *widen(uint32_t *to, const int8_t *from, int32_t count)
     return to;
 }
 
-/* The same for inputs that all have `value`. */
+/* Fills `count` words of one window with `value`; returns where its next word goes. */
 static inline uint32_t *fill(uint32_t *to, int32_t value, int32_t count)
 {
     const uint32_t both = tw_lanes(value + 8, value + 8);
@@ -37,7 +40,7 @@ static inline uint32_t *fill(uint32_t *to, int32_t value, int32_t count)
     return to;
 }
 
-/* Gathers the window of column `x`; a pixel has `words` times eight inputs. */
+/* Gathers the window of output column `x`; a pixel has 8 * words inputs. */
 static void gather(const tw_conv *p, const tw_view *in, tw_window *window, int32_t x, int32_t words, uint32_t *to)
 {
     tw_window_cols(p, window, x);
@@ -75,11 +78,11 @@ void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *params, tw_view in, tw_view out, 
     const int32_t out_pixel = tw_int4_bytes(p->out.c), values = (p->out.c + 3) / 4 * 4;
     uint32_t *const wide = (uint32_t *)scratch;
     int8_t *const outputs = (int8_t *)(wide + inputs);
-    int8_t *first = NULL; /* of a pair that is not complete */
+    int8_t *first = NULL; /* the first output pixel of an incomplete pair */
     tw_pair pair;
     tw_pair_inputs(&pair, wide, inputs / 4);
     pair.zero = p->out_zero;
-    outputs[2 * values - 1] = 0; /* a single pixel leaves the end of the scratch, which plans claim */
+    outputs[2 * values - 1] = 0; /* a single pixel does not reach the end of the scratch, which plans reserve */
 
     for (int32_t y = range.row_begin; y < range.row_end; ++y) {
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, out_pixel);

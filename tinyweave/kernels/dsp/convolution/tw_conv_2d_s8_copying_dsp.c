@@ -1,4 +1,4 @@
-/* tw_conv_2d_s8_copying_dsp.c - int8 convolution, with the Arm DSP extension, that reads its stream from Flash only once. */
+/* tw_conv_2d_s8_copying_dsp.c - tw_conv_2d_s8_dsp that copies its weights to RAM first, for Flash with wait states. */
 #include "tw_conv_dsp.h"
 
 #include "tw_conv_pairs.h"

@@ -1,4 +1,5 @@
-/* tw_conv_2d_s8_winograd_dsp.c - int8 convolution 3x3 with the Arm DSP extension: tile after tile of a range. */
+/* tw_conv_2d_s8_winograd_dsp.c - int8 convolution 3x3 with the Arm DSP extension: the tiles of a range, two at a time,
+ * through tw_winograd.c. */
 #include "tw_conv_dsp.h"
 
 #include <stddef.h>
@@ -11,15 +12,16 @@
 #define TILE 2
 #define SUMS 64
 
-/* The rows of a window, and what of the map is needed; the rest is padding. */
+/* The rows of a window, and the columns of the map that the range reads; all else is padding. */
 typedef struct {
     const tw_conv *p;
     const tw_view *in;
-    const int8_t *padding;  /* two pixels of it */
-    tw_span inside, cols;   /* rows of the window and columns of the map */
-    int32_t offset[WINDOW]; /* of those rows, of column 0 */
+    const int8_t *padding;  /* two pixels of zero points */
+    tw_span inside, cols;   /* rows of the window inside the map; columns of the map */
+    int32_t offset[WINDOW]; /* of column 0 in each of those rows */
 } tw_rows;
 
+/* Sets the rows of a window that begins at map row `top`; rows from `bottom` on are padding. */
 static void set_rows(tw_rows *rows, int32_t top, int32_t bottom)
 {
     rows->inside.begin = tw_clamp(-top, 0, WINDOW);
@@ -29,7 +31,7 @@ static void set_rows(tw_rows *rows, int32_t top, int32_t bottom)
     }
 }
 
-/* Columns `left` and left + 1 of a window. */
+/* Transforms columns `left` and left + 1 of a window to B' d. */
 static void two_columns(const tw_rows *rows, int32_t left, uint32_t *to)
 {
     const int32_t channels = rows->p->in.c, words = channels / 2;
@@ -48,7 +50,7 @@ static void two_columns(const tw_rows *rows, int32_t left, uint32_t *to)
     }
 }
 
-/* The outputs of `count` tiles. */
+/* Computes and clamps the outputs of `count` tiles. */
 static void multiply(const tw_conv_dsp *params, const tw_winograd *tiles, int32_t count)
 {
     const tw_conv *p = &params->conv;
@@ -62,11 +64,11 @@ void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *params, tw_view in, tw_v
 {
     const tw_conv *p = &params->conv;
     const int32_t channels = p->in.c, units = p->out.c;
-    const int32_t two = tw_max(4 * channels, SUMS); /* words of two columns of a window; sums lie where two are done with */
+    const int32_t two = tw_max(4 * channels, SUMS); /* words of two columns; sums reuse those of the two left columns */
     const int32_t bottom = tw_min(range.row_end + TILE - p->pad.h, p->in.h);
     const int32_t right = tw_min(range.col_end + TILE - p->pad.w, p->in.w);
     uint32_t *columns = (uint32_t *)scratch + WINDOW * WINDOW * channels;
-    int8_t *nowhere = (int8_t *)(columns + 2 * two), *padding = nowhere + (units + 3) / 4 * 4; /* written by all calls: last */
+    int8_t *nowhere = (int8_t *)(columns + 2 * two), *padding = nowhere + (units + 3) / 4 * 4; /* last: every call writes it */
     tw_rows rows = {p, &in, padding, {0, 0}, {0, right}, {0, 0, 0, 0}};
     tw_winograd tiles = {(uint32_t *)scratch, channels / 2, NULL,
                          {nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere}, units, p->out_zero};

@@ -1,4 +1,4 @@
-/* tw_conv_dsp.h - the parameters of an int8 convolution whose weights are one stream, for the Arm DSP extension. */
+/* tw_conv_dsp.h - parameters and kernels of convolutions for the Arm DSP extension, whose weights are one stream. */
 #ifndef TW_CONV_DSP_H
 #define TW_CONV_DSP_H
 
@@ -6,56 +6,57 @@
 
 typedef struct {
     tw_conv conv;            /* without weights, bias, multiplier and shift: `stream` holds them */
-    const uint32_t *stream;  /* read forward, in the order that the kernel's comment says */
-    int32_t sign;            /* -1: rescaling must round negative halves away from zero; 0: all that is negative is clamped */
+    const uint32_t *stream;  /* read forward; the kernel's comment names its layout */
+    int32_t sign;            /* -1: round negative halves away from zero; 0: the clamp removes all negative outputs */
 } tw_conv_dsp;
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each kernel has a form for whole maps and, with suffix _part, one for a range of the output between views. */
 
-/* int8 convolution, with the Arm DSP extension: dense, not dilated.
- * stream: as tw_pair_s8.h says, of inputs in the order of tw_conv_pairs.h, which also says how much scratch. */
+/* int8 convolution: one group, dilation 1. Stream: tw_pair_s8.h. Order of the inputs, and scratch: tw_conv_pairs.h. */
 void tw_conv_2d_s8_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* The same, with its stream and its scratch, in the order that suits a Cortex-M7. */
+/* The same with outliers: filters that are zeros in the stream of tw_pair_s8.h. Their table, of tw_outliers.h, follows it. */
+void tw_conv_2d_s8_outliers_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
+void tw_conv_2d_s8_outliers_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+
+/* tw_conv_2d_s8_dsp scheduled for a Cortex-M7, with the same stream and scratch. */
 void tw_conv_2d_s8_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_m7_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* The same, where Flash waits: copy the stream to scratch first, in front of what that needs otherwise. */
+/* The same for Flash with wait states: copy the stream to the beginning of the scratch first. */
 void tw_conv_2d_s8_copying_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_copying_m7(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 
-/* Convolution of int8 maps with int4 weights, with the Arm DSP extension: dense, not dilated.
- * stream: as tw_pair_w4.h says, of inputs in the order of tw_conv_pairs.h, which also says how much scratch. */
+/* Convolution of int8 maps with int4 weights: one group, dilation 1. Stream: tw_pair_w4.h. Order of the inputs, and scratch:
+ * tw_conv_pairs.h. */
 void tw_conv_2d_s8_w4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_w4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* int4 convolution with int4 weights, with the Arm DSP extension: dense, not dilated, with input channels in multiples of 8.
- * stream: as tw_pair_w4.h says, of inputs plus 8, so that they are half bytes without a sign: the biases are less 8 times the
- * weights. The inputs of a window come tap by tap, those k .. k + 7 of a word in the order k, k + 1, k + 4, k + 5, k + 2, k +
- * 3, k + 6, k + 7.
- * scratch: aligned to words; 4 bytes per input of a window; the outputs of two pixels as int8, each rounded up to words. Reads
- * the windows of two pixels before it writes either. */
+/* int4 convolution with int4 weights: one group, dilation 1, input channels a multiple of 8.
+ * Stream: tw_pair_w4.h, for inputs plus 8, which are unsigned half bytes; so the biases have 8 times the sum of the weights
+ * subtracted. Order of the inputs: tap by tap, inputs k .. k + 7 as k, k + 1, k + 4, k + 5, k + 2, k + 3, k + 6, k + 7.
+ * scratch, aligned to words: the im2col buffer, 4 bytes per input of a window; then the outputs of two pixels as int8, each
+ * rounded up to words. Both windows are read before either pixel is written. */
 void tw_conv_2d_s4_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s4_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* int8 convolution 3x3 of stride 1, dense, not dilated, with the Arm DSP extension: fewer instructions for more Flash.
- * stream: as tw_winograd.h says; in.c must be a multiple of four.
- * scratch: aligned to words; per input channel 64 bytes for the windows of two tiles, 32 for the columns of one, but at least
- * 512 since sums lie there too; a byte per output channel, rounded up to words; per input channel 2 for padding. Reads the
- * windows of two tiles, which follow each other row by row, before it writes either. */
+/* int8 convolution 3x3 by Winograd's algorithm: stride 1, one group, dilation 1, in.c a multiple of 4. Fewer multiplications
+ * for more Flash. Stream: tw_winograd.h. scratch, aligned to words: per input channel 64 bytes for the windows of two tiles and
+ * 32 for the columns of one tile, at least 512 since sums share them; a byte per output channel, rounded up to words; 2 bytes
+ * of padding per input channel. The windows of two successive tiles are read before either tile is written. */
 void tw_conv_2d_s8_winograd_dsp(const tw_conv_dsp *p, const void *in, void *out, void *scratch);
 void tw_conv_2d_s8_winograd_dsp_part(const tw_conv_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
 #define TW_CONV_LEAN_MOST_ROWS 7
 
 typedef struct {
-    tw_conv_dsp base;       /* the stream as tw_pair_s8.h says, of inputs row by row */
-    const int8_t *padding;  /* kernel.w * in.c bytes of the input's zero point; NULL where no window meets padding */
+    tw_conv_dsp base;       /* stream: tw_pair_s8.h, row by row of the window */
+    const int8_t *padding;  /* kernel.w * in.c bytes of the input's zero point; NULL if no window reaches into padding */
 } tw_conv_lean_dsp;
 
-/* int8 convolution with the Arm DSP extension and without working memory: dense, not dilated, of pixels of whole words, at most
- * TW_CONV_LEAN_MOST_ROWS rows of the kernel. The window of a pixel is read for every four of its outputs, then for the rest. */
+/* int8 convolution without scratch: one group, dilation 1, in.c a multiple of 4, kernel.h at most TW_CONV_LEAN_MOST_ROWS. The
+ * window of a pixel is read once for each four output channels and once for the tail. */
 void tw_conv_2d_s8_lean_dsp(const tw_conv_lean_dsp *p, const void *in, void *out);
 void tw_conv_2d_s8_lean_dsp_part(const tw_conv_lean_dsp *p, tw_view in, tw_view out, tw_range range);
 

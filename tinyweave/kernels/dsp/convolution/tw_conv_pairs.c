@@ -1,10 +1,11 @@
-/* tw_conv_pairs.c - dense convolutions with the Arm DSP extension: gathers the windows of two pixels and multiplies both. */
+/* tw_conv_pairs.c - dense convolutions with the Arm DSP extension: im2col of two pixels, then one of the inner loops of
+ * tw_pair.h. */
 #include "tw_conv_pairs.h"
 
 #include "tw_dsp.h"
 #include "tw_windows.h"
 
-/* The outputs of both pixels, or of one alone. */
+/* Computes and clamps the outputs of both pixels, or of a single one. */
 static void multiply(const tw_conv_dsp *params, tw_pair *pair, tw_pair_products *products)
 {
     const tw_conv *p = &params->conv;
@@ -28,7 +29,7 @@ void tw_conv_pairs(const tw_conv_dsp *params, tw_view in, tw_view out, tw_range 
         int8_t *to = (int8_t *)tw_pixel(&out, y, range.col_begin, channels);
         const tw_window window = tw_window_of(p, &in, y, p->in.c);
         int32_t left = range.col_begin * stride - p->pad.w, x = range.col_begin;
-        const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* windows up to here are inside */
+        const int32_t end = window.rows == p->kernel.h ? p->in.w - p->kernel.w : -1; /* last column of a window inside */
         int32_t offset = window.row_offset + left * p->in.c;
         while (x < range.col_end) {
             if (slot == 0 && left >= 0 && left + stride <= end && x + 1 < range.col_end) {
@@ -73,7 +74,7 @@ void tw_conv_pairs_copying(const tw_conv_dsp *params, const void *in, void *out,
     const tw_conv *p = &params->conv;
     const int32_t groups = (p->out.c + 3) / 4, words = 4 * groups * (3 + tw_windows_quads(p));
     uint32_t *const copy = (uint32_t *)scratch;
-    for (int32_t i = 0; i < words; i += 4) { /* four words at a time: a loop of ours, since memcpy of small libraries goes by bytes */
+    for (int32_t i = 0; i < words; i += 4) { /* not memcpy, which small C libraries do byte by byte */
         const uint32_t *from = params->stream + i;
         const uint32_t first = from[0], second = from[1], third = from[2], fourth = from[3];
         copy[i] = first;

@@ -1,8 +1,15 @@
-/* tw_pair_w4.h - two pixels times four filters of int4 weights, with the Arm DSP extension.
+/* tw_pair_w4.h - inner loop of dense convolutions with int4 weights and the Arm DSP extension: two pixels times four filters.
  *
- * The stream: per four filters four words where sums begin; per four inputs a word with the lanes (k, k + 2) and one with the
- * lanes (k + 1, k + 3) of all four filters, both as tw_lanes_w4.h says; then per filter its multiplier, that of filter 0 doubled
- * modulo 2^32, and 2^(32 - exponent), or 0 where the multiplier is.
+ * Layers: conv_2d with int4 weights, of int8 maps (tw_conv_2d_s8_w4_dsp) or int4 maps (tw_conv_2d_s4_dsp).
+ *
+ * Weights: one stream of words, read forward. Per group of four filters:
+ *   4 words            the initial sums, as tw_lanes_w4.h combines the biases
+ *   2 words per quad   of inputs k .. k + 3: lanes (k, k + 2) of all four filters, then lanes (k + 1, k + 3)
+ *   8 words            per filter its multiplier and 2^(32 - exponent), both 0 if the multiplier is 0; the multiplier of
+ *                      filter 0 is doubled modulo 2^32
+ * A lane of 16 bits holds the weights of four filters for one input; tw_lanes_w4.h says how the four sums are separated.
+ *
+ * Cost: 13 instructions per 16 MACs. The planner counts the cycles of tw_pair_s8.h for it.
  */
 #ifndef TW_PAIR_W4_H
 #define TW_PAIR_W4_H

@@ -1,7 +1,7 @@
-/* tw_windows.c - gathers the windows of dense convolutions, widened to 16 bits. A file of its own, so that the compiler has all
- * registers for it.
+/* tw_windows.c - im2col of dense convolutions: windows widened from 8 to 16 bits. A file of its own, so that these loops are
+ * not inlined where registers are scarce.
  *
- * Taps outside of the map hold the input's zero point, which the biases of the stream take off again.
+ * Taps in the padding hold the input's zero point, whose products the biases of the stream subtract.
  */
 #include "tw_windows.h"
 
@@ -9,7 +9,7 @@
 
 #include "tw_dsp.h"
 
-/* Widens `quads` times four inputs of a pixel from any address; returns where the next ones go. */
+/* Widens quads of one window from any address; returns where its next quad goes. */
 static inline uint32_t *widen(uint32_t *to, const int8_t *from, int32_t quads)
 {
     for (int32_t i = quads >> 1; i > 0; --i) {
@@ -30,7 +30,7 @@ static inline uint32_t *widen(uint32_t *to, const int8_t *from, int32_t quads)
     return to;
 }
 
-/* The same for inputs that all have `value`. */
+/* Fills quads of one window with `value`; returns where its next quad goes. */
 static uint32_t *fill(uint32_t *to, int32_t value, int32_t quads)
 {
     const uint32_t both = tw_lanes(value, value);
@@ -42,7 +42,7 @@ static uint32_t *fill(uint32_t *to, int32_t value, int32_t quads)
     return to;
 }
 
-/* A row of a window: widens what is whole, copies the rest. */
+/* Takes a row of a window: widens its quads, copies its tail to `rests`. */
 static inline uint32_t *take(uint32_t *to, const int8_t *from, int32_t quads, int32_t rest, int8_t *rests)
 {
     to = widen(to, from, quads);
@@ -59,7 +59,7 @@ static inline uint32_t *take(uint32_t *to, const int8_t *from, int32_t quads, in
     return to;
 }
 
-/* A row of a window of which `before` and `after` columns are padding and the others lie at `from`. */
+/* Takes a row of a window with `before` and `after` columns of padding; its other columns begin at `from`. */
 static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t *from, int32_t before, int32_t after,
                            int8_t *rests)
 {
@@ -84,7 +84,7 @@ static uint32_t *take_part(const tw_windows *windows, uint32_t *to, const int8_t
     return take(to, windows->row, windows->quads, windows->rest, rests);
 }
 
-/* Widens four inputs of both pixels. */
+/* Widens a quad of both windows. */
 static inline void widen_four(uint32_t *to, const int8_t *from_0, const int8_t *from_1)
 {
     const uint32_t word_0 = tw_word(from_0), word_1 = tw_word(from_1);
@@ -94,7 +94,7 @@ static inline void widen_four(uint32_t *to, const int8_t *from_0, const int8_t *
     to[3] = tw_sxtb16_odd(word_1);
 }
 
-/* Widens `quads` times four inputs of both pixels. */
+/* Widens quads of both windows; returns where the next quad goes. */
 static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int8_t *from_1, int32_t quads)
 {
     for (int32_t i = quads; i > 0; --i) {
@@ -106,7 +106,7 @@ static inline uint32_t *widen_both(uint32_t *to, const int8_t *from_0, const int
     return to;
 }
 
-/* A tw_windows_pair where rows of a window are whole words. */
+/* A tw_windows_pair for rows of whole quads. */
 static void pair_of_words(const tw_windows *windows, int32_t offset, int32_t next)
 {
     uint32_t *to = windows->wide;
@@ -117,7 +117,7 @@ static void pair_of_words(const tw_windows *windows, int32_t offset, int32_t nex
     }
 }
 
-/* One for three rows of nine inputs, as first layers have them: 3 x 3 pixels of three channels. */
+/* A tw_windows_pair for three rows of nine inputs: 3x3 windows of three channels, as first layers have. */
 static void pair_of_nines(const tw_windows *windows, int32_t offset, int32_t next)
 {
     uint32_t *to = windows->wide, ninths[2][3];
@@ -136,7 +136,7 @@ static void pair_of_nines(const tw_windows *windows, int32_t offset, int32_t nex
     to[3] = ninths[1][1] & 0xFFFFu;
 }
 
-/* One for any windows. */
+/* A tw_windows_pair for any windows. */
 static void pair_of_any(const tw_windows *windows, int32_t offset, int32_t next)
 {
     uint32_t *to = windows->wide;
@@ -200,7 +200,7 @@ void tw_windows_across(const tw_windows *windows, const tw_window *window, int32
     widen(to, windows->rests + 4 * slot * windows->last, windows->last);
 }
 
-/* Whether some windows are partly padding. */
+/* Whether some window reaches into the padding. */
 static int has_padding(const tw_conv *p)
 {
     return p->pad.h > 0 || p->pad.w > 0 || (p->out.h - 1) * p->stride.h - p->pad.h + p->kernel.h > p->in.h ||
@@ -233,7 +233,7 @@ int32_t tw_windows_set(tw_windows *windows, const tw_conv *p, const tw_view *in,
         windows->row = windows->rests;
         windows->rests += (run + 3) / 4 * 4;
     }
-    /* the ends of what is left over; without that, of a second window, which may never come */
+    /* zeros after the tails; for the second window even without tails, since there may be no second pixel */
     if (last > 0) {
         tw_put_word(windows->rests + 4 * (last - 1), 0);
     }

@@ -1,11 +1,12 @@
-/* tw_winograd.c - windows, products and outputs of two tiles times four filters, with the Arm DSP extension. */
+/* tw_winograd.c - transformed windows, products and outputs of two tiles times four filters, with the Arm DSP extension.
+ * tw_winograd.h has the layers, the layout of the weights and the cost. */
 #include "tw_winograd.h"
 
 #include "tw_dsp.h"
 
 #define POSITIONS 16
 
-/* B' x, in the order 1, 2, 0, 3, `step` words apart. */
+/* Computes B' x in the order 1, 2, 0, 3; results are `step` words apart. */
 static inline void transform(uint32_t *to, int32_t step, uint32_t x0, uint32_t x1, uint32_t x2, uint32_t x3)
 {
     to[0] = tw_sadd16(x1, x2);
@@ -48,10 +49,11 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
 
 #if TW_HAS_DSP
 
-/* As in tw_pair.c all registers are needed. r0: inputs; r1: stream; r2, r3: inputs of both tiles; r12, lr: weights of two filters;
- * r4 .. r7: sums of tile 0, r8 .. r11: of tile 1. On the stack lie eight a; 32: where the inputs of a position end;
- * 36: bytes from there to where those of the next begin; 40: bytes of code that the first round of the unrolled loop skips, so
- * that the last ends with it, hence the size of all instructions of a word is given; 44: where sums go; 48: where they end. */
+/* A word of inputs: two channels of both tiles at one position, times four filters.
+ * Registers: r0: inputs; r1: stream; r2, r3: inputs of tile 0 and 1; r12, lr: weights of two filters; r4 .. r7: sums of filters
+ * 0 .. 3 for tile 0; r8 .. r11: for tile 1.
+ * Order: weights are already 16 bits wide, so nothing is widened: three loads of two words feed eight SMLAD. Each weight serves
+ * both tiles. The next word of a position is 128 bytes further, past the other 15 positions. */
 #define WORD                       \
     "ldrd r2, r3, [r0], #128\n"    \
     "ldm.w r1!, {r12, lr}\n"       \
@@ -64,11 +66,13 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "smlad r10, r3, r12, r10\n"    \
     "smlad r7, r2, lr, r7\n"       \
     "smlad r11, r3, lr, r11\n"
-#define WORD_BYTES "44"
-#define WORDS_UNROLLED "4" /* a power of two; the four loops fit the 1 KB of code that small caches hold */
+#define WORD_BYTES "44" /* code of a WORD, exactly: the loop is entered in its middle */
+#define WORDS_UNROLLED "4" /* a power of two; the four loops together fit a cache of 1 KB */
 #define WORDS_LESS_ONE "3"
 
-/* Adds up the products of the next position; the branch goes to label 2 or some words further on. */
+/* Adds the products of the next position to the sums. Steps r0 back from the end of the last position's inputs to the first
+ * word of this one, then enters the loop at label 2 or up to three words later: PC reads as label 2, so ADD takes the offset.
+ */
 #define POSITION                   \
     "ldrd r2, r3, [sp, #36]\n"     \
     "add r12, r0, #8\n"            \
@@ -82,11 +86,19 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "cmp r0, r2\n"                 \
     "bne.w 2b\n"
 
+/* Stores the eight sums in tw_winograd.sums and advances the pointer. */
 #define STORE_SUMS                 \
     "ldr r2, [sp, #44]\n"          \
     "stm r2!, {r4-r11}\n"          \
     "str r2, [sp, #44]\n"
 
+/* All 16 positions of four filters.
+ * Stack, 84 bytes: r4 .. r11, saved here since the code needs all registers; below them [sp] eight sums; +32 the end of a
+ * position's inputs; +36 bytes from that end back to the first word of the next position; +40 bytes of code that the first
+ * round skips; +44 where sums go; +48 their end.
+ * Order: of each row of positions, 1 and 2 are accumulated in the same registers: a after position 1, b after position 2. Then
+ * 2 * a - b waits on the stack while position 0 completes b + m0; position 3 completes 2 * a - b + m3. So each row of the
+ * product leaves as two columns times A, without storing its four positions. Equals products() below in plain C. */
 #define PRODUCTS                        \
     "push {r4-r11}\n"                   \
     "ldm r0, {r0, r2, r4}\n"            \
@@ -138,7 +150,7 @@ void tw_winograd_window(const tw_winograd *tiles, int32_t tile, const uint32_t *
     "add sp, sp, #52\n"                 \
     "pop {r4-r11}\n"
 
-/* The sums of four filters; returns where the stream goes on. */
+/* Computes the sums of four filters; returns the end of their stream. */
 static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream)
 {
     register const tw_winograd *at __asm__("r0") = tiles;
@@ -149,7 +161,7 @@ static const uint32_t *products(const tw_winograd *tiles, const uint32_t *stream
 
 #else
 
-/* Adds up the products of a position, from its first word of inputs on; returns where the stream goes on. */
+/* Adds the products of a position, whose first word of inputs is at `x`; returns the end of its stream. */
 static const uint32_t *position(int32_t sums[2][4], const uint32_t *x, int32_t words, const uint32_t *stream)
 {
     for (; words > 0; --words, x += 2 * POSITIONS, stream += 4) {
@@ -192,8 +204,9 @@ static inline int32_t difference_of(int32_t a, int32_t b, int32_t c)
     return tw_signed((uint32_t)a - (uint32_t)b + (uint32_t)c);
 }
 
-/* An output from four times its sum s, rounded twice as tw_requantize does. What is first rounded half up, s * multiplier / 2^31,
- * is half of floor(s * multiplier / 2^30) + 1, rounded down; where negative halves need no care, `power` has that half in it. */
+/* Requantises 4 * s, four times an output's sum, rounding twice as tw_requantize does. The first rounding, s * multiplier /
+ * 2^31 half up, equals (floor(s * multiplier / 2^30) + 1) / 2 rounded down. If negative halves need no care, `power` includes
+ * that 1 / 2. */
 static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int32_t zero, int32_t sign)
 {
     if (sign) {
@@ -202,7 +215,7 @@ static inline int8_t rescale(int32_t sum, int32_t multiplier, int32_t power, int
     return (int8_t)tw_ssat8(tw_smmlar(tw_smmla(sum, multiplier, 1), power, zero));
 }
 
-/* Sums and outputs of `count` of four filters, for one tile. */
+/* Computes the outputs of one tile for the first `count` of four filters. */
 static inline void finish(const int32_t *sums, int8_t *const to[4], int32_t first, int32_t count, const uint32_t *rescales,
                           int32_t zero, int32_t sign)
 {

@@ -1,4 +1,5 @@
-/* tw_depthwise_3x3_s8_lean_dsp.c - int8 depthwise convolution 3x3 with the Arm DSP extension and without working memory. */
+/* tw_depthwise_3x3_s8_lean_dsp.c - int8 depthwise convolution 3x3 with the Arm DSP extension and without scratch. tw_taps.h has
+ * the layers, the layout of the weights and the cost. */
 #include "tw_depthwise_lean_dsp.h"
 
 #include "tw_taps_loop.h"

@@ -1,10 +1,10 @@
-/* tw_depthwise_conv_2d_s8_dsp.c - int8 depthwise convolution with the Arm DSP extension, four channels of a strip of rows and a
- * block of columns at a time. */
+/* tw_depthwise_conv_2d_s8_dsp.c - int8 depthwise convolution with the Arm DSP extension: four channels of a strip of rows and a
+ * block of columns at a time, gathered to lines and multiplied by tw_line.c. */
 #include "tw_depthwise_conv_2d_s8_dsp.h"
 
 #include "tw_dsp.h"
 
-/* Fills the padding of all lines, of which those from `above` on have rows of the input; it is the same for all channels. */
+/* Fills the padding of all lines, once for all channels; rows before `above` and after the input are padding throughout. */
 static void pad(const tw_columns *columns, uint32_t *to, int32_t above, int32_t lines)
 {
     for (int32_t i = 0; i < lines; ++i) {
@@ -12,7 +12,8 @@ static void pad(const tw_columns *columns, uint32_t *to, int32_t above, int32_t 
     }
 }
 
-void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch)
+void tw_depthwise_lines(const tw_depthwise_dsp *params, tw_view in, tw_view out, tw_range range, void *scratch,
+                        tw_line_more *more)
 {
     const tw_conv *p = &params->base.conv;
     const int32_t channels = p->in.c, across = p->stride.w, width = tw_line_taps(p->kernel.w);
@@ -33,7 +34,7 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
     line.zero = p->out_zero;
     line.sign = params->base.sign;
     const int32_t per_channel = line.pairs * line.taps + 3;
-    const int32_t most = (params->block + 3) & ~3; /* narrow ranges leave the end of the scratch alone, but all of it is claimed */
+    const int32_t most = (params->block + 3) & ~3; /* touches the end of the scratch, which narrow ranges do not reach */
     const int32_t most_lines = (params->rows - 1) * p->stride.h + p->kernel.h;
     lines[(most_lines * TW_LINE_CHANNELS - 1) * TW_LINE_WORDS + (((most - 1) * across + width + 1) >> 1) - 1] = 0;
 
@@ -47,7 +48,7 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
             line.count = tw_min(params->block, range.col_end - x);
             const int32_t left = x * across - p->pad.w, sums = (line.count + 3) & ~3;
             const int32_t words = ((sums - 1) * across + width + 1) >> 1;
-            const int32_t end = tw_min(left + (line.count - 1) * across + p->kernel.w, p->in.w); /* more is not there */
+            const int32_t end = tw_min(left + (line.count - 1) * across + p->kernel.w, p->in.w); /* of the columns needed */
             const int32_t first = tw_columns_set(&columns, left, words, end);
             const int32_t offset = tw_offset(&in, top + inside.begin, first, channels);
             uint32_t *const from = lines + inside.begin * TW_LINE_ROW_WORDS;
@@ -58,6 +59,9 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
                 line.words = params->base.stream + channel * per_channel;
                 line.to = block + channel;
                 params->line(&line);
+                if (more) {
+                    more(params, &line, channel);
+                }
             }
             for (int32_t i = 0; i < line.rows; ++i) {
                 tw_clamp_all(block + i * out.row_stride, line.count * channels, p->out_min, p->out_max);
@@ -65,6 +69,11 @@ void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *params, tw_view in
             block += line.count * channels;
         }
     }
+}
+
+void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch)
+{
+    tw_depthwise_lines(p, in, out, range, scratch, 0);
 }
 
 TW_WHOLE_FORM_SCRATCH(tw_depthwise_conv_2d_s8_dsp, tw_depthwise_dsp,

@@ -1,5 +1,5 @@
-/* tw_depthwise_conv_2d_s8_dsp.h - int8 depthwise convolution with the Arm DSP extension: not dilated, depth multiplier 1, at least
- * four channels, and a width of the kernel and a stride along it for which tw_line.h has a function. */
+/* tw_depthwise_conv_2d_s8_dsp.h - int8 depthwise convolutions with the Arm DSP extension from lines of columns. tw_line.h has
+ * the layers, the layout of the weights and the cost. */
 #ifndef TW_DEPTHWISE_CONV_2D_S8_DSP_H
 #define TW_DEPTHWISE_CONV_2D_S8_DSP_H
 
@@ -7,24 +7,32 @@
 #include "tw_line.h"
 
 typedef struct {
-    tw_conv_dsp base;               /* the stream as tw_line.h says */
-    tw_line_outputs *line;          /* that of the kernel's width and stride */
-    int32_t block, rows;            /* output columns at a time, whose inputs fit into a line; output rows at a time */
+    tw_conv_dsp base;               /* stream: tw_line.h */
+    tw_line_outputs *line;          /* the function for the window and stride */
+    int32_t block, rows;            /* output columns of a block, whose inputs fit a line; output rows of a strip */
 } tw_depthwise_dsp;
 
-/* scratch: aligned to words, lines of four channels for the rows of the input that `rows` outputs of a column need. Four channels
- * of a block of so many rows are read before any is written; the last four may be some of those before again. */
+/* scratch, aligned to words: four lines per input row of a strip. Four channels of a block of a strip are read before they are
+ * written. The last four channels may overlap those before. */
 void tw_depthwise_conv_2d_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
 
-/* The same for a range of the output, from and to parts of maps. */
+/* The same for a range of the output between views. */
 void tw_depthwise_conv_2d_s8_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* The same with a line for kernels of three rows that suits a Cortex-M7, one of those of tw_line.h that end in _m7. */
+/* The same with outliers: filters that are zeros in the stream. Their table, of tw_outliers.h, follows it. */
+void tw_depthwise_conv_2d_s8_outliers_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
+void tw_depthwise_conv_2d_s8_outliers_dsp_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
+
+/* What both share. more: called after each line function with its first channel; a null pointer: nothing. */
+typedef void tw_line_more(const tw_depthwise_dsp *p, const tw_line *line, int32_t channel);
+void tw_depthwise_lines(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch, tw_line_more *more);
+
+/* The same with a function for windows of three rows that is scheduled for a Cortex-M7, one that ends in _m7. */
 void tw_depthwise_3x3_s8_m7(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
 void tw_depthwise_3x3_s8_m7_part(const tw_depthwise_dsp *p, tw_view in, tw_view out, tw_range range, void *scratch);
 
-/* int8 depthwise convolution along maps of one column with the Arm DSP extension. The parameters are those of the maps as
- * rows, which their bytes equal; so there is no form for a range of rows. */
+/* int8 depthwise convolution along maps of one column. The parameters describe the maps as rows, which have the same bytes; so
+ * there is no form for a range of rows. */
 void tw_depthwise_column_s8_dsp(const tw_depthwise_dsp *p, const void *in, void *out, void *scratch);
 
 #endif

@@ -1,4 +1,9 @@
-/* tw_depthwise_pixel_s8_dsp.c - int8 depthwise convolution of a column to one pixel, with the Arm DSP extension. */
+/* tw_depthwise_pixel_s8_dsp.c - int8 depthwise convolution of a column to one pixel, with the Arm DSP extension: four channels,
+ * tap by tap.
+ *
+ * Layers, weights and scratch: tw_depthwise_lean_dsp.h.
+ * Cost, fitted (layer_cycles.json): 4.2 cycles per MAC on a Cortex-M4, 2.8 on a Cortex-M7; rescaling not included.
+ */
 #include "tw_depthwise_lean_dsp.h"
 
 #include "tw_dsp.h"

@@ -1,4 +1,5 @@
-/* tw_line.c - lines of columns, two to a word, with the Arm DSP extension. */
+/* tw_line.c - lines of columns for depthwise convolutions with the Arm DSP extension: gathers them, and computes outputs from
+ * them. tw_line.h has the layers, the layout of the weights and the cost. */
 #include "tw_line.h"
 
 #include <stddef.h>
@@ -6,7 +7,7 @@
 #include "tw_dsp.h"
 #include "tw_line_rows.h"
 
-/* Two columns of four channels as a word of each of four lines. */
+/* Stores two columns of four channels as one word in each of the four lines. */
 static inline void put(uint32_t *to, uint32_t first, uint32_t second)
 {
     const uint32_t low = tw_pkhbt(first, second), high = tw_pkhtb(first, second);
@@ -30,7 +31,11 @@ int32_t tw_columns_set(tw_columns *columns, int32_t left, int32_t words, int32_t
 
 #if TW_HAS_DSP
 
-/* Four columns of four channels as two words of each of four lines; moves on in both. */
+/* Stores four columns of four channels as two words in each of the four lines; advances `to` and `from`.
+ * Registers: [in]: input; [by]: bytes to the next column; [word]: where words go; [a] .. [d]: columns 0 .. 3, then their
+ * halves; r12, lr: channels 2 and 3 of columns 0 and 1, of columns 2 and 3. No stack.
+ * Order: the column at [by] is loaded first, so that one ADD moves past both. Two words of a line are stored by one STRD. The
+ * line of channel 0 comes last, since its store advances [word]. Equals two calls of put(). */
 #define STORE_TWO(first, second, rotated, at) \
     "sxtb16 %[b], " first rotated "\nsxtb16 %[d], " second rotated "\nstrd %[b], %[d], [%[word]" at "\n"
 #define PUT_TWO(to, from, step)                                                                        \
@@ -105,7 +110,7 @@ void tw_line_pad(const tw_columns *columns, uint32_t *to, int whole)
     }
 }
 
-/* Runs ROW for each channel and row of a line: the inputs begin at `first`, the outputs at `out`. */
+/* Runs ROW for each channel and output row; its inputs begin at `first`, its outputs at `out`. */
 #define EACH_ROW(line, words, ROW)                                                                             \
     for (int32_t plane = 0; plane < (line)->channels; ++plane) {                                               \
         for (int32_t y = 0; y < (line)->rows; ++y) {                                                           \
@@ -116,7 +121,7 @@ void tw_line_pad(const tw_columns *columns, uint32_t *to, int whole)
         words += (line)->taps * (line)->pairs + 3;                                                             \
     }
 
-/* Writes the first `left` of four sums, or all; words: multiplier and power. */
+/* Requantises and stores the first `left` of four sums, at most four; words: multiplier and power. Returns the next output. */
 static inline int8_t *finish(const tw_line *line, const uint32_t *words, int8_t *to, int32_t left, const int32_t *sums)
 {
     for (int32_t i = 0; i < tw_min(left, 4); ++i) {
@@ -126,7 +131,7 @@ static inline int8_t *finish(const tw_line *line, const uint32_t *words, int8_t 
     return to;
 }
 
-/* Stride 1, any width: what the word x[i] adds to two sums as the first, a middle and the last of their words. */
+/* Stride 1, any width: adds the products of word x[i] to two sums, as their first word, one between, or their last. */
 #define FIRST(i, even, odd)                    \
     even = tw_smlad(x[i], w[0], even);         \
     odd = tw_smlatb(x[i], w[0], odd);
@@ -137,7 +142,7 @@ static inline int8_t *finish(const tw_line *line, const uint32_t *words, int8_t 
     odd = tw_smlad(x[i], w[k], odd);           \
     even = tw_smlabt(x[i], w[k], even);
 
-/* A row of outputs of one channel, four at a time. */
+/* Computes a row of outputs of one channel at stride 1, four at a time. */
 static void any_row(const tw_line *line, const uint32_t *words, const uint32_t *from, int8_t *to)
 {
     const int32_t pairs = line->pairs;
@@ -170,21 +175,31 @@ void tw_line_any_1(const tw_line *line)
 
 #if TW_HAS_DSP
 
-/* Four sums at a time, any rows of the kernel. r0: line, r1: words, r8 .. r11: sums, the others: inputs and weights, of which the
- * first row of a kernel is entered late enough. On the stack lies `kept` and what follows it: a tw_fours, turned round. */
+/* What the assembly of FOURS needs for a row of outputs. */
 typedef struct {
     int32_t zero;
-    int32_t last_1, last_2, last_3;  /* where the outputs after the first one go, of the last four; those too many, where others do */
-    const uint32_t *end;             /* where the line of the last four ends */
-    const uint32_t *words;           /* from here on the order in which the assembly reads */
+    int32_t last_1, last_2, last_3;  /* as at_1 .. at_3 for the last four; superfluous outputs go where others overwrite them */
+    const uint32_t *end;             /* end of the line, the last four included */
+    const uint32_t *words;           /* the assembly loads the members from here on in this order */
     int8_t *to;
-    int32_t at_1, at_2, at_3, on;    /* from an output to those after it; to the next four */
-    int32_t back;                    /* bytes from behind the kernel's last row to the first row, next four */
-    const uint32_t *whole;           /* where the line ends of fours that are all wanted */
-    uint32_t skip;                   /* bytes of code */
+    int32_t at_1, at_2, at_3, on;    /* bytes from an output to the next three; to the next four */
+    int32_t back;                    /* bytes from the end of the window's last row back to its first row for the next four */
+    const uint32_t *whole;           /* end of the whole fours of the line */
+    uint32_t skip;                   /* bytes of code of the rows that the window lacks */
     const uint32_t *x;
 } tw_fours;
 
+/* A row of outputs of one channel, four sums at a time; `row`: a row of the window, for example FOURS_3_1.
+ * Registers: r0: line; r1: weights, then multiplier and power; r8 .. r11: sums; lr: the entry of the loop; r12: `whole`; the
+ * others: inputs and weights of a row; for the outputs r2: where they go, r3 .. r5: their offsets, r6: to the next four, r7:
+ * back.
+ * Stack, 88 bytes: r4 .. r11, saved here since the code needs all registers; below them [sp] words, +4 to, +8 at_1, +12 at_2,
+ * +16 at_3, +20 on, +24 back, +28 whole, +32 the entry instead of `skip`, +36 zero, +40 last_1, +44 last_2, +48 last_3, +52
+ * end.
+ * Loop: TW_LINE_MOST_TAPS rows of the window are unrolled; a window of fewer rows enters late, at label 2 + skip.
+ * Order: a row of the window costs no branch and no pointer but r0 and r1. Outputs are stored from the fourth to the first, so
+ * that of the last four the superfluous ones are overwritten. Label 1 swaps in the offsets of the last four. Equals any_row()
+ * above at stride 1, plain_row() below at stride 2. */
 #define FINISH_FOUR(sum, fix) "smmulr " sum ", " sum ", r2\n" TW_OUTPUT(sum, fix, "r3", "r4")
 #define FOURS(row, fix)                \
     "push {r4-r11}\n"                  \
@@ -236,72 +251,73 @@ typedef struct {
     "add sp, sp, #56\n"                \
     "pop {r4-r11}\n"
 
-/* A row of the kernel; of all instructions the size is given. */
-#define MAC(sum, x, w) "smlad " sum ", " x ", " w ", " sum "\n"
-#define LOW(sum, x, w) "smlabt " sum ", " x ", " w ", " sum "\n"  /* the last weight, of which the even sums are without a pair */
-#define HIGH(sum, x, w) "smlatb " sum ", " x ", " w ", " sum "\n" /* the first weight, of which the odd ones are */
-#define S0 "r8"
-#define S1 "r9"
-#define S2 "r10"
-#define S3 "r11"
+/* A row of the window for four neighbouring sums r8 .. r11, for each width and stride. r2 onward: words of two weights; the
+ * others: words of two columns. r0 advances by one row of lines, 256 bytes.
+ * Order: the words that need r0 + 8 or more are loaded before the load that advances r0. Each word of inputs is loaded once and
+ * used at once for all sums that it belongs to.
+ * The size of each row must be 4 bytes times the instructions that FOURS_OF states: the loop is entered between rows.
+ *
+ * Stride 1. The words of weights are (w0, w1), (w1, w2), ..: even sums r8, r10 take every other word by SMLAD and the last
+ * weight by SMLABT; odd sums r9, r11 take the first weight by SMLATB and every other word by SMLAD. */
+#define FOURS_3_1                                                                                              \
+    "ldrd r2, r3, [r1], #8\n"                                                                                  \
+    "ldr.w r6, [r0, #8]\n"                                                                                     \
+    "ldrd r4, r5, [r0], #256\n"                                                                                \
+    "smlad r8, r4, r2, r8\n" "smlatb r9, r4, r2, r9\n"                                                         \
+    "smlabt r8, r5, r3, r8\n" "smlad r9, r5, r3, r9\n" "smlad r10, r5, r2, r10\n" "smlatb r11, r5, r2, r11\n"  \
+    "smlabt r10, r6, r3, r10\n" "smlad r11, r6, r3, r11\n"
+#define FOURS_5_1                                                                                                 \
+    "ldm.w r1!, {r2-r5}\n"                                                                                        \
+    "ldrd r12, lr, [r0, #8]\n"                                                                                    \
+    "ldrd r6, r7, [r0], #256\n"                                                                                   \
+    "smlad r8, r6, r2, r8\n" "smlatb r9, r6, r2, r9\n"                                                            \
+    "smlad r8, r7, r4, r8\n" "smlad r9, r7, r3, r9\n" "smlad r10, r7, r2, r10\n" "smlatb r11, r7, r2, r11\n"      \
+    "smlabt r8, r12, r5, r8\n" "smlad r9, r12, r5, r9\n" "smlad r10, r12, r4, r10\n" "smlad r11, r12, r3, r11\n"  \
+    "smlabt r10, lr, r5, r10\n" "smlad r11, lr, r5, r11\n"
+#define FOURS_7_1                                                                                                \
+    "ldm.w r1!, {r2-r7}\n"                                                                                       \
+    "ldrd r12, lr, [r0, #8]\n"                                                                                   \
+    "smlad r8, r12, r6, r8\n" "smlad r9, r12, r5, r9\n" "smlad r10, r12, r4, r10\n" "smlad r11, r12, r3, r11\n"  \
+    "smlabt r8, lr, r7, r8\n" "smlad r9, lr, r7, r9\n" "smlad r10, lr, r6, r10\n" "smlad r11, lr, r5, r11\n"     \
+    "ldr.w r12, [r0, #16]\n"                                                                                     \
+    "smlabt r10, r12, r7, r10\n" "smlad r11, r12, r7, r11\n"                                                     \
+    "ldrd r12, lr, [r0], #256\n"                                                                                 \
+    "smlad r8, r12, r2, r8\n" "smlatb r9, r12, r2, r9\n"                                                         \
+    "smlad r8, lr, r4, r8\n" "smlad r9, lr, r3, r9\n" "smlad r10, lr, r2, r10\n" "smlatb r11, lr, r2, r11\n"
 
-#define FOURS_3_1                                                                     \
-    "ldrd r2, r3, [r1], #8\n"                                                         \
-    "ldr.w r6, [r0, #8]\n"                                                            \
-    "ldrd r4, r5, [r0], #256\n"                                                       \
-    MAC(S0, "r4", "r2") HIGH(S1, "r4", "r2")                                          \
-    LOW(S0, "r5", "r3") MAC(S1, "r5", "r3") MAC(S2, "r5", "r2") HIGH(S3, "r5", "r2")  \
-    LOW(S2, "r6", "r3") MAC(S3, "r6", "r3")
-#define FOURS_5_1                                                                     \
-    "ldm.w r1!, {r2-r5}\n"                                                            \
-    "ldrd r12, lr, [r0, #8]\n"                                                        \
-    "ldrd r6, r7, [r0], #256\n"                                                       \
-    MAC(S0, "r6", "r2") HIGH(S1, "r6", "r2")                                          \
-    MAC(S0, "r7", "r4") MAC(S1, "r7", "r3") MAC(S2, "r7", "r2") HIGH(S3, "r7", "r2")  \
-    LOW(S0, "r12", "r5") MAC(S1, "r12", "r5") MAC(S2, "r12", "r4") MAC(S3, "r12", "r3") \
-    LOW(S2, "lr", "r5") MAC(S3, "lr", "r5")
-#define FOURS_7_1                                                                     \
-    "ldm.w r1!, {r2-r7}\n"                                                            \
-    "ldrd r12, lr, [r0, #8]\n"                                                        \
-    MAC(S0, "r12", "r6") MAC(S1, "r12", "r5") MAC(S2, "r12", "r4") MAC(S3, "r12", "r3") \
-    LOW(S0, "lr", "r7") MAC(S1, "lr", "r7") MAC(S2, "lr", "r6") MAC(S3, "lr", "r5")   \
-    "ldr.w r12, [r0, #16]\n"                                                          \
-    LOW(S2, "r12", "r7") MAC(S3, "r12", "r7")                                         \
-    "ldrd r12, lr, [r0], #256\n"                                                      \
-    MAC(S0, "r12", "r2") HIGH(S1, "r12", "r2")                                        \
-    MAC(S0, "lr", "r4") MAC(S1, "lr", "r3") MAC(S2, "lr", "r2") HIGH(S3, "lr", "r2")
+/* Stride 2. The words of weights are (w0, w1), (w2, w3), .., the last with a zero: word k meets word i + k of the inputs for
+ * sum i, so all products are SMLAD. */
+#define FOURS_3_2                                                                                                 \
+    "ldrd r2, r3, [r1], #8\n"                                                                                     \
+    "ldr.w r4, [r0, #16]\n"                                                                                       \
+    "ldrd r12, lr, [r0, #8]\n"                                                                                    \
+    "ldrd r6, r7, [r0], #256\n"                                                                                   \
+    "smlad r8, r6, r2, r8\n" "smlad r8, r7, r3, r8\n" "smlad r9, r7, r2, r9\n" "smlad r9, r12, r3, r9\n"          \
+    "smlad r10, r12, r2, r10\n" "smlad r10, lr, r3, r10\n" "smlad r11, lr, r2, r11\n" "smlad r11, r4, r3, r11\n"
+#define FOURS_5_2                                                                       \
+    "ldm.w r1!, {r2-r4}\n"                                                              \
+    "ldrd r12, lr, [r0, #16]\n"                                                         \
+    "smlad r10, r12, r4, r10\n" "smlad r11, r12, r3, r11\n" "smlad r11, lr, r4, r11\n"  \
+    "ldrd r12, lr, [r0, #8]\n"                                                          \
+    "smlad r8, r12, r4, r8\n" "smlad r9, r12, r3, r9\n" "smlad r10, r12, r2, r10\n"     \
+    "smlad r9, lr, r4, r9\n" "smlad r10, lr, r3, r10\n" "smlad r11, lr, r2, r11\n"      \
+    "ldrd r12, lr, [r0], #256\n"                                                        \
+    "smlad r8, r12, r2, r8\n" "smlad r8, lr, r3, r8\n" "smlad r9, lr, r2, r9\n"
+#define FOURS_7_2                                                                                            \
+    "ldm.w r1!, {r2-r5}\n"                                                                                   \
+    "ldr.w r12, [r0, #24]\n"                                                                                 \
+    "smlad r11, r12, r5, r11\n"                                                                              \
+    "ldrd r12, lr, [r0, #16]\n"                                                                              \
+    "smlad r9, r12, r5, r9\n" "smlad r10, r12, r4, r10\n" "smlad r11, r12, r3, r11\n"                        \
+    "smlad r10, lr, r5, r10\n" "smlad r11, lr, r4, r11\n"                                                    \
+    "ldrd r12, lr, [r0, #8]\n"                                                                               \
+    "smlad r8, r12, r4, r8\n" "smlad r9, r12, r3, r9\n" "smlad r10, r12, r2, r10\n"                          \
+    "smlad r8, lr, r5, r8\n" "smlad r9, lr, r4, r9\n" "smlad r10, lr, r3, r10\n" "smlad r11, lr, r2, r11\n"  \
+    "ldrd r12, lr, [r0], #256\n"                                                                             \
+    "smlad r8, r12, r2, r8\n" "smlad r8, lr, r3, r8\n" "smlad r9, lr, r2, r9\n"
 
-/* Stride 2: word k of the weights meets word i + k. */
-#define FOURS_3_2                                                                     \
-    "ldrd r2, r3, [r1], #8\n"                                                         \
-    "ldr.w r4, [r0, #16]\n"                                                           \
-    "ldrd r12, lr, [r0, #8]\n"                                                        \
-    "ldrd r6, r7, [r0], #256\n"                                                       \
-    MAC(S0, "r6", "r2") MAC(S0, "r7", "r3") MAC(S1, "r7", "r2") MAC(S1, "r12", "r3")  \
-    MAC(S2, "r12", "r2") MAC(S2, "lr", "r3") MAC(S3, "lr", "r2") MAC(S3, "r4", "r3")
-#define FOURS_5_2                                                                     \
-    "ldm.w r1!, {r2-r4}\n"                                                            \
-    "ldrd r12, lr, [r0, #16]\n"                                                       \
-    MAC(S2, "r12", "r4") MAC(S3, "r12", "r3") MAC(S3, "lr", "r4")                     \
-    "ldrd r12, lr, [r0, #8]\n"                                                        \
-    MAC(S0, "r12", "r4") MAC(S1, "r12", "r3") MAC(S2, "r12", "r2")                    \
-    MAC(S1, "lr", "r4") MAC(S2, "lr", "r3") MAC(S3, "lr", "r2")                       \
-    "ldrd r12, lr, [r0], #256\n"                                                      \
-    MAC(S0, "r12", "r2") MAC(S0, "lr", "r3") MAC(S1, "lr", "r2")
-#define FOURS_7_2                                                                     \
-    "ldm.w r1!, {r2-r5}\n"                                                            \
-    "ldr.w r12, [r0, #24]\n"                                                          \
-    MAC(S3, "r12", "r5")                                                              \
-    "ldrd r12, lr, [r0, #16]\n"                                                       \
-    MAC(S1, "r12", "r5") MAC(S2, "r12", "r4") MAC(S3, "r12", "r3")                    \
-    MAC(S2, "lr", "r5") MAC(S3, "lr", "r4")                                           \
-    "ldrd r12, lr, [r0, #8]\n"                                                        \
-    MAC(S0, "r12", "r4") MAC(S1, "r12", "r3") MAC(S2, "r12", "r2")                    \
-    MAC(S0, "lr", "r5") MAC(S1, "lr", "r4") MAC(S2, "lr", "r3") MAC(S3, "lr", "r2")   \
-    "ldrd r12, lr, [r0], #256\n"                                                      \
-    MAC(S0, "r12", "r2") MAC(S0, "lr", "r3") MAC(S1, "lr", "r2")
-
-/* What is the same for all rows; advance: words of a line for four sums; size: bytes of a kernel row's code. */
+/* Returns the members that are the same for all rows; advance: words of a line per four sums; size: bytes of code of a window's
+ * row. */
 static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
 {
     const int32_t step = line->step, rest = line->count & 3;
@@ -320,11 +336,12 @@ static tw_fours fours_of(const tw_line *line, int32_t advance, uint32_t size)
     return frame;
 }
 
-/* Runs the code on each row of a line, which needs `advance` words for four sums. */
+/* Runs `code` for each channel and output row. */
 #define RUN_ROWS(line, frame, advance, code)                                                                     \
     EACH_ROW(line, (frame).words, (frame).x = first; (frame).to = out;                                           \
              (frame).whole = first + (line)->count / 4 * (advance);                                              \
              (frame).end = first + ((line)->count + 3) / 4 * (advance); TW_RUN(code, &(frame));)
+/* Defines a tw_line_outputs; instructions: those of a row of the window. */
 #define FOURS_OF(name, row, advance, instructions)                               \
     void name(const tw_line *line)                                               \
     {                                                                            \
@@ -343,45 +360,80 @@ FOURS_OF(tw_line_3_2, FOURS_3_2, 4, 12)
 FOURS_OF(tw_line_5_2, FOURS_5_2, 4, 16)
 FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
 
-#define TWOS_1(at, next, w01, w12, first_0, first_1) \
-    "ldrd r1, lr, [r0, #" at "]\n"                   \
-    "smlad r11, r1, " w01 ", " first_0 "\n"          \
-    "smlad r12, lr, " w12 ", " first_1 "\n"          \
-    "smlabt r11, lr, " w12 ", r11\n"                 \
-    "smlatb r12, r1, " w01 ", r12\n"
-#define TWOS_2(at, next, w01, w2, first_0, first_1)  \
-    "ldrd r1, lr, [r0, #" at "]\n"                   \
-    "smlad r11, r1, " w01 ", " first_0 "\n"          \
-    "smlad r12, lr, " w01 ", " first_1 "\n"          \
-    "smlad r11, lr, " w2 ", r11\n"                   \
-    "ldr r1, [r0, #" next "]\n"                      \
-    "smlad r12, r1, " w2 ", r12\n"
-#define TWOS_PAIR(row, advance, fix)                 \
-    row("0", "8", "r4", "r5", "r3", "r3")            \
-    row("256", "264", "r6", "r7", "r11", "r12")      \
-    row("512", "520", "r8", "r9", "r11", "r12")      \
-    "ldrd r1, lr, [sp]\n"                            \
-    "smmulr r11, r11, r10\n"                         \
-    "smmulr r12, r12, r10\n"                         \
-    fix("r11") fix("r12")                            \
-    "smmlar r11, r11, r1, lr\n"                      \
-    "smmlar r12, r12, r1, lr\n"                      \
-    "ldrd r1, lr, [sp, #8]\n"                        \
-    "ssat r11, #8, r11\n"                            \
-    "ssat r12, #8, r12\n"                            \
-    "add r0, r0, #" advance "\n"                     \
-    "strb r12, [r2, r1]\n"                           \
-    "strb r11, [r2]\n"                               \
+/* Two neighbouring outputs of a window of three rows, at stride 1 and 2. Registers and stack: TWOS in tw_line_rows.h; r1, lr:
+ * words of two columns, then power and zero point, then bytes to the next output and the end of the row's pairs.
+ * Order: per row of the window one LDRD of inputs, at stride 2 also an LDR, then four products. All weights stay in r4 .. r9.
+ * Equals any_row() or plain_row() for two outputs. */
+#define PAIR_1(fix)              \
+    "ldrd r1, lr, [r0, #0]\n"    \
+    "smlad r11, r1, r4, r3\n"    \
+    "smlad r12, lr, r5, r3\n"    \
+    "smlabt r11, lr, r5, r11\n"  \
+    "smlatb r12, r1, r4, r12\n"  \
+    "ldrd r1, lr, [r0, #256]\n"  \
+    "smlad r11, r1, r6, r11\n"   \
+    "smlad r12, lr, r7, r12\n"   \
+    "smlabt r11, lr, r7, r11\n"  \
+    "smlatb r12, r1, r6, r12\n"  \
+    "ldrd r1, lr, [r0, #512]\n"  \
+    "smlad r11, r1, r8, r11\n"   \
+    "smlad r12, lr, r9, r12\n"   \
+    "smlabt r11, lr, r9, r11\n"  \
+    "smlatb r12, r1, r8, r12\n"  \
+    "ldrd r1, lr, [sp]\n"        \
+    "smmulr r11, r11, r10\n"     \
+    "smmulr r12, r12, r10\n"     \
+    fix("r11")                   \
+    fix("r12")                   \
+    "smmlar r11, r11, r1, lr\n"  \
+    "smmlar r12, r12, r1, lr\n"  \
+    "ldrd r1, lr, [sp, #8]\n"    \
+    "ssat r11, #8, r11\n"        \
+    "ssat r12, #8, r12\n"        \
+    "add r0, r0, #4\n"           \
+    "strb r12, [r2, r1]\n"       \
+    "strb r11, [r2]\n"           \
     "add r2, r2, r1, lsl #1\n"
-#define PAIR_1(fix) TWOS_PAIR(TWOS_1, "4", fix)
-#define PAIR_2(fix) TWOS_PAIR(TWOS_2, "8", fix)
+#define PAIR_2(fix)              \
+    "ldrd r1, lr, [r0, #0]\n"    \
+    "smlad r11, r1, r4, r3\n"    \
+    "smlad r12, lr, r4, r3\n"    \
+    "smlad r11, lr, r5, r11\n"   \
+    "ldr r1, [r0, #8]\n"         \
+    "smlad r12, r1, r5, r12\n"   \
+    "ldrd r1, lr, [r0, #256]\n"  \
+    "smlad r11, r1, r6, r11\n"   \
+    "smlad r12, lr, r6, r12\n"   \
+    "smlad r11, lr, r7, r11\n"   \
+    "ldr r1, [r0, #264]\n"       \
+    "smlad r12, r1, r7, r12\n"   \
+    "ldrd r1, lr, [r0, #512]\n"  \
+    "smlad r11, r1, r8, r11\n"   \
+    "smlad r12, lr, r8, r12\n"   \
+    "smlad r11, lr, r9, r11\n"   \
+    "ldr r1, [r0, #520]\n"       \
+    "smlad r12, r1, r9, r12\n"   \
+    "ldrd r1, lr, [sp]\n"        \
+    "smmulr r11, r11, r10\n"     \
+    "smmulr r12, r12, r10\n"     \
+    fix("r11")                   \
+    fix("r12")                   \
+    "smmlar r11, r11, r1, lr\n"  \
+    "smmlar r12, r12, r1, lr\n"  \
+    "ldrd r1, lr, [sp, #8]\n"    \
+    "ssat r11, #8, r11\n"        \
+    "ssat r12, #8, r12\n"        \
+    "add r0, r0, #8\n"           \
+    "strb r12, [r2, r1]\n"       \
+    "strb r11, [r2]\n"           \
+    "add r2, r2, r1, lsl #1\n"
 
 TWOS_OF(tw_line_3_1_rows_3, PAIR_1, "smlabt", 4)
 TWOS_OF(tw_line_3_2_rows_3, PAIR_2, "smlad", 8)
 
 #else
 
-/* A row of outputs of one channel with stride 2. */
+/* Computes a row of outputs of one channel at stride 2. */
 static void plain_row(const tw_line *line, const uint32_t *words, const uint32_t *x, int8_t *to)
 {
     const uint32_t *const end = words + 1 + line->taps * line->pairs;
@@ -397,6 +449,7 @@ static void plain_row(const tw_line *line, const uint32_t *words, const uint32_t
     }
 }
 
+/* A tw_line_outputs for stride 2. */
 static void plain(const tw_line *line)
 {
     const uint32_t *words = line->words;

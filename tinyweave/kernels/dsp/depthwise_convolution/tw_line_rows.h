@@ -1,4 +1,6 @@
-/* tw_line_rows.h - what assembly for lines of kernels of three rows shares: all but what computes two outputs. */
+/* tw_line_rows.h - loop of the line functions for windows of three rows, with the Arm DSP extension: channels, rows and pairs
+ * of outputs. The including file defines the code of one pair of outputs. tw_line.h has the layers, the layout of the weights
+ * and the cost. */
 #ifndef TW_LINE_ROWS_H
 #define TW_LINE_ROWS_H
 
@@ -7,27 +9,30 @@
 #include "tw_dsp.h"
 #include "tw_line.h"
 
-/* Two sums at a time, all weights of three rows in registers; r0: line, r2: output, r3: bias, r4 .. r9: weights,
- * r10: multiplier, r11, r12: sums, r1, lr: inputs. The stack holds a tw_twos. */
+/* What the assembly needs for all channels and rows. It copies the members to the stack in this order. */
 typedef struct {
     int32_t power, zero, step;
-    const uint32_t *whole;            /* where the pairs of sums of a row end; there may be one more sum */
-    int32_t left;                     /* rows that are left */
-    int32_t x_on, to_on;              /* bytes from where the pairs of a row end to the next row */
-    int32_t whole_on;                 /* bytes from a row's line to the next one's */
+    const uint32_t *whole;            /* end of the row's pairs in the line; set by the assembly */
+    int32_t left;                     /* rows left; set by the assembly */
+    int32_t x_on, to_on;              /* bytes from the end of a row's pairs to the next row */
+    int32_t whole_on;                 /* bytes from a row's `whole` to the next row's */
     const uint32_t *words;
     int32_t odd, rows;
     const uint32_t *x;
     int8_t *to;
-    int32_t planes, length;           /* channels that are left; bytes of a row's pairs */
+    int32_t planes, length;           /* channels left; bytes of a row's pairs */
 } tw_twos;
 
-#define ONE(at, w, last, second, first)              \
-    "ldrd r1, lr, [r0, #" at "]\n"                   \
-    "smlad r11, r1, " w ", " first "\n"              \
-    last " r11, lr, " second ", r11\n"
-/* pair(fix): both outputs; moves r0 and r2 on and leaves where the row's pairs end in lr. last: the instruction for the second
- * word of a row's only output. */
+/* All channels and rows of a line function. pair(fix): computes two outputs, advances r0 and r2, and leaves the end of the
+ * row's pairs in lr. last: the instruction for the second word of weights of a single output, SMLABT at stride 1, SMLAD at
+ * stride 2.
+ * Registers: r0: line; r2: output; r3: bias; r4 .. r9: the six words of weights of a channel; r10: multiplier; r11, r12: sums;
+ * r1, lr: inputs.
+ * Stack, 92 bytes: r4 .. r11, saved here since the code needs all registers; below them a tw_twos: [sp] power, +4 zero, +8
+ * step, +12 whole, +16 left, +20 x_on, +24 to_on, +28 whole_on, +32 words, +36 odd, +40 rows, +44 x, +48 to, +52 planes, +56
+ * length.
+ * Labels: 1: the next channel; its weights stay in registers for all rows; 2: a pair of outputs; 5: the odd last output; 3: the
+ * next row; 4: the end of a channel. Equals, for three rows, tw_line_any_1 at stride 1 and plain() of tw_line.c at stride 2. */
 #define TWOS(pair, last, fix)           \
     "push {r4-r11}\n"                   \
     "ldr r1, [r0, #56]\n"               \
@@ -57,9 +62,15 @@ typedef struct {
     "5:\n"                              \
     "ldr r1, [sp, #36]\n"               \
     "cbz r1, 3f\n"                      \
-    ONE("0", "r4", last, "r5", "r3")    \
-    ONE("256", "r6", last, "r7", "r11") \
-    ONE("512", "r8", last, "r9", "r11") \
+    "ldrd r1, lr, [r0, #0]\n"           \
+    "smlad r11, r1, r4, r3\n"           \
+    last " r11, lr, r5, r11\n"          \
+    "ldrd r1, lr, [r0, #256]\n"         \
+    "smlad r11, r1, r6, r11\n"          \
+    last " r11, lr, r7, r11\n"          \
+    "ldrd r1, lr, [r0, #512]\n"         \
+    "smlad r11, r1, r8, r11\n"          \
+    last " r11, lr, r9, r11\n"          \
     "ldrd r1, lr, [sp]\n"               \
     "smmulr r11, r11, r10\n"            \
     TW_OUTPUT("r11", fix, "r1", "lr")   \
@@ -88,6 +99,7 @@ typedef struct {
     "add sp, sp, #60\n"                 \
     "pop {r4-r11}\n"
 
+/* Defines a tw_line_outputs; bytes: of a line per pair of outputs. */
 #define TWOS_OF(name, pair, last, bytes)                                                                                 \
     void name(const tw_line *line)                                                                                       \
     {                                                                                                                    \

@@ -1,19 +1,21 @@
-/* tw_mul_s8_dsp.c - int8 product with broadcasting with the Arm DSP extension. */
+/* tw_mul_s8_dsp.c - int8 mul with broadcasting, with the Arm DSP extension: four neighbouring elements at a time if neither
+ * operand repeats along the channels. */
 #include "tw_binary_dsp.h"
 
 #include "tw_dsp.h"
 
-/* What is the same for all elements. */
+/* Parameters in the form that the loop needs. */
 typedef struct { int32_t a_zero, b_zero, out_zero, multiplier, power; } tw_terms;
 
+/* Requantises a product. */
 static inline int8_t rescale(const tw_terms *t, int32_t product, int32_t sign)
 {
-    /* SMMULR would need the product doubled: product + product * (2 * multiplier - 2^32) / 2^32 is the same */
+    /* t->multiplier is 2 * multiplier - 2^32: SMMLAR adds the product once more, so it need not be doubled */
     const int32_t high = tw_smmlar(product, t->multiplier, product);
     return (int8_t)tw_ssat8(tw_smmlar(high + ((high >> 31) & sign), t->power, t->out_zero));
 }
 
-/* Four neighbours of both operands at a time; sign: that of the parameters, known to the compiler. */
+/* Multiplies whole fours of elements; sign: that of the parameters, as a constant for the compiler. */
 static inline void mul_fours(const tw_terms *t, const int8_t *a, const int8_t *b, int8_t *to, int32_t count, int32_t sign)
 {
     const uint32_t a_zeros = tw_lanes(t->a_zero, t->a_zero), b_zeros = tw_lanes(t->b_zero, t->b_zero);
@@ -28,7 +30,7 @@ static inline void mul_fours(const tw_terms *t, const int8_t *a, const int8_t *b
     }
 }
 
-/* count elements; an operand moves by its step, 0 or 1, per element. */
+/* Multiplies `count` elements; an operand advances by its step, 0 or 1, per element. */
 static void mul_run(const tw_mul_dsp *params, const int8_t *a, int32_t a_step, const int8_t *b, int32_t b_step, int8_t *to,
                     int32_t count)
 {

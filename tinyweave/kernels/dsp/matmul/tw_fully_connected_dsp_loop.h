@@ -1,10 +1,12 @@
-/* tw_fully_connected_dsp_loop.h - what dense layers with the Arm DSP extension make of the steps that they define, eight
- * filters at a time; to be included once they are.
+/* tw_fully_connected_dsp_loop.h - loops of the dense layers with the Arm DSP extension: rows, groups of eight filters, quads of
+ * inputs.
  *
- * LANE_WEIGHTS: weights in a lane of the stream, 2 of int8 or 4 of int4. In assembly, STEP(x): the products of the two
- * inputs in register x, r2 or r3, with eight filters of the stream at r1, sums in r4 .. r11, r12 and lr free; SKIPPED_QUAD:
- * the size of the code of a QUAD, which is left out of the first round; or else, where PRODUCTS is defined, all of that as
- * PRODUCTS, which is entered as its own below is.
+ * The including file defines LANE_WEIGHTS, the weights in a lane of the stream: 2 of int8 or 4 of int4. With TW_HAS_DSP it also
+ * defines either
+ * - STEP(x): the products of the two inputs in register x, r2 or r3, with eight filters of the stream at r1; sums in r4 .. r11,
+ *   r12
+ *   and lr are free; and SKIPPED_QUAD: bytes of code of a QUAD below; or
+ * - PRODUCTS, all of the assembly with the registers of PRODUCTS below; SKIPPED_QUAD is then the unit of `skip`.
  */
 #ifndef TW_FULLY_CONNECTED_DSP_LOOP_H
 #define TW_FULLY_CONNECTED_DSP_LOOP_H
@@ -15,20 +17,27 @@
 #include "tw_fully_connected_dsp.h"
 #include "tw_lanes_w4.h"
 
-#define QUADS_UNROLLED 4 /* so that with the rest they fit the 1 KB of code that small caches hold */
+#define QUADS_UNROLLED 4 /* so that with the rest of the code they fit a cache of 1 KB */
 
 #if TW_HAS_DSP
 
 #ifndef PRODUCTS
 
+/* Four inputs times eight filters: one load, widened to lanes (k, k + 2) in r2 and (k + 1, k + 3) in r3. */
 #define QUAD                   \
     "ldr r3, [r0], #4\n"       \
     "sxtb16 r2, r3\n"          \
     "sxtb16 r3, r3, ror #8\n"  \
     STEP("r2") STEP("r3")
 
-/* On the stack: where the inputs end, where the sums go. The loop is entered in its midst, so of all instructions of a quad the
- * size is given. At first lr: where sums begin. */
+/* All quads of a row times eight filters.
+ * Registers at entry: r0: inputs; r1: stream; r2: end of the inputs; r3: where the sums go; r12: bytes of code to skip; lr:
+ * initial sums. In the loop r2, r3: inputs; r4 .. r11: sums; r12, lr: weights.
+ * Stack, 40 bytes: r4 .. r11, saved here since the code needs all registers; below them [sp] end of the inputs, +4 where sums
+ * go.
+ * Loop: four quads per round. The first round enters at label 1 + r12: PC reads as label 1, so ADD takes the offset.
+ * Order: all eight sums stay in registers, so that a quad of inputs is loaded and widened once for eight filters.
+ * Equals products() below in plain C. */
 #define PRODUCTS               \
     "push {r4-r11}\n"          \
     "push {r2, r3}\n"          \
@@ -47,7 +56,7 @@
 
 #endif
 
-/* sums = begin + the products of `quads` times four inputs with eight filters; returns where the stream goes on. */
+/* Sets sums = begin + the products of `quads` quads of inputs with eight filters; returns the end of their stream. */
 static inline const uint32_t *products(const int8_t *x, int32_t quads, const uint32_t *stream, const void *begin, int32_t *sums)
 {
     register const int8_t *from __asm__("r0") = x;
@@ -62,7 +71,7 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #else
 
-/* Adds the products of two inputs; returns where the stream goes on. */
+/* Adds the products of two inputs with eight filters; returns the end of their stream. */
 static inline const uint32_t *add(uint32_t x, const uint32_t *stream, int32_t *sums)
 {
     for (int32_t filter = 0; filter < TW_FILTERS; filter += LANE_WEIGHTS, ++stream) {
@@ -87,7 +96,7 @@ static inline const uint32_t *products(const int8_t *x, int32_t quads, const uin
 
 #endif
 
-/* What all sums of an input share: of int4 weights -8 times the sum of the inputs. */
+/* The term that all sums of a row share: with int4 weights -8 times the sum of the inputs, else 0. */
 static inline int32_t shared_of(const int8_t *from, int32_t depth)
 {
     int32_t sum = 0;
@@ -97,7 +106,7 @@ static inline int32_t shared_of(const int8_t *from, int32_t depth)
     return sum;
 }
 
-/* Where eight sums begin. */
+/* Returns the eight initial sums, in the stream or computed in `sums`. */
 static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32_t *sums)
 {
     if (LANE_WEIGHTS == 2) {
@@ -108,13 +117,13 @@ static inline const void *begin_of(const uint32_t *stream, int32_t shared, int32
     return sums;
 }
 
-/* One of four neighbouring sums. */
+/* The sum of filter i of four. */
 static inline int32_t sum_of(const int32_t *sums, int32_t i)
 {
     return LANE_WEIGHTS == 2 ? tw_sum_s8(sums, i, 0) : tw_sum_w4(sums, i, 0);
 }
 
-/* tw_requantize_once for shifts of at most -2, where all of the product's low word is rounded away. */
+/* A rescaling factor: tw_requantize_once for shifts of at most -2, which round away all of the product's low word. */
 typedef struct { uint32_t high, low; int32_t half, exponent; } tw_factor;
 
 static inline tw_factor factor_of(const tw_fully_connected *p, int32_t index)
@@ -128,12 +137,12 @@ static inline tw_factor factor_of(const tw_fully_connected *p, int32_t index)
 static inline int8_t rescale(int32_t x, tw_factor factor, int32_t zero)
 {
     const uint32_t sign = (uint32_t)(x >> 31), magnitude = ((uint32_t)x ^ sign) - sign;
-    /* of what is negative and has lost its low words, not is floor: with half, halves go away from zero */
+    /* if x is negative, ~product is the floor of its product; adding half then rounds halves away from zero */
     const int32_t product = tw_signed(tw_high_product(magnitude, factor.high, factor.low) ^ sign);
     return (int8_t)tw_ssat8(((product + factor.half) >> factor.exponent) + zero);
 }
 
-/* The outputs of all sums, which share the factor. */
+/* Computes eight outputs with the same factor. */
 static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, int32_t zero, int8_t *to)
 {
     const tw_factor factor = *of_all; /* a copy, since stores through `to` might change the original */
@@ -147,7 +156,7 @@ static inline void finish_alike(const int32_t *sums, const tw_factor *of_all, in
     }
 }
 
-/* The outputs of `unit` and those after it. */
+/* Computes the outputs of filter `unit` and those after it, each with its own factor. */
 static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sums, int32_t count, int8_t *to)
 {
     for (int32_t i = 0; i < count; ++i) {
@@ -155,7 +164,7 @@ static void finish(const tw_fully_connected *p, int32_t unit, const int32_t *sum
     }
 }
 
-/* The range of the output. */
+/* Computes a range of the output. */
 static inline void all_products(const tw_fully_connected_dsp *params, tw_view in, tw_view out, tw_range range)
 {
     const tw_fully_connected *p = &params->dense;
@@ -201,7 +210,7 @@ static inline void all_products(const tw_fully_connected_dsp *params, tw_view in
     }
 }
 
-/* Defines both forms of such a kernel. */
+/* Defines both forms of a kernel. */
 #define TW_FULLY_CONNECTED_DSP_FORMS(kernel)                                                                       \
     TW_FORMS(kernel, tw_fully_connected_dsp, tw_whole(in, p->dense.in), tw_whole(out, p->dense.out), p->dense.out, \
              all_products(p, in, out, range))

@@ -1,7 +1,9 @@
-/* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension. */
+/* tw_fully_connected_s8_w4_dsp.c - dense layer of int8 rows with int4 weights, with the Arm DSP extension.
+ * tw_fully_connected_dsp.h has the layers, the layout of the weights and the cost. */
 #include "tw_fully_connected_dsp.h"
 
-/* r2, r3: widened inputs; r12: weights of four filters, lr: of some. Sums d, b, a, c of tw_lanes_w4.h. */
+/* Two inputs, in register x, times four filters with the sums a, b, c, d of tw_lanes_w4.h. r12: the weights of all four
+ * filters; lr: masked weights. The last mask overwrites the word, so two registers suffice. Equals tw_add_w4. */
 #define FOUR(x, a, b, c, d)                 \
     "ldr r12, [r1], #4\n"                   \
     "smlad " d ", " x ", r12, " d "\n"      \
@@ -12,7 +14,7 @@
     "smlad " a ", " x ", lr, " a "\n"       \
     "smlad " c ", " x ", r12, " c "\n"
 #define STEP(x) FOUR(x, "r4", "r5", "r6", "r7") FOUR(x, "r8", "r9", "r10", "r11")
-#define SKIPPED_QUAD 140
+#define SKIPPED_QUAD 140 /* 35 instructions of four bytes */
 
 #define LANE_WEIGHTS 4
 #include "tw_fully_connected_dsp_loop.h"

@@ -1,4 +1,4 @@
-/* tw_conv_2d_s8_copying_m7.c - int8 convolution in the order that suits a Cortex-M7, that reads its stream from Flash only once. */
+/* tw_conv_2d_s8_copying_m7.c - tw_conv_2d_s8_m7 that copies its weights to RAM first, for Flash with wait states. */
 #include "tw_conv_dsp.h"
 
 #include "tw_conv_pairs.h"

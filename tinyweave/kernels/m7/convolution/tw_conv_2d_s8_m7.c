@@ -1,4 +1,4 @@
-/* tw_conv_2d_s8_m7.c - int8 convolution with the Arm DSP extension, in the order that suits a Cortex-M7. */
+/* tw_conv_2d_s8_m7.c - tw_conv_2d_s8_dsp scheduled for a Cortex-M7: im2col of two pixels, then tw_pair_s8_m7.c. */
 #include "tw_conv_dsp.h"
 
 #include "tw_conv_pairs.h"

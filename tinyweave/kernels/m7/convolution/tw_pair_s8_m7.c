@@ -1,9 +1,13 @@
-/* tw_pair_s8_m7.c - two pixels times four filters of int8 weights, in the order that suits a Cortex-M7.
+/* tw_pair_s8_m7.c - two pixels times four filters of int8 weights, scheduled for a Cortex-M7.
  *
- * It starts two instructions in a cycle, but an instruction of the DSP extension only as the first of two. So behind each there
- * is a load, a store or plain arithmetic, as far as there are any, and what a load or a multiplication gives is used two cycles
- * later at the earliest. LDM and LDRD start alone and take a cycle for each word, so loads are of single words, those of the next
- * step within this one.
+ * Layers and layout of the weights: tw_pair_s8.h.
+ * Cost: 15 instructions per 16 MACs. Fitted (layer_cycles.json, windows of whole words): 0.65 cycles per MAC on a Cortex-M7,
+ * where tw_pair_s8.c takes 0.88.
+ *
+ * Rules of the schedule, which all _m7 files follow. The core issues two instructions per cycle, a DSP instruction only in the
+ * first slot, so each DSP instruction is followed by a load, a store or plain arithmetic if there is one. The result of a load
+ * or a multiplication is used two cycles later at the earliest. LDM and LDRD issue alone and take a cycle per word, so each
+ * load is of one word, and the words of the next step are loaded within this step.
  */
 #include "tw_pair_s8_m7.h"
 
@@ -11,9 +15,12 @@
 
 #if TW_HAS_DSP
 
-/* r0: inputs; r1: stream; r2, r3: inputs of both pixels; r12, lr: weights of both pairs of filters; r4 .. r7: sums of pixel 0,
- * r8 .. r11: of pixel 1. On the stack lies a tw_pair, `x` less and `skip` turned into the code where the first round of the loop
- * begins, `sum_0` into the bytes of inputs, and of stream, that it skips. Each instruction of a step is four bytes long. */
+/* Two inputs of both pixels times four filters, with r2, r3 and r12 already loaded; at: byte offset of the step in the round.
+ * Registers: r0: inputs; r1: stream; r2, r3: inputs of pixel 0 and 1; r12, lr: weights of filters 0 and 1, of filters 2 and 3;
+ * r4 .. r7: sums of pixel 0; r8 .. r11: of pixel 1.
+ * Order: the stream's first word is loaded again after its SXTB16 was used, so that one register holds w0 and then the packed
+ * w0 + 256 * w1. Loads of the next step stand behind the last use of their register. Each instruction is four bytes long, since
+ * the loop is entered between steps. Equals add() in tw_pair_s8.c for both pixels. */
 #define STEP(at)                      \
     "sxtb16 r12, r12\n"               \
     "ldr.w lr, [r1, #4 + " at "]\n"   \
@@ -30,9 +37,10 @@
     "ldr.w r2, [r0, #8 + " at "]\n"   \
     "smlad r10, r3, lr, r10\n"        \
     "ldr.w r3, [r0, #12 + " at "]\n"
-#define QUAD_BYTES "120" /* of code: two steps */
+#define QUAD_BYTES "120" /* code of two steps */
 
-/* The last step of a round: what it would load behind the inputs may be outside of memory. */
+/* The last step of a round. It advances r0 and r1 and loads the end of the inputs instead of the next inputs, which may not
+ * exist. */
 #define LAST_STEP                     \
     "sxtb16 r12, r12\n"               \
     "ldr.w lr, [r1, #60]\n"           \
@@ -52,8 +60,9 @@
     "smlad r10, r3, lr, r10\n"        \
     "cmp r0, r2\n"
 
-/* Sums become outputs in turns: of both pixels, those of pixel 1 first, since a pixel that is alone is both. r0, lr: outputs;
- * r2, r3: multiplier and power; r12: zero point. */
+/* Outputs of four filters: SPLIT, MULTIPLY and TW_OUTPUT of tw_pair_s8.c for all eight sums, interleaved. Pixel 1 is stored
+ * before pixel 0, since a single pixel is both. r0, lr: outputs of pixel 0 and 1; r2: multiplier; r3: power; r12: zero point.
+ */
 #define OUTPUTS(fix)                  \
     "sub r5, r5, r4\n"                \
     "ldr r2, [r1]\n"                  \
@@ -122,6 +131,13 @@
     "strb r7, [r0, #-1]\n"            \
     "str lr, [sp, #4]\n"
 
+/* All groups of four filters.
+ * Stack, 68 bytes: r4 .. r11, saved here since the code needs all registers; below them the tw_pair as in tw_pair_loop.h, with
+ * three members replaced: +12 x less the bytes that the first round skips, +20 the entry of the loop, +28 the bytes skipped, of
+ * inputs and of stream alike.
+ * Loop: four quads per round; the first round enters at label 3 + skip * QUAD_BYTES.
+ * Label 1: a group of filters: loads initial sums, the first inputs and the first weights. Label 2: another round.
+ * Equals products() in tw_pair_loop.h in plain C. */
 #define PRODUCTS(fix)                                                                          \
     "push {r4-r11}\n"                                                                          \
     "ldm r0, {r2-r10}\n"                                                                       \

@@ -1,21 +1,25 @@
-/* tw_taps_m7.h - rows of a kernel's taps for tw_taps_loop.h, in the order that suits a Cortex-M7: as tw_pair_s8_m7.c says.
+/* tw_taps_m7.h - rows of taps and rescaling for tw_taps_loop.h, scheduled for a Cortex-M7 by the rules of tw_pair_s8_m7.c.
+ * tw_taps.h has the layers, the layout of the weights and the cost; registers and stack are those of tw_taps_loop.h.
  *
- * Products of both outputs: those of the second one with the weights that are there, then those of the first one with the weights
- * that are loaded meanwhile; then a tap's inputs are no longer needed, and those of the next one come.
+ * Order: the second output's products with a tap use the weights that are in r12 and lr. Between them its own weights are
+ * loaded, for the first output's products. Between those the next tap's inputs are loaded, in two steps: its address, then its
+ * four channels.
  */
 #ifndef TW_TAPS_M7_H
 #define TW_TAPS_M7_H
 
+/* Loads the address of a tap; loads its four channels; widens them. */
 #define ADDRESS_OF(column) "ldr r2, [sp, #4*(\\first+" column ")]\n"
 #define INPUTS "ldr r2, [r2, r0]\n"
 #define WIDENED "sxtb16 r3, r2, ror #8\nsxtb16 r2, r2\n"
+/* The first tap of a row and its weights. */
 #define TAP_0                         \
     ADDRESS_OF("0")                   \
     "ldr r12, [r1], #4\n"             \
     INPUTS                            \
     "ldr lr, [r1], #4\n"              \
     WIDENED
-/* next: the tap whose inputs come. */
+/* Adds the first output's products with a tap and loads the tap `next`. */
 #define FIRST_AND(next)               \
     "smlabb r4, r2, r12, r4\n"        \
     "smlatt r6, r2, r12, r6\n"        \
@@ -24,7 +28,8 @@
     "smlatt r7, r3, lr, r7\n"         \
     INPUTS                            \
     WIDENED
-/* first, second: from where in the stream the weights of both words come. */
+/* Adds the second output's products with a tap and loads the next weights; first, second: where in the stream their words are.
+ */
 #define SECOND_AND(first, second)     \
     "smlabb r8, r2, r12, r8\n"        \
     "smlatt r10, r2, r12, r10\n"      \
@@ -32,13 +37,15 @@
     "smlabb r9, r3, lr, r9\n"         \
     "smlatt r11, r3, lr, r11\n"       \
     "ldr lr, [r1" second "\n"
-#define ON "], #4"                    /* the next word, and on */
+#define ON "], #4"                    /* the next word, with post-increment */
 
-/* Stride 1: a tap is the second output's with the weights of the tap before. `both`: the taps behind the first one of both. */
+/* A row of the window at stride 1, as ROW_1 in tw_taps_loop.h: a column has the second output's weights of the column before.
+ */
 #define ROW_1(both, last) \
     TAP_0 FIRST_AND("1") EACH("column", both, SECOND_AND(ON, ON) FIRST_AND("\\column+1")) SECOND_SUMS
 
-/* Stride 2: with the weights of the tap two before, which are loaded once more. */
+/* A row of the window at stride 2, as ROW_2 there: the second output's weights are those of two columns before, loaded again.
+ */
 #define ROW_2(both, last_but_one, last)                                                         \
     TAP_0 FIRST_AND("1")                                                                        \
     "ldr r12, [r1], #4\nldr lr, [r1], #4\n" FIRST_AND("2")                                      \
@@ -46,7 +53,8 @@
     EACH("column", both, SECOND_AND(ON, ON) FIRST_AND("\\column+1") "ldr r12, [r1, #-16]\nldr lr, [r1, #-12]\n") \
     SECOND_AND(", #-8]", ", #-4]") ADDRESS_OF(last) INPUTS WIDENED SECOND_SUMS
 
-/* Sums of both outputs become bytes, the next channel's products before this one's bytes. r2, r3: multiplier and power. */
+/* Rescales and clamps the sums of four channels of both outputs, as FOUR_TWO in tw_taps_loop.h. The next channel's first
+ * rounding stands between the second rounding and the clamp of this channel. r2: multiplier; r3: power; r12: zero point. */
 #define PRODUCT_OF(a, b, fix)         \
     "smmulr " a ", " a ", r2\n"       \
     "smmulr " b ", " b ", r2\n"       \
@@ -72,8 +80,8 @@
     "ssat r7, #8, r7\n"                                     \
     "ssat r11, #8, r11\n"
 
-/* One output alone, of one tap and `more`: registers are left for the next tap. r10 leads through the addresses; r8: that of
- * the next tap; r9: its inputs. */
+/* All taps of a single output; more: taps after the first. The second output's registers hold the next tap: r10: pointer to the
+ * addresses; r8: the address of the next tap; r9: its four channels. Equals ROW_ALONE for each row. */
 #define TAP_ALONE                     \
     "sxtb16 r3, r9, ror #8\n"         \
     "ldr r8, [r10], #4\n"             \

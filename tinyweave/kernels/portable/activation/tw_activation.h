@@ -1,4 +1,4 @@
-/* tw_activation.h - functions of one element. A _part form computes a range, from and to parts of maps. */
+/* tw_activation.h - functions of one element. A _part form computes a range between views. */
 #ifndef TW_ACTIVATION_H
 #define TW_ACTIVATION_H
 
@@ -10,7 +10,7 @@ typedef struct {
     const int8_t *table;  /* [256]: the results for -128 .. 127, in this order */
 } tw_lookup;
 
-/* Needs no scratch; out may lie over in. */
+/* No scratch; out may alias in. */
 void tw_lookup_s8(const tw_lookup *p, const void *in, void *out);
 void tw_lookup_s8_part(const tw_lookup *p, tw_view in, tw_view out, tw_range range);
 
@@ -22,7 +22,7 @@ typedef struct {
     int32_t negative_multiplier, negative_shift;
 } tw_leaky_relu;
 
-/* Needs no scratch; out may lie over in. */
+/* No scratch; out may alias in. */
 void tw_leaky_relu_s16(const tw_leaky_relu *p, const void *in, void *out);
 void tw_leaky_relu_s16_part(const tw_leaky_relu *p, tw_view in, tw_view out, tw_range range);
 

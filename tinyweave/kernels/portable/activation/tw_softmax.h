@@ -61,7 +61,7 @@ static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_p
     return tw_min(tw_rounding_shift(share, right), (1 << bits) - 1);
 }
 
-/* Defines both forms of an int8 kernel by what it makes of a pixel: pixel(p, from, to). */
+/* Defines both forms of an int8 kernel that computes a pixel by pixel(p, from, to). */
 #define TW_SOFTMAX_FORMS(kernel, params, pixel)                                                 \
     void kernel##_part(const params *p, tw_view in, tw_view out, tw_range range)                \
     {                                                                                           \
@@ -77,10 +77,10 @@ static inline int32_t tw_softmax_element(const tw_softmax *p, const tw_softmax_p
     }                                                                                           \
     TW_WHOLE_FORM(kernel, params, tw_whole(in, p->shape), tw_whole(out, p->shape), p->shape)
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each _part form computes a range of the output between views. */
 
-/* int8 softmax over the channels of each pixel. The output has the scale 1/256 and the zero point -128. Needs no scratch; out
- * may lie over in. */
+/* int8 softmax over the channels of each pixel. The output has the scale 1/256 and the zero point -128. No scratch; out
+ * may alias in. */
 void tw_softmax_s8(const tw_softmax *p, const void *in, void *out);
 void tw_softmax_s8_part(const tw_softmax *p, tw_view in, tw_view out, tw_range range);
 
@@ -96,7 +96,7 @@ typedef struct {
     int32_t difference_min;                      /* below it the exponential is 0 */
 } tw_log_softmax;
 
-/* int8 logarithm of a softmax. The output's scale is 1/16, its zero point 127. Needs no scratch; out may lie over in. */
+/* int8 logarithm of a softmax. The output's scale is 1/16, its zero point 127. No scratch; out may alias in. */
 void tw_log_softmax_s8(const tw_log_softmax *p, const void *in, void *out);
 void tw_log_softmax_s8_part(const tw_log_softmax *p, tw_view in, tw_view out, tw_range range);
 

@@ -22,7 +22,7 @@ static inline int32_t tw_quantize_element(const tw_quantization *p, float x, int
     return scaled > 0.0f ? high : low;
 }
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each _part form computes a range of the output between views. */
 
 /* Float to int8. in / scale, rounded half away from zero, plus the zero point, saturated. Needs no scratch; out may begin
  * where in does. */

@@ -44,21 +44,21 @@ TW_INLINE void tw_requantize_pairs(const tw_requantization *p, tw_view in, int i
     }
 }
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each _part form computes a range of the output between views. */
 
-/* int8 to int8 of another scale. Needs no scratch; out may lie over in. */
+/* int8 to int8 of another scale. No scratch; out may alias in. */
 void tw_requantize_s8_s8(const tw_requantization *p, const void *in, void *out);
 void tw_requantize_s8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
 
-/* int8 to uint8 of another scale. Needs no scratch; out may lie over in. */
+/* int8 to uint8 of another scale. No scratch; out may alias in. */
 void tw_requantize_s8_u8(const tw_requantization *p, const void *in, void *out);
 void tw_requantize_s8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
 
-/* uint8 to int8 of another scale. Needs no scratch; out may lie over in. */
+/* uint8 to int8 of another scale. No scratch; out may alias in. */
 void tw_requantize_u8_s8(const tw_requantization *p, const void *in, void *out);
 void tw_requantize_u8_s8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
 
-/* uint8 to uint8 of another scale. Needs no scratch; out may lie over in. */
+/* uint8 to uint8 of another scale. No scratch; out may alias in. */
 void tw_requantize_u8_u8(const tw_requantization *p, const void *in, void *out);
 void tw_requantize_u8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
 

@@ -72,7 +72,7 @@ static inline void tw_conv_finish_s4(const tw_conv *p, int32_t channel, const in
     tw_put_int4(pixel, channel, values, count);
 }
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each _part form computes a range of the output between views. */
 
 /* int8 convolution.
  * weights: [out.c][kernel.h][kernel.w][in.c / groups]. Needs no scratch. */

@@ -21,8 +21,8 @@ static inline int32_t tw_conv_2d_filter(const tw_conv *p, int in_bits, int weigh
     return tw_bytes(p->kernel.h * p->kernel.w * tw_conv_2d_tap(p, in_bits), weight_bits);
 }
 
-/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. Where taps are as long as
- * they are apart, no half byte lies between pixels. */
+/* sums += the products of a window, from the input channel `first_in` on, with `filters` filters, 1 or 4. Where taps are as
+ * long as they are apart, no half byte lies between pixels. */
 TW_INLINE void tw_conv_2d_sum(const tw_conv *p, const tw_view *in, const tw_window *window, int32_t first_in, const int8_t *weights,
                               int32_t filters, int32_t *sums, int in_bits, int weight_bits, tw_products *dot)
 {
@@ -66,8 +66,8 @@ static inline int32_t tw_conv_2d_inputs(const tw_conv *p, const tw_view *in, con
     return sum;
 }
 
-/* The range of the output. Weights have a zero point: the sum of x * (weight - weights_zero) is that of x * weight, less weights_zero
- * times the sum of the window's x, which all filters share. */
+/* The range of the output. Weights have a zero point: the sum of x * (weight - weights_zero) is that of x * weight, less
+ * weights_zero times the sum of the window's x, which all filters share. */
 TW_INLINE void tw_conv_2d_over(const tw_conv *p, tw_view in, tw_view out, tw_range range, int in_bits, int weight_bits,
                                int32_t weights_zero, tw_products *dot, tw_conv_finish_pixel *finish)
 {

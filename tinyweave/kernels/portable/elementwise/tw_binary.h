@@ -1,5 +1,5 @@
-/* tw_binary.h - ops on two operands with broadcasting: parameters and loops. An axis of extent 1 repeats along the whole axis of
- * the output.
+/* tw_binary.h - ops on two operands with broadcasting: parameters and loops. An axis of extent 1 repeats along the whole axis
+ * of the output.
  */
 #ifndef TW_BINARY_H
 #define TW_BINARY_H
@@ -61,8 +61,8 @@ static inline int32_t tw_broadcast_together(tw_extents a, tw_extents b, tw_exten
     return whole ? tw_max(range.col_end - range.col_begin, 1) : 1;
 }
 
-/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand; a pixel of that has `pixel`
- * bytes. */
+/* What the output element at row `row` of tw_fold(out), column `col`, channel 0 reads of an operand; a pixel of that has
+ * `pixel` bytes. */
 static inline const int8_t *tw_broadcast_from(const tw_view *view, tw_extents operand, tw_extents out, int32_t row, int32_t col,
                                               int32_t pixel)
 {
@@ -99,8 +99,8 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
         }                                                                                                       \
     } while (0)
 
-/* Defines the form of a kernel for whole maps by its _part form; view: that of a whole map, shapes: the parameters that begin with
- * the extents. */
+/* Defines the form of a kernel for whole maps by its _part form; view: that of a whole map, shapes: the parameters that begin
+ * with the extents. */
 #define TW_WHOLE_BROADCAST(kernel, params, view, shapes)                                                       \
     void kernel(const params *p, const void *a, const void *b, void *out)                                      \
     {                                                                                                          \
@@ -108,7 +108,7 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
                       tw_all(tw_fold((shapes)->out)));                                                         \
     }
 
-/* Defines both forms of an int8 kernel by what it makes of a run: run(p, a, its step, b, its step, to, count). */
+/* Defines both forms of an int8 kernel that computes a run of elements by run(p, a, its step, b, its step, to, count). */
 #define TW_BINARY_FORMS(kernel, params, run)                                                                                 \
     void kernel##_part(const params *p, tw_view a, tw_view b, tw_view out, tw_range range)                                   \
     {                                                                                                                        \
@@ -134,34 +134,36 @@ static inline const int8_t *tw_broadcast_pixel(const tw_view *view, tw_extents o
         kernel##_part(p, tw_whole(a, p->shape), tw_whole(b, p->shape), tw_whole(out, p->shape), tw_all(p->shape)); \
     }
 
-/* The kernels. A _part form computes a range of tw_fold(out), from and to parts of maps. */
+/* Each _part form computes a range of tw_fold(out) between views. */
 
-/* int8 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+/* int8 sum or difference with broadcasting. No scratch; out may alias an operand of the same extents. */
 void tw_add_s8(const tw_add *p, const void *a, const void *b, void *out);
 void tw_add_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* int4 sum or difference with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+/* int4 sum or difference with broadcasting. No scratch; out may alias an operand of the same extents. */
 void tw_add_s4(const tw_add *p, const void *a, const void *b, void *out);
 void tw_add_s4_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. Needs no scratch; out
- * may lie over an operand of its extents. */
+/* int16 sum or difference with broadcasting. As tw_add_s8, zero points and clamps being those of int16. No scratch; out
+ * may alias an operand of its extents. */
 void tw_add_s16(const tw_add *p, const void *a, const void *b, void *out);
 
-/* The square of an int8 difference with broadcasting: left_shift is 7, and b_sign does not matter. Needs no scratch; out may
- * lie over an operand of the same extents. */
+/* The square of an int8 difference with broadcasting: left_shift is 7, and b_sign does not matter. No scratch; out may
+ * alias an operand of the same extents. */
 void tw_squared_difference_s8(const tw_add *p, const void *a, const void *b, void *out);
 void tw_squared_difference_s8_part(const tw_add *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* int8 product with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+/* int8 product with broadcasting. No scratch; out may alias an operand of the same extents. */
 void tw_mul_s8(const tw_mul *p, const void *a, const void *b, void *out);
 void tw_mul_s8_part(const tw_mul *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* The smaller or the larger of two int8 operands with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+/* The smaller or the larger of two int8 operands with broadcasting. No scratch; out may alias an operand of the same
+ * extents. */
 void tw_extremum_s8(const tw_extremum *p, const void *a, const void *b, void *out);
 void tw_extremum_s8_part(const tw_extremum *p, tw_view a, tw_view b, tw_view out, tw_range range);
 
-/* int8 leaky relu whose slope is an operand with broadcasting. Needs no scratch; out may lie over an operand of the same extents. */
+/* int8 leaky relu whose slope is an operand with broadcasting. No scratch; out may alias an operand of the same
+ * extents. */
 void tw_prelu_s8(const tw_prelu *p, const void *a, const void *b, void *out);
 void tw_prelu_s8_part(const tw_prelu *p, tw_view a, tw_view b, tw_view out, tw_range range);
 

@@ -30,8 +30,8 @@ static inline void tw_fully_connected_finish_s8(const tw_fully_connected *p, int
     }
 }
 
-/* The range of the output. Four output channels share each input. Weights have a zero point: the sum of x * (weight - weights_zero)
- * is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
+/* The range of the output. Four output channels share each input. Weights have a zero point: the sum of x * (weight -
+ * weights_zero) is that of x * weight, less weights_zero times the sum of the inputs x, which all channels share. */
 TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, tw_view out, tw_range range, int in_bits,
                                        int weight_bits, int32_t weights_zero, tw_products *dot, tw_fully_connected_finish *finish)
 {
@@ -60,7 +60,7 @@ TW_INLINE void tw_fully_connected_over(const tw_fully_connected *p, tw_view in, 
     }
 }
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each _part form computes a range of the output between views. */
 
 /* int8 dense layer. Needs no scratch. */
 void tw_fully_connected_s8(const tw_fully_connected *p, const void *in, void *out);

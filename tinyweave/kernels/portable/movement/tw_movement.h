@@ -1,5 +1,5 @@
-/* tw_movement.h - what only moves elements. A _part form computes a range of tw_fold(out), from and to parts of maps; what has none
- * may read all of its input for each output. */
+/* tw_movement.h - kernels that only move elements. A _part form computes a range of tw_fold(out) between views; kernels without
+ * one may read all of their input for each output. */
 #ifndef TW_MOVEMENT_H
 #define TW_MOVEMENT_H
 

@@ -129,7 +129,7 @@ static inline int8_t tw_pool_highest_of(const tw_pool *p, int32_t highest, int32
     return (int8_t)tw_clamp(highest, p->out_min, p->out_max);
 }
 
-/* The kernels. A _part form computes a range of the output, from and to parts of maps. */
+/* Each _part form computes a range of the output between views. */
 
 /* int8 average over a window. Divides by the number of positions inside the map, rounded half away from zero. Needs no
  * scratch. */

@@ -52,8 +52,7 @@ typedef struct {
 /* Needs no scratch. */
 void tw_mean_s8(const tw_mean *p, const void *in, void *out);
 
-/* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output, from and to parts of
- * maps. */
+/* A mean over the columns of each row, kept = {h, c, 1}, reduced = {w, 1}, for a range of the output between views. */
 void tw_mean_s8_part(const tw_mean *p, tw_view in, tw_view out, tw_range range);
 
 /* A spatial mean over rows as they come, from part of the map: adds a range of whole rows to sums[c], which row 0 sets up, and

@@ -1,6 +1,6 @@
 /* tw_resize.h - a map stretched or shrunk: each output pixel is one of the input, or mixed of the four around its place.
  *
- * A _part form computes a range of the output, from and to parts of maps.
+ * A _part form computes a range of the output between views.
  */
 #ifndef TW_RESIZE_H
 #define TW_RESIZE_H

@@ -6,7 +6,7 @@ C_SOURCES += \
 @{sources}
 
 C_INCLUDES += -I$(TINYWEAVE_@{NAME})/src -I$(TINYWEAVE_@{NAME})/example
-@{linker}
+@{place}
 # make TW_PROFILE=1 counts cycles by layer
 ifdef TW_PROFILE
 C_DEFS += -DTW_TRACE=@{name}_profile_step -DTW_LAYER=@{name}_profile_layer

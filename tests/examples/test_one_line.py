@@ -1,0 +1,77 @@
+"""Scripts of bench/ that need a package that is not there, or are given bad input, end with one line and exit code 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinyweave.installing import install
+
+BENCH = Path(__file__).parents[2] / "bench"
+# runs each script that is named with --help, while no optional package can be imported, and prints how it ended
+RUN = """
+import io, runpy, sys
+from contextlib import redirect_stderr, redirect_stdout
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in OPTIONAL:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+OPTIONAL = set("cairosvg torch torchao onnx onnxruntime PIL ray tensorboard unicorn capstone elftools ai_edge_litert".split())
+sys.meta_path.insert(0, Nothing())
+kept, known = [*sys.path], {*sys.modules}
+for path in sys.argv[1:]:
+    sys.argv, sys.path[:] = [path, "--help"], [path.rpartition("/")[0], *kept[1:]]
+    sys.excepthook, said, code = sys.__excepthook__, io.StringIO(), 0
+    with redirect_stdout(io.StringIO()), redirect_stderr(said):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            try:
+                sys.excepthook(type(error), error, error.__traceback__)
+                code = 1
+            except SystemExit as end:
+                code = end.code
+    lines = said.getvalue().splitlines()
+    if code and (code, len(lines)) != (2, 1):
+        print(path, code, lines[-1:])
+    if code:
+        print("needs", lines[0].split(": ")[1].split()[4])
+    for name in {*sys.modules} - known:
+        if not name.startswith("tinyweave") and str(getattr(sys.modules[name], "__file__", "")).startswith(BENCH):
+            del sys.modules[name]
+"""
+
+
+def test_scripts_that_need_a_package_say_so_in_one_line() -> None:
+    scripts = [str(path) for path in sorted(BENCH.rglob("*.py")) if "__main__" in path.read_text()]
+    code = f"BENCH = {str(BENCH)!r}\n{RUN}"
+    done = subprocess.run([sys.executable, "-c", code, *scripts], capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert done.stderr == "" and all(line in ("needs torch,", "needs PIL,", "needs elftools,") for line in lines), lines
+    assert len(lines) >= 8
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--figure", "x.png"], "a PNG needs the package cairosvg; INSTALL, or give a name that ends in .svg"),
+        (["--figure", "x.jpg"], "--figure x.jpg is neither .svg nor .png; give a name that ends in .svg or .png"),
+        (["--share", "0"], "a share of 0 of the networks is out of range; give more than 0 and at most 1: 0.8 is usual"),
+    ],
+)
+def test_bad_input_of_stage_one_is_one_line(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = BENCH / "training"
+    no_cairosvg = f"import runpy, sys; sys.modules['cairosvg'] = None; sys.path[0] = {str(folder)!r}; del sys.argv[0]"
+    code = f"{no_cairosvg}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    command = [sys.executable, "-c", code, str(folder / "stage_one.py"), *words]
+    monkeypatch.chdir(tmp_path)  # from which the printed command names paths
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = said.replace("INSTALL", install("report"))
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"stage_one.py: {said}\n")

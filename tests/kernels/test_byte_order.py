@@ -1,0 +1,59 @@
+"""Kernels refuse to compile for big-endian targets, whose words would have the bytes of int8 values in another order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinyweave import toolchain
+from tinyweave.kernels import table
+
+TW = next(path for path in table.FILES.values() if path.name == "tw.h")
+REFUSED = "this target is big-endian, and the kernels of tinyweave read words of little-endian ones: compile for little-endian"
+BIG = ("armeb-freestanding-eabi", "thumbeb-freestanding-eabi", "mips-freestanding-eabi", "powerpc-freestanding-eabi")
+LITTLE = ("thumb-freestanding-eabi", "riscv32-freestanding", "mipsel-freestanding-eabi", "powerpc64le-freestanding")
+NO_BYTE_ORDER = "-U__BYTE_ORDER__"
+
+
+def said(command: list[str], folder: Path, *flags: str) -> str:
+    """Return what a compiler says of a file that includes tw.h; it must fail if it says anything."""
+    (folder / "file.c").write_text('#include "tw.h"\nint least(int a);\nint least(int a) { return tw_min(a, 3); }\n')
+    words = [*command, *flags, "-std=c99", "-Wall", "-Wextra", "-Wundef", "-Werror", "-I", str(TW.parent), "-c", "file.c"]
+    done = subprocess.run([*words, "-o", "file.o"], cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (done.stderr == "") == (folder / "file.o").exists()
+    return done.stderr
+
+
+@pytest.mark.parametrize("target", [*BIG, *LITTLE])
+def test_big_endian_targets_of_zig_are_refused_and_others_are_not(target: str, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="needs ziglang: pip install '.[verify]'")
+    refused = said([sys.executable, "-m", "ziglang", "cc", f"--target={target}"], tmp_path)
+    assert (f'error: "{REFUSED}"' in refused) == (target in BIG) == bool(refused)
+
+
+@pytest.mark.parametrize("flags", [(), ("-mbig-endian",), (NO_BYTE_ORDER,), ("-mbig-endian", NO_BYTE_ORDER)], ids=" ".join)
+def test_gcc_for_arm_is_refused_only_where_it_is_big_endian(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """The macros of Arm say so where __BYTE_ORDER__ does not."""
+    if toolchain.which("arm-none-eabi-gcc") is None:
+        pytest.skip("needs arm-none-eabi-gcc: apt-get install gcc-arm-none-eabi")
+    refused = said(["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"], tmp_path, *flags)
+    assert (f'#error "{REFUSED}"' in refused) == ("-mbig-endian" in flags) == bool(refused)
+
+
+@pytest.mark.parametrize(
+    ("macros", "is_refused"),
+    [
+        ((), False),
+        (("__ICCARM__=1", "__LITTLE_ENDIAN__=1"), False),
+        (("__ICCARM__=1", "__LITTLE_ENDIAN__=0"), True),
+        (("__BIG_ENDIAN__=1",), True),
+        (("__MIPSEB__=1",), True),
+    ],
+)
+def test_compilers_without_byte_order_say_it_by_other_macros(macros: tuple[str, ...], is_refused: bool, tmp_path: Path) -> None:
+    compiler = toolchain.host()
+    refused = said(list(compiler.command), tmp_path, NO_BYTE_ORDER, *(f"-D{macro}" for macro in macros))
+    assert (REFUSED in refused) == is_refused == bool(refused)

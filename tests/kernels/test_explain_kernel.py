@@ -1,0 +1,228 @@
+"""Why an op gets its kernel: the first requirement that each faster kernel has and the op fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cases.rows import known
+from numpy.typing import NDArray
+
+from tinyweave import api
+from tinyweave.ir import Graph, Op, Quant, Tensor, rebuild, verify
+from tinyweave.kernels import rows
+from tinyweave.kernels.dsp import dense, dense_w4, winograd
+from tinyweave.kernels.mve import weights as mve
+from tinyweave.kernels.table import BY_NAME, VARIANTS, explain_kernel, variant_for
+
+SHIFTED_BY_1 = 0.4  # scale of a filter's weights that gives a rescale shift of -1; others have -5
+CHOSEN = "the first kernel whose requirements the layer meets"
+
+
+def layer(
+    kind: str, weights: NDArray[np.int8], channels: int, *, zero: int = 0, bias: int | None = None, odd: int | None = None
+) -> Graph:
+    """A convolution of an 8x8 map. bias: of each filter. odd: a filter whose rescale shift is -1."""
+    units = weights.shape[3] if kind == "depthwise_conv_2d" else len(weights)
+    scales = tuple(SHIFTED_BY_1 if unit == odd else 0.02 for unit in range(units))
+    axis = 3 if kind == "depthwise_conv_2d" else 0
+    size = 8 - weights.shape[1] + 1
+    attrs: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0)), "activation": "none"}
+    tensors = [
+        Tensor("x", (1, 8, 8, channels), "int8", Quant((0.5,), (0,))),
+        Tensor("w", weights.shape, "int8", Quant(scales, (zero,) * units, axis), weights, "constant"),
+        Tensor("y", (1, size, size, units), "int8", Quant((0.5,), (0,))),
+    ]
+    if bias is not None:
+        data = np.full(units, bias, np.int32)
+        tensors.append(Tensor("b", (units,), "int32", Quant((0.01,), (0,)), data, "constant"))
+    op = Op(f"{kind}_0", kind, ("x", "w", None if bias is None else "b"), ("y",), attrs)
+    return verify(Graph("layer", {tensor.name: tensor for tensor in tensors}, (op,), ("x",), ("y",)))
+
+
+def ones(*shape: int) -> NDArray[np.int8]:
+    return np.ones(shape, np.int8)
+
+
+def reasons(graph: Graph, core: str = "cortex-m4") -> dict[str, str]:
+    return dict(explain_kernel(graph, graph.ops[0], core))
+
+
+def test_the_only_outlier_filter_is_named_with_its_shift() -> None:
+    found = reasons(layer("conv_2d", ones(6, 1, 1, 4), 4, odd=3))
+    assert found["tw_conv_2d_s8_dsp"] == (
+        "requires that every filter's rescale shift is between -31 and -2, "
+        "but the rescale shift of filter 3 is -1 (the only one of 6 filters)"
+    )
+    assert list(found.items())[-1] == ("tw_conv_2d_s8_outliers_dsp", CHOSEN)
+    assert reasons(layer("conv_2d", ones(6, 1, 1, 4), 4))["tw_conv_2d_s8_dsp"] == CHOSEN
+
+
+def test_filters_whose_sums_are_too_large_are_counted() -> None:
+    found = reasons(layer("conv_2d", ones(6, 1, 1, 4), 4, bias=1 << 24))
+    assert found["tw_conv_2d_s8_dsp"] == (
+        "requires that every odd filter's sum is between -2^23 and 2^23, so that 256 times the sum is an int32, "
+        "but the sum of largest magnitude of filter 1 is 16,777,724 (3 of 6 filters)"
+    )
+
+
+def test_an_outlier_of_a_depthwise_layer_takes_the_kernel_with_outliers_and_none_without_scratch() -> None:
+    graph = layer("depthwise_conv_2d", ones(1, 3, 3, 8), 8, odd=3)
+    assert list(reasons(graph).items())[-1] == ("tw_depthwise_conv_2d_s8_outliers_dsp", CHOSEN)
+    assert not variant_for(graph, graph.ops[0], "cortex-m4", lean=True).lean
+
+
+def test_a_depthwise_layer_with_many_outliers_runs_on_the_portable_kernel() -> None:
+    """An outlier takes longer there than a filter of the portable kernel."""
+    for odd, name in (([1], "tw_depthwise_conv_2d_s8_outliers_dsp"), ([0, 1], "tw_depthwise_conv_2d_s8")):
+        graph = layer("depthwise_conv_2d", ones(1, 3, 3, 8), 8)
+        scales = tuple(SHIFTED_BY_1 if unit in odd else 0.02 for unit in range(8))
+        weights = replace(graph.tensors["w"], quant=Quant(scales, (0,) * 8, 3))
+        graph = rebuild(graph, tensors={**graph.tensors, "w": weights})
+        assert variant_for(graph, graph.ops[0], "cortex-m4").name == name
+
+
+def test_a_depth_multiplier_and_few_channels_are_named() -> None:
+    found = reasons(layer("depthwise_conv_2d", ones(1, 3, 3, 8), 1))
+    assert found["tw_depthwise_conv_2d_s8_dsp"] == (
+        "requires that the depth multiplier is 1, but the layer has 1 input and 8 output channels"
+    )
+    found = reasons(layer("depthwise_conv_2d", ones(1, 3, 3, 3), 3))
+    assert found["tw_depthwise_conv_2d_s8_dsp"] == "requires that the layer has at least 4 output channels, but it has 3"
+
+
+def test_kernels_that_the_planner_may_ask_for_are_named_with_their_flash() -> None:
+    graph = layer("conv_2d", ones(4, 3, 3, 4), 4)
+    row, heavy = (variant_for(graph, graph.ops[0], "cortex-m4", flash_heavy=wanted) for wanted in (False, True))
+    more = heavy.flash(graph, graph.ops[0]) - row.flash(graph, graph.ops[0])
+    assert reasons(graph) == {heavy.name: f"could run it, with {more} B more of constants in Flash", row.name: CHOSEN}
+    found = reasons(layer("conv_2d", ones(4, 3, 3, 6), 6))
+    assert found[heavy.name] == "requires that the number of input channels is a multiple of 4, but it is 6"
+
+
+def test_kernels_for_weights_that_are_stored_in_another_way_are_left_out() -> None:
+    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == ["tw_conv_2d_s8_winograd_dsp", "tw_conv_2d_s8_dsp"]
+    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3))) == ["tw_conv_2d_s8_offset"]
+
+
+def test_a_core_without_kernels_of_its_own_has_one() -> None:
+    assert reasons(layer("conv_2d", ones(4, 1, 1, 4), 4), "cortex-m0") == {"tw_conv_2d_s8": "the only kernel"}
+
+
+@pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d", "fully_connected", "add", "sub", "mul", "pad", "mean"])
+@pytest.mark.parametrize("core", ["", "cortex-m7", "cortex-m55", "rv32imc"])
+def test_the_last_kernel_runs_the_op_and_those_before_it_are_faster(kind: str, core: str) -> None:
+    passed_over = 0
+    for case in known(kind):
+        graph, op = case.graph, case.graph.ops[0]
+        *passed, (name, _) = explain_kernel(graph, op, core)
+        assert name == variant_for(graph, op, core).name
+        order = [row.name for row in VARIANTS]
+        assert all(core in BY_NAME[other].cores and order.index(other) < order.index(name) for other, _ in passed)
+        assert all(reason.startswith(("requires that ", "could run it")) for _, reason in passed)
+        passed_over += len(passed)
+    own = any(core in row.cores and kind in row.kinds and not row.lean for row in VARIANTS)
+    assert (passed_over > 0) == own
+
+
+@pytest.mark.parametrize(
+    "file, op, reason",
+    [
+        (
+            "MohamedElhadidy0019__stm32ai-modelzoo__ssd_mobilenet_v2_fpnlite_035_192_int8",
+            "conv_2d_187",
+            "the rescale shift of filter 42 is -1 (the only one of 99 filters)",
+        ),
+        (
+            "openmv__openmv__hand_landmarks_full_224",
+            "conv_2d_45",
+            "the sum of largest magnitude of filter 141 is 14,665,427 (the only one of 192 filters)",
+        ),
+    ],
+)
+def test_real_layers_with_an_outlier_filter_run_on_a_fast_kernel(file: str, op: str, reason: str, shared: Path) -> None:
+    *passed, chosen = explained(shared, file, op)
+    assert chosen == ("tw_conv_2d_s8_outliers_dsp", CHOSEN)
+    assert dict(passed)["tw_conv_2d_s8_dsp"].endswith(f"but {reason}")
+
+
+def test_a_real_layer_on_a_portable_kernel_says_why(shared: Path) -> None:
+    *passed, (kernel, _) = explained(shared, "harvard-edge__Wake_Vision__wv_quality_ymac", "depthwise_conv_2d_1")
+    reason = "requires that the layer has at least 4 output channels, but it has 3"
+    assert dict(passed)["tw_depthwise_conv_2d_s8_dsp"] == reason
+    assert not BY_NAME[kernel].cores
+
+
+def explained(shared: Path, file: str, op: str) -> list[tuple[str, str]]:
+    graph = api.load(shared / "models" / f"{file}.tflite").graph
+    (layer,) = (each for each in graph.ops if each.name == op)
+    return explain_kernel(graph, layer, "cortex-m4")
+
+
+def test_an_op_kind_is_in_one_family() -> None:
+    """So the order of the families decides nothing."""
+    homes: dict[str, set[str]] = {}
+    for family in rows.FAMILIES:
+        for kind in (kind for row in family.ROWS for kind in row.kinds):
+            homes.setdefault(kind, set()).add(family.__name__)
+    assert {kind: names for kind, names in homes.items() if len(names) > 1} == {}
+
+
+def test_no_row_is_hidden_by_those_before_it() -> None:
+    """A row without requirements hides later ones for its kinds, types and cores, unless the planner must ask for it."""
+    for family in rows.FAMILIES:
+        for position, row in enumerate(family.ROWS):
+            general = [r for r in family.ROWS[:position] if not (r.applies or r.flash_heavy or r.lean or r.copying)]
+            covering = [
+                r for r in general if r.types == row.types and (not r.cores or (row.cores and {*row.cores} <= {*r.cores}))
+            ]
+            assert {*row.kinds} - {kind for each in covering for kind in each.kinds}, row.name
+
+
+def test_each_requirement_is_one_sentence() -> None:
+    requirements = {requirement for row in VARIANTS for requirement in row.applies}
+    assert len(requirements) > 40
+    texts = [requirement.__doc__ or "" for requirement in requirements]
+    assert [text for text in texts if not (text[:1].isupper() and text.endswith(".") and "\n" not in text)] == []
+
+
+BOUNDARIES: list[tuple[dense.FilterRequirement, int, dict[str, int], dict[str, int]]] = [
+    # requirement, a filter, what it may have, what it may not have
+    (dense.sums_fit, 0, {"bias": (1 << 30) - 1}, {"bias": 1 << 30}),
+    (dense.sums_fit, 0, {"bias": 1 - (1 << 30)}, {"bias": -(1 << 30)}),
+    (dense.shifts_fit, 1, {"shift": -2}, {"shift": -1}),
+    (dense.shifts_fit, 1, {"shift": -31}, {"shift": -32}),
+    (dense.shifts_fit, 1, {"shift": -1, "multiplier": 0}, {"shift": -1}),
+    (dense.shifts_round_once, 1, {"shift": -2}, {"shift": -1}),
+    (dense.packed_sums_fit, 1, {"bias": (1 << 23) - 1}, {"bias": 1 << 23}),
+    (dense.packed_sums_fit, 3, {"bias": -(1 << 23)}, {"bias": -(1 << 23) - 1}),
+    (dense_w4.packed_sums_fit, 1, {"bias": (1 << 27) - 1}, {"bias": 1 << 27}),
+    (dense_w4.packed_sums_fit, 3, {"bias": -(1 << 19)}, {"bias": -(1 << 19) - 1}),
+    (winograd.fourfold_sums_fit, 2, {"bias": (1 << 29) - 1}, {"bias": 1 << 29}),
+    (mve.shifts_fit, 1, {"shift": -1}, {"shift": 0}),
+    (mve.shifts_fit, 1, {"shift": 0, "multiplier": 0}, {"shift": -32}),
+    (mve.products_add_in_16_bits, 1, {"weights": -127}, {"weights": -128}),
+]
+
+
+@pytest.mark.parametrize("requirement, unit, good, bad", BOUNDARIES)
+def test_requirements_on_filters_end_where_they_say(
+    requirement: dense.FilterRequirement, unit: int, good: dict[str, int], bad: dict[str, int]
+) -> None:
+    for changes, met in ((good, True), (bad, False)):
+        given = dense.Filters(np.zeros((4, 1), np.int64), *(np.full(4, n, np.int64) for n in (0, 1 << 30, -8)))
+        for name, value in changes.items():
+            getattr(given, name)[unit] = value
+        check = requirement(given).check()
+        assert check.met == met
+        assert met or f"filter {unit} " in check.found
+
+
+def test_a_pair_of_filters_must_not_overflow_a_lane() -> None:
+    """-128 in the odd filter times 256, and less for the even filter's negative weight, is below -2^15."""
+    for even, odd, met in ((-1, -127, True), (0, -128, True), (-1, -128, False)):
+        given = dense.Filters(np.array([[even], [odd]], np.int64), *(np.zeros(2, np.int64) for _ in range(3)))
+        assert dense.weights_pack_in_pairs(given).met.all() == met

@@ -1,0 +1,18 @@
+"""The Zen-score's noise is that of seed 0 unless another seed is given."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+
+from torch import nn  # noqa: E402
+
+from tinyweave.nas.learning.module import Mean  # noqa: E402
+from tinyweave.nas.learning.zero_cost import zen  # noqa: E402
+
+
+def test_the_zen_score_is_that_of_seed_0() -> None:
+    module = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3), nn.ReLU(), Mean(), nn.Linear(3, 2))
+    samples = torch.zeros(16, 2, 1, 1)
+    assert zen(module, samples) == zen(module, samples, seed=0) != zen(module, samples, seed=1)

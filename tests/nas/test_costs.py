@@ -1,0 +1,30 @@
+"""The RAM limit of an arena is the device's RAM minus the overhead of every network."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cases.archs import small_arch
+
+from tinyweave import api
+from tinyweave.devices import find
+from tinyweave.nas.arena import arena_lower_bound
+from tinyweave.nas.costs import Overhead, Target, too_large
+
+BOARD = find("stm32f412")
+
+
+@pytest.mark.parametrize("ram, beside, left", [(3000, 500, 2500), (3000, 3000, 0), (3000, 3001, 0), (None, 500, None)])
+def test_the_overhead_is_subtracted_from_the_ram_limit_of_the_arena(ram: int | None, beside: int, left: int | None) -> None:
+    target = Target(BOARD, api.limits_of(BOARD, ram=None if ram is None else str(ram)), overhead=Overhead(ram=beside))
+    assert target.arena_limits.ram == (left if ram is not None else api.limits_of(BOARD).ram - beside)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_network_is_too_large_if_arena_bound_and_overhead_exceed_the_ram_by_a_byte(seed: int) -> None:
+    arch = small_arch(random.Random(seed))
+    least = arena_lower_bound(arch)
+    for spare, expected in ((0, False), (-1, True)):
+        target = Target(None, api.limits_of(None, ram=str(least + 700 + spare)), overhead=Overhead(ram=700))
+        assert too_large(arch, target) == expected

@@ -1,0 +1,62 @@
+"""The Pareto front of small networks, compared with all plans."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cases.graphs import Net
+from fuzz.generate import BY_ROW, random_network
+from planning.search.brute_force import WORD, Network
+
+from tinyweave.ir import Graph
+from tinyweave.ops import macs
+from tinyweave.planning.alias.overlap import shared_in
+from tinyweave.planning.kernel_choice import PORTABLE, Kernels
+from tinyweave.planning.search.orders import StreamedIO, path_search_of
+from tinyweave.planning.search.pareto import ParetoSearch
+
+CORE = "cortex-m4"
+USUAL = (*range(6), 16, 22, 30, 35, 166)  # 16: a skip within a tile; 35: a tile of all rows; 166: one that leaves rows out
+SWEPT = (*range(60), 166)
+TALL = -1  # a network whose tiles pay where they compute several rows
+OVERHEADS = (0.0, 0.05, 0.3, 1.0)
+
+
+def graph_of(seed: int) -> Graph:
+    if seed == TALL:
+        net = Net(12, 6, 2)
+        return net.finish("tall", net.conv(net.conv("image", 24), 2, 3))
+    return random_network(seed, random.Random(seed).randint(2, 5), growers=BY_ROW, live=2)
+
+
+@pytest.mark.parametrize("seed", [TALL, *(pytest.param(n, marks=[pytest.mark.sweep] * (n not in USUAL)) for n in SWEPT)])
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+def test_no_plan_lies_outside_of_the_front(seed: int, brought: bool) -> None:
+    """Each point of the front is a plan that exists, too."""
+    graph = graph_of(seed)
+    order = tuple(range(len(graph.ops)))
+    streamed = tuple(name for name in graph.inputs if len(graph.consumers.get(name, ())) == 1) if brought else ()
+    if brought and not streamed:
+        return  # an input with several readers cannot be streamed to unfused ops, which all stages are compared with
+    network = Network(graph, order, CORE, streamed)
+    space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
+    for overhead in OVERHEADS:
+        budget = int(overhead * macs(graph))
+        names = frozenset(op.name for op in graph.ops)
+        kernels = [PORTABLE, Kernels(CORE), Kernels(CORE, flash_heavy=names), Kernels(CORE, lean=names)]
+        kernels.append(Kernels(CORE, copying=names))
+        space = path_search_of(
+            graph,
+            order,
+            shared_in(graph, order, parts=False),
+            kernels=kernels,
+            streams=StreamedIO(streamed),
+            budget=budget,
+        )
+        front = [(found.path.bytes, found.path.cycles) for found in ParetoSearch([(space, budget)]).front()]
+        for bytes_, cycles, again in space_points:
+            assert again > budget or any(b <= bytes_ and c <= cycles for b, c in front), (bytes_, cycles, again)
+        for bytes_, cycles in front:
+            words = WORD * len(graph.tensors)  # to which a plan aligns tensors and distances
+            assert any(b <= bytes_ + words and c <= cycles and a <= budget for b, c, a in every), (bytes_, cycles)

@@ -1,0 +1,423 @@
+"""Options pick a point of one front: what they say of it, and that a looser limit never costs anything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise, product
+from pathlib import Path as FilePath
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cases.graphs import Net
+from cases.sweeps import rest_in_sweeps
+from fuzz.generate import BY_ROW, random_network
+
+from tinyweave import api
+from tinyweave.api import results
+from tinyweave.devices import find
+from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
+from tinyweave.kernels.layer_cycles import cost_model_core, layer_cycles
+from tinyweave.kernels.table import BY_NAME
+from tinyweave.nas.costs import model_of
+from tinyweave.ops import macs
+from tinyweave.planning import Limits, Plan, Request, constant_bytes, front, plan, planner, strategies, to_json
+from tinyweave.planning.assemble import PlacedLayout
+from tinyweave.planning.fuse.row_schedule import plan_macs
+from tinyweave.planning.kernel_choice import Kernels
+from tinyweave.planning.kernels.cycles import cycles_to_compare, kernel_calls
+from tinyweave.planning.layouts import Candidate, LayoutSearch
+from tinyweave.planning.place.relocation_ops import is_move
+from tinyweave.planning.search.pareto import COSTS, Solution
+from tinyweave.planning.search.path_search import Path
+
+DIGITS = FilePath(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
+CORE = "cortex-m4"
+SEEDS = rest_in_sweeps(range(20), 8)
+MOVING = (96, 136, 153, 291)  # networks of `by_row` whose fastest path is placed in fewer bytes with moves
+WORD = 4
+EVERY_OP = 100  # ops at most, of which each may round its cycles
+
+
+def by_row(seed: int) -> Graph:
+    return random_network(seed, random.Random(seed).randint(4, 12), growers=BY_ROW, live=2)
+
+
+@pytest.fixture(scope="module")
+def model() -> results.Model:
+    return api.load(DIGITS)
+
+
+def cycles(made: Plan) -> float:
+    """Rounded, since ops in another order are added up in that order."""
+    return round(cycles_to_compare(made, CORE), 6)
+
+
+def size(made: Plan) -> int:
+    return sum(made.arena.values())
+
+
+def falls(values: Sequence[float]) -> bool:
+    """Whether no value is more than the one before, but for the rounding of cycles."""
+    return all(after <= before + EVERY_OP for before, after in pairwise(values))
+
+
+@pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_planned_is_a_point_of_the_front(seed: int, brought: bool) -> None:
+    graph, more = by_row(seed), {"core": CORE, "stream_inputs": brought, "max_mac_overhead": 1.3}
+    try:
+        points = front(graph, Request(**more))
+    except CompileError:
+        assert brought  # what reads the input cannot do so by rows
+        return
+    assert all(a > b for a, b in pairwise(map(size, points)))
+    assert all(a < b + EVERY_OP for a, b in pairwise(map(cycles, points)))
+    least, balanced, fastest = (
+        plan(graph, Request(objective=objective, **more)) for objective in ("size", "balanced", "speed")
+    )
+    assert size(least) == size(points[-1])
+    assert size(fastest) == size(points[0]) and cycles(fastest) == cycles(points[0])
+    # a path counts whole words, and whole cycles of each call
+    assert size(balanced) * cycles(balanced) <= min((size(each) + WORD - 1) * (cycles(each) + EVERY_OP) for each in points)
+    for each in points:
+        assert to_json(plan(graph, Request(objective="speed", limits=Limits(ram=size(each)), **more))) == to_json(each)
+
+
+def call_cycles(made: Plan) -> int:
+    """The cycles of all calls, each rounded as the search rounds them, without moves between steps."""
+    once = {
+        (index, part): round(layer_cycles(made.graph, made.graph.ops[index], made.variants[index], CORE, part) or 0)
+        for index, part, _ in kernel_calls(made)
+    }
+    calls = ((index, part, count) for index, part, count in kernel_calls(made) if not is_move(made.graph.ops[index]))
+    return sum(count * once[index, part] for index, part, count in calls)
+
+
+def is_proved(search: planner.PlanSearch, points: Sequence[Plan]) -> bool:
+    """Whether no path takes fewer cycles than a point, moves apart, in as many bytes as it needs without its gap."""
+    fastest = [(strategies.pareto_search_of(search.spaces()).fastest(size(each) - each.gap), each) for each in points]
+    return all(found is None or found.path.cycles >= call_cycles(each) for found, each in fastest)
+
+
+@pytest.mark.parametrize("overhead", [1.0, 1.3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_front_calls_proved_is_so(seed: int, overhead: float) -> None:
+    search = planner.PlanSearch(by_row(seed), Request(core=CORE, max_mac_overhead=overhead))
+    assert is_proved(search, search.front(checked=False))
+
+
+@pytest.mark.parametrize("seed", SEEDS[::2])
+def test_what_was_asked_before_changes_no_answer(seed: int) -> None:
+    """A PlanSearch remembers what it has computed for one limit."""
+    used, fresh = (planner.PlanSearch(by_row(seed), Request(core=CORE, max_mac_overhead=1.3)) for _ in range(2))
+    points = fresh.front(checked=False)
+    for objective, each in product(COSTS, points[::3]):
+        used.plan(objective, Limits(ram=size(each) - WORD), checked=False)
+        used.plan(objective, checked=False)
+    assert list(map(to_json, used.front(checked=False))) == list(map(to_json, points))
+
+
+def same_by_ram(model: results.Model, flash: int | None = None) -> int:
+    """Return the points of a front, of which each is what `plan --ram` gives in as many bytes."""
+    known, limits = planner.SpaceCache(), results.Limits(None, flash)
+    points = api.front(model, api.Request(limits=limits, core=CORE), known=known)
+    for each in points:
+        within = results.Limits(size(each), flash)
+        assert to_json(api.make_plan(model, api.Request(limits=within, core=CORE), known=known)) == to_json(each)
+    return len(points)
+
+
+def test_points_of_a_front_are_what_plan_gives_in_as_much_ram(model: results.Model) -> None:
+    assert same_by_ram(model) > 5
+    assert same_by_ram(model, flash=20_000) > 1
+
+
+REAL = {
+    "resnet": "mlcommons__tiny__pretrainedResnet_quant",
+    "vww": "mlcommons__tiny__vww_96_int8",
+    "gestures": "bvenreply__stm32ai-modelzoo__gmp_wl_24_int8",
+}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", REAL.values(), ids=list(REAL))
+def test_points_of_a_front_of_a_real_network_are_what_plan_gives(name: str, shared: FilePath) -> None:
+    """ResNet-8 is one of which kernels that keep many constants are faster than TFLite Micro's Flash allows."""
+    real = api.load(shared / "models" / f"{name}.tflite")
+    assert same_by_ram(real) > 2
+    search = planner.PlanSearch(real.graph, Request(core=CORE))
+    assert is_proved(search, search.front(checked=False))
+
+
+def dense_chain(*sizes: int) -> Graph:
+    """Fully connected layers one after the other, as autoencoders have them."""
+    tensors, ops = {"x0": Tensor("x0", (1, sizes[0]), "int8", Quant((2.0**-4,), (0,)))}, list[Op]()
+    for number, (before, after) in enumerate(pairwise(sizes)):
+        values = np.random.default_rng(number).integers(-127, 128, (after, before)).astype(np.int8)
+        tensors[f"w{number}"] = Tensor(f"w{number}", values.shape, "int8", Quant((2.0**-7,), (0,)), values, "constant")
+        tensors[f"x{number + 1}"] = Tensor(f"x{number + 1}", (1, after), "int8", Quant((2.0**-4,), (0,)))
+        attrs = {"activation": "none", "keep_num_dims": False}
+        ops.append(Op(f"dense_{number}", "fully_connected", (f"x{number}", f"w{number}", None), (f"x{number + 1}",), attrs))
+    return verify(Graph("chain", tensors, tuple(ops), ("x0",), (f"x{len(ops)}",)))
+
+
+def no_objective_loses(model: results.Model, core: str) -> None:
+    """Check that none is beaten by another at its own objective, and that less RAM costs cycles."""
+    plans = [api.plan(model, core, optimize=name) for name in ("size", "balanced", "speed")]
+    assert list(map(size, plans)) == sorted(map(size, plans))
+    like = [cycles_to_compare(made, cost_model_core(core)) for made in plans]
+    products = [bytes_ * taken for bytes_, taken in zip(map(size, plans), like, strict=True)]
+    assert all(after <= before + EVERY_OP for before, after in pairwise(like))
+    assert products[1] <= products[0] + EVERY_OP * size(plans[0])
+    if constant_bytes(plans[2].graph, plans[2].variants) <= constant_bytes(plans[1].graph, plans[1].variants):
+        assert products[1] <= products[2] + EVERY_OP * size(plans[2])
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0plus", "cortex-m55", "rv32imc"])
+def test_no_objective_loses_to_another_at_its_own_objective(core: str) -> None:
+    """Kernels of a core may overlap more than the portable ones: of dense layers they write four outputs at a time."""
+    for number, sizes in enumerate(((640, 128, 8, 128, 640), (1, 16, 16, 1), (30, 10, 10))):
+        no_objective_loses(model_of(dense_chain(*sizes)), core)
+        no_objective_loses(model_of(random_network(number, 10, growers=BY_ROW, live=2)), core)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_objective_loses_on_random_networks(seed: int) -> None:
+    no_objective_loses(model_of(random_network(seed, random.Random(seed).randint(4, 12))), CORE)
+
+
+SMALL = 1_000_000  # multiply-accumulates
+
+
+@pytest.mark.shared
+def test_no_objective_loses_on_real_networks(shared: FilePath) -> None:
+    checked = 0
+    for path in sorted((shared / "models").glob("*.tflite")):
+        try:
+            real = api.load(path)
+            taken = macs(real.graph) <= SMALL and api.plan(real, schedule="layer") is not None
+        except CompileError:
+            continue
+        if taken:
+            no_objective_loses(real, CORE)
+            checked += 1
+    assert checked > 10
+
+
+@pytest.mark.parametrize("seed", SEEDS[::2])
+def test_a_looser_limit_never_costs_anything(seed: int) -> None:
+    """Of RAM, of work done again, of cycles and of Flash: what the plan is chosen by never gets worse."""
+    graph = by_row(seed)
+    by = {"size": size, "speed": cycles, "balanced": lambda made: size(made) * cycles(made)}
+    for objective, quantity in by.items():
+        free = plan(graph, Request(objective=objective, core=CORE))
+        limits = [size(free) * tenths // 10 for tenths in (5, 8, 9, 10, 20)]
+        plans = [plan(graph, Request(objective=objective, limits=Limits(ram=limit), core=CORE)) for limit in limits]
+        within = [quantity(made) for made, limit in zip(plans, limits, strict=True) if size(made) <= limit]
+        assert all(b <= a * 1.0001 + EVERY_OP for a, b in pairwise(within)) and within[-1] == quantity(free)
+        work = [
+            quantity(plan(graph, Request(objective=objective, core=CORE, max_mac_overhead=over)))
+            for over in (1.0, 1.05, 1.1, 1.5, 2.0)
+        ]
+        assert all(b <= a * 1.0001 + EVERY_OP for a, b in pairwise(work)), objective
+    fastest, least = plan(graph, Request(objective="speed", core=CORE)), plan(graph, Request(objective="size", core=CORE))
+    limits = [round(cycles(fastest) + (cycles(least) - cycles(fastest)) * part / 4) + EVERY_OP for part in range(5)]
+    for objective, quantity in by.items():
+        some = limits if objective == "size" else limits[1::2]
+        plans = [
+            plan(graph, Request(objective=objective, limits=Limits(latency_ms=limit, clock_hz=1000), core=CORE))
+            for limit in some
+        ]
+        assert all(cycles(made) <= limit + EVERY_OP for made, limit in zip(plans, some, strict=True))
+        values = [quantity(made) for made in [*plans, plan(graph, Request(objective=objective, core=CORE))]]
+        assert all(b <= a * 1.0001 + EVERY_OP for a, b in pairwise(values)), objective
+    assert size(plan(graph, Request(objective="size", limits=Limits(latency_ms=limits[-1], clock_hz=1000), core=CORE))) == size(
+        least
+    )
+    ram = (size(fastest) + size(least)) // 2
+    late = plan(graph, Request(objective="size", limits=Limits(ram=ram, latency_ms=1, clock_hz=1000), core=CORE))
+    assert (
+        size(late) <= ram
+        and cycles(late) <= cycles(plan(graph, Request(objective="speed", limits=Limits(ram=ram), core=CORE))) + EVERY_OP
+    )
+
+
+@pytest.mark.parametrize("seed", (6, 7, 36, 39, 43, 66))
+def test_what_is_too_slow_is_the_fastest_that_fits_in_ram(seed: int) -> None:
+    """Some limits lie between what a path needs and what its placement needs, so that the fastest path does not fit."""
+    search = planner.PlanSearch(random_network(seed, 10 + seed % 10, growers=BY_ROW, live=3), Request(core=CORE))
+    least, most = (size(search.plan(objective, checked=False)) for objective in ("size", "speed"))
+    for ram in [least + (most - least) * part // 9 for part in range(1, 9)]:
+        late = search.plan("balanced", Limits(ram=ram, latency_ms=1, clock_hz=1000), checked=False)
+        fastest = search.plan("speed", Limits(ram=ram), checked=False)
+        assert size(late) <= ram and cycles(late) == cycles(fastest)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_known_spaces_change_no_plan(seed: int) -> None:
+    """Whatever was asked of them before: spaces remember what they have worked out."""
+    graph, shared = by_row(seed), planner.SpaceCache()
+    asked = [(schedule, overhead) for schedule in strategies.STRATEGIES for overhead in (None, 1.2)]
+    random.Random(seed).shuffle(asked)
+    for schedule, overhead in asked:
+        known, fresh = (
+            planner.PlanSearch(graph, Request(schedule, core=CORE, max_mac_overhead=overhead), known=spaces)
+            for spaces in (shared, None)
+        )
+        for objective in COSTS:
+            assert to_json(known.plan(objective)) == to_json(fresh.plan(objective)), (schedule, overhead, objective)
+        assert list(map(to_json, known.front())) == list(map(to_json, fresh.front())), (schedule, overhead)
+
+
+def slower_with_more(graph: Graph, overhead: float) -> list[tuple[int, float]]:
+    """Return the limits of RAM, and their plans' cycles, at which the fastest plan takes longer than at a tighter one."""
+    search, found = planner.PlanSearch(graph, Request(core=CORE, max_mac_overhead=overhead)), list[tuple[int, float]]()
+    free, least = (size(search.plan(objective, checked=False)) for objective in ("speed", "size"))
+    for limit in sorted({least + (free - least) * part // 8 for part in range(9)} | {free - 1, 2 * free}):
+        made = search.plan("speed", Limits(ram=limit), checked=False)
+        if size(made) <= limit:
+            found.append((limit, cycles(made)))
+    assert found[-1][1] == cycles(search.plan("speed", checked=False))
+    rounding = len(graph.ops)  # the search takes whole cycles of each call
+    return [after for before, after in pairwise(found) if after[1] > before[1] + rounding]
+
+
+@pytest.mark.parametrize("seed", MOVING)
+def test_more_ram_never_costs_cycles(seed: int) -> None:
+    """The fastest plan has moves only where it does not fit without them; else they would cost time for nothing."""
+    assert not slower_with_more(by_row(seed), 1.0)
+    assert not any(map(is_move, plan(by_row(seed), Request(objective="speed", core=CORE)).graph.ops))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["quality_samy", "quality_mcunet-10fps_vww"])
+def test_more_ram_never_costs_cycles_of_real_networks(name: str, shared: FilePath) -> None:
+    real = shared / "models" / f"harvard-edge__Wake_Vision__wv_{name}.tflite"
+    assert not slower_with_more(api.load(real, io="int8", layout="nhwc").graph, 1.1)
+
+
+@pytest.mark.shared
+def test_moves_that_take_too_long_leave_time_for_others(shared: FilePath) -> None:
+    """The path with the fewest bytes within the looser limit needs moves that exceed it; another one has time for its moves."""
+    model = api.load(shared / "models" / "SiliconLabs__mltk__fingerprint_signature_generator.tflite", io="int8", layout="nhwc")
+    search = planner.PlanSearch(model.graph, Request(core=CORE, max_mac_overhead=1.1))
+    limits = 46_667_795, 49_294_032
+    tight, loose = (search.plan("size", Limits(latency_ms=limit, clock_hz=1000), checked=False) for limit in limits)
+    assert cycles(tight) <= limits[0] and cycles(loose) <= limits[1]
+    assert size(loose) <= size(tight)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("core", ["", CORE])
+def test_cycles_of_a_path_are_those_of_its_plan(seed: int, core: str) -> None:
+    """The cycles that the search counts are those of the plan that comes of it."""
+    graph, found, lay_out = by_row(seed), list[Path](), strategies.PlanSpace.lay_out
+
+    def noted(space: strategies.PlanSpace, path: Path) -> PlacedLayout:
+        found.append(path)
+        return lay_out(space, path)
+
+    for overhead, objective in product((1.0, 1.5), ("size", "balanced", "speed")):
+        found.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(strategies.PlanSpace, "lay_out", noted)
+            made = plan(graph, Request(objective=objective, core=core, max_mac_overhead=overhead))
+        assert sum(plan_macs(made)) <= overhead * macs(graph)
+        if not any(map(is_move, made.graph.ops)):  # which placement adds where buffers do not fit otherwise
+            foreseen = cycles_to_compare(made, CORE if core else "cortex-m3")
+            assert any(abs(foreseen - path.cycles) <= EVERY_OP for path in found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("schedule", ["best", "unfused", "stream2d"])
+def test_bytes_of_a_path_are_those_of_its_plan(seed: int, schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for what aligning buffers and distances to words makes of them; also where each op has one kernel, with scratch."""
+    graph, found, lay_out = by_row(seed), list[Path](), strategies.PlanSpace.lay_out
+
+    def noted(space: strategies.PlanSpace, path: Path) -> PlacedLayout:
+        found.append(path)
+        return lay_out(space, path)
+
+    monkeypatch.setattr(strategies.PlanSpace, "lay_out", noted)
+    makers = (
+        lambda: plan(graph, Request(schedule)),
+        lambda: plan(graph, Request(schedule, core=CORE)),
+        lambda: planner.smallest_plan(graph, Request(schedule), Kernels(CORE)),
+    )
+    for make in makers:
+        found.clear()
+        made = make()
+        words = 3 * len(made.buffers)
+        assert any(-4 < made.lower_bound - path.bytes <= words for path in found)
+
+
+@pytest.mark.parametrize("optimize", ["speed", "balanced"])
+def test_no_plan_is_slower_and_larger_than_op_by_op(model: results.Model, optimize: str) -> None:
+    unfused = plan(model.graph, Request("unfused", objective="speed", core=CORE))
+    made = api.plan(model, CORE, optimize=optimize)
+    assert cycles(made) <= cycles(unfused) + EVERY_OP or size(made) * cycles(made) <= size(unfused) * cycles(unfused)
+    assert size(made) <= size(unfused)
+
+
+def test_more_time_buys_memory(model: results.Model) -> None:
+    speed, balanced, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "balanced", "size"))
+    assert size(least) < size(balanced) <= size(speed) and cycles(speed) <= cycles(balanced) < cycles(least)
+
+
+def test_memory_that_is_short_costs_time(model: results.Model) -> None:
+    fast, least = (api.plan(model, CORE, optimize=name) for name in ("speed", "size"))
+    found = []
+    for ram in (size(fast), size(fast) - 1, (size(fast) + size(least)) // 2):
+        made = api.make_plan(model, api.Request(objective="speed", limits=results.Limits(ram, None), core=CORE))
+        assert size(made) <= ram
+        found.append(cycles(made))
+    assert found == sorted(found) and found[0] == cycles(fast) < found[1]
+
+
+def test_where_nothing_fits_the_smallest_is_shown(model: results.Model) -> None:
+    made = api.make_plan(model, api.Request(objective="speed", limits=results.Limits(100, None), core=CORE))
+    assert size(made) == size(api.plan(model, optimize="size"))
+
+
+def test_where_not_even_the_input_fits_few_kernels_are_taken_back() -> None:
+    """Only that of the first layer, whose scratch would lie beside the input; the others need less than it."""
+    net = Net(64, 64, 8)
+    graph = net.finish("input", net.conv(net.conv(net.conv("image", 4, 3, 4), 6, 3, 2), 8, 3, 2))
+    made = plan(graph, Request(limits=Limits(ram=100), core=CORE))
+    assert size(made) == size(plan(graph))
+    assert made.variants[:3] == ("tw_conv_2d_s8_lean_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_dsp")
+
+
+@pytest.mark.parametrize("core", ["rv32imac", "sifive-e31", "cortex-m85"])
+def test_a_core_whose_cycles_are_not_known_gets_what_its_like_gets(model: results.Model, core: str) -> None:
+    like = {"cortex-m85": "cortex-m55"}.get(core, "rv32imc")
+    made, other = (api.plan(model, name) for name in (core, like))
+    assert (made.offsets, made.variants) == (other.offsets, other.variants)
+
+
+def test_xtensa_has_portable_kernels_and_no_cycles(model: results.Model) -> None:
+    assert not any(BY_NAME[name].cores for name in api.plan(model, "xtensa-lx7").variants if name)
+    assert api.estimate_cycles(api.plan(model, "xtensa-lx7"), find("esp32-s3")) is None
+
+
+def test_a_sifive_e31_has_no_cycles_before_it_runs(model: results.Model) -> None:
+    board = find("fe310-g002")
+    made = api.plan(model, board.core)
+    assert (
+        api.estimate_cycles(made, board) is api.estimate_latency_ms(made, board) is None
+        and api.estimate_layer_cycles(made, board) == {}
+    )
+
+
+@pytest.mark.parametrize(("placed", "looks"), [(10_100, 0), (10_101, 1)])
+def test_other_paths_are_laid_out_where_a_placement_needs_a_hundredth_more_than_its_path(
+    placed: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out, path, other = list[Path](), Path((), 10_000, 5), Path((), 9_000, 6)
+    candidate, search = Candidate(SimpleNamespace(bytes=placed), Solution(0, path)), LayoutSearch([])  # type: ignore[arg-type]
+    monkeypatch.setattr(search, "pareto", SimpleNamespace(path=lambda number, limit: other))
+    monkeypatch.setattr(search, "lay_out", lambda solution: laid_out.append(solution.path) or [candidate])
+    assert search._smaller([candidate], Solution(0, path)) == ([candidate], Solution(0, path))
+    assert len(laid_out) == looks

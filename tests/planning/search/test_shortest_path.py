@@ -1,0 +1,58 @@
+"""Shortest paths compared with all paths of small random graphs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tinyweave import toolchain
+from tinyweave.planning.search.shortest_path import NEVER, SOURCE, CutGraph
+
+
+def paths(edges: list[tuple[int, int]], last: int, at: int = 0) -> Iterator[tuple[int, ...]]:
+    """Yield every path from a cut to the last, as edges."""
+    if at == last:
+        yield ()
+    for number, (begin, end) in enumerate(edges):
+        if begin == at:
+            yield from ((number, *rest) for rest in paths(edges, last, end))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_path_costs_least_of_all_that_weigh_no_more(seed: int) -> None:
+    rng = random.Random(seed)
+    last = rng.randint(1, 7)
+    edges = [tuple(sorted(rng.sample(range(last + 1), 2))) for _ in range(rng.randint(1, 16))]
+    weight = np.array([rng.choice((0, 0, rng.randint(1, 9))) for _ in edges], np.int64)
+    cost = np.array([rng.choice((NEVER, *[rng.randint(0, 20)] * 6)) for _ in edges], np.int64)
+    begin, end = np.array(edges, np.int64).T
+    cuts = CutGraph(begin, end, weight, last)
+    every = [list(path) for path in paths(edges, last) if all(cost[path] < NEVER for path in path)]
+    for limit in (0, 3, 8, NEVER):
+        able = [path for path in every if weight[path].sum() <= limit]
+        found = cuts.shortest(cost, limit)
+        assert (found is None) == (not able)
+        if found is not None:
+            assert found in able and cost[found].sum() == min(cost[path].sum() for path in able)
+            library = toolchain.library(SOURCE)
+            assert library is None or cuts.within_in_c(library, cost, limit) == cuts.within(cost, limit)
+
+
+def test_both_searches_within_a_limit_agree_with_all_paths_of_all_small_cuts() -> None:
+    """Of four edges between three cuts all costs and weights, forbidden edges included: also where no path is."""
+    edges = [(0, 1), (0, 1), (0, 2), (1, 2)]
+    begin, end = np.array(edges, np.int64).T
+    every, library = [list(path) for path in paths(edges, 2)], toolchain.library(SOURCE)
+    for numbers in itertools.product((0, 1, NEVER), (0, 1), repeat=len(edges)):
+        cost, weight = np.array(numbers, np.int64).reshape(-1, 2).T
+        cuts = CutGraph(begin, end, weight, 2)
+        for limit in (0, 1):
+            able = [path for path in every if max(cost[path]) < NEVER and weight[path].sum() <= limit]
+            found = cuts.within(cost, limit)
+            assert found in able if able else found is None
+            assert found is None or cost[found].sum() == min(cost[path].sum() for path in able)
+            assert library is None or cuts.within_in_c(library, cost, limit) == found

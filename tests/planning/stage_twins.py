@@ -1,0 +1,33 @@
+"""Fused stages from the C, compared with those from the Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tinyweave import toolchain
+from tinyweave.planning.fuse.row_access import RowGraph
+from tinyweave.planning.liveness import lifetimes
+from tinyweave.planning.order.search import without_views
+from tinyweave.planning.search.problem import NEVER, Problem, problem_of
+from tinyweave.planning.search.stage_growth import grow_stages_in_python
+from tinyweave.planning.search.stages import SOURCE, Stages, as_columns, grow_stages_in_c
+
+
+def same_in_c_and_python(problem: Problem) -> Stages:
+    """Return the stages of a problem; C and Python must agree on each column."""
+    if toolchain.library(SOURCE) is None:
+        pytest.skip("needs a C compiler")
+    in_c, in_python = grow_stages_in_c(problem), as_columns(grow_stages_in_python(problem))
+    assert in_c is not None
+    for name, column, other in zip(Stages._fields, in_c, in_python, strict=True):
+        assert column.tolist() == other.tolist(), name
+    return in_c
+
+
+def untiled(row_graph: RowGraph, order: Sequence[int]) -> Problem:
+    """Return the problem of a graph without tiles, in which no op runs unfused."""
+    graph, none = row_graph.graph, [[] for _ in order]
+    lives = lifetimes(graph, [(index,) for index in order], without_views(graph), by_rows=row_graph.streamed_outputs)
+    return problem_of(row_graph, order, lives, [NEVER] * len(none), none)

@@ -1,0 +1,33 @@
+"""The finest scale of an output of products is a part of the product of both inputs' scales."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases.floats import fixed, float_graph
+
+from tinyweave.ir import Graph
+from tinyweave.quantize.calibrate import FINEST, calibrate
+
+
+def product(kind: str, little: float) -> Graph:
+    """Products of x and `little` - x, where neither is below 0: of all large values of one, the other is 0."""
+    attrs = {"activation": "none"} if kind == "mul" else {"adj_x": False, "adj_y": False}
+    difference = ("sub", ("little", "x"), {"activation": "none"})
+    steps = [("relu", ("x",), {}), difference, ("relu", ("t1",), {}), (kind, ("t0", "t2"), attrs)]
+    return float_graph([fixed("little", np.full(2, little))], steps, (1, 2, 2, 2))
+
+
+@pytest.mark.parametrize("kind", ["mul", "batch_matmul"])
+@pytest.mark.parametrize("first, second", [(30.0, 1.0), (1.0, 30.0), (1000.0, 500.0), (0.01, 0.02)])
+def test_the_output_of_a_product_is_no_finer_than_a_part_of_both_scales_together(
+    kind: str, first: float, second: float
+) -> None:
+    little = 1e-4 * min(first, second)
+    graph, x = product(kind, little), np.empty((3, 1, 2, 2, 2), np.float32)
+    x[0], x[1], x[2] = first, -second, little / 2
+    made = calibrate(graph, {"x": x}, "minmax")
+    one, other, out = (made.of(name) for name in ("t0", "t2", graph.outputs[0]))
+    assert one is not None and other is not None and out is not None
+    assert one.scale[0] == pytest.approx(first / 255, rel=1e-3) and other.scale[0] == pytest.approx(second / 255, rel=1e-3)
+    assert out.scale[0] == pytest.approx(FINEST * one.scale[0] * other.scale[0], rel=1e-3)

@@ -1,0 +1,59 @@
+"""The report on paper: the print style hides what only a screen can use, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from cases.browser import browse, seen
+
+from tinyweave.cli import main
+
+ROOT = Path(__file__).parents[2]
+STYLE = (ROOT / "tinyweave" / "report" / "page" / "page.css").read_text()
+DIGITS = ROOT / "examples" / "keywords" / "digits.tflite"
+TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
+READER = """
+const all = (what) => [...document.querySelectorAll(what)];
+const size = (each) => [each.getBoundingClientRect().width, each.getBoundingClientRect().height];
+const heads = all("th").map((each) => [each.textContent, ...size(each.querySelector("button") ?? each)]);
+const shown = all("button, select, input, .tools, .told").filter((each) => !each.closest("th") && size(each).some((x) => x));
+const cut = all("th button").filter((each) => each.textContent.split(" ").length === 1 && each.getClientRects().length > 1);
+const texts = (found) => found.map((each) => each.outerHTML);
+const seen = { heads, shown: texts(shown), cut: texts(cut), tables: all("table").length };
+document.body.append(Object.assign(document.createElement("output"), { id: "seen", textContent: JSON.stringify(seen) }));
+"""
+
+
+def print_rules() -> list[tuple[list[str], dict[str, str]]]:
+    """Return the rules of the print style in their order: selectors, and declarations by property."""
+    text = STYLE.split("@media print {")[1]
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", text)
+    declarations = [dict(re.findall(r"([\w-]+)\s*:\s*([^;]+)", body)) for _, body in rules]
+    selectors = [[selector.strip() for selector in before.split(",")] for before, _ in rules]
+    return list(zip(selectors, declarations, strict=True))
+
+
+def test_no_rule_hides_a_table_or_the_buttons_in_its_headings() -> None:
+    rules = [(selector, found) for selectors, found in print_rules() for selector in selectors]
+    display = [(selector, found["display"]) for selector, found in rules if "display" in found]
+    hidden = [selector for selector, value in display if value == "none"]
+    assert "button" in hidden, "paper has no buttons to press"
+    assert not [selector for selector in hidden if TABLE & set(re.findall(r"[\w-]+", selector))]
+    # a heading is a button that sorts; the rule for it has the higher specificity
+    assert [value for selector, value in display if selector == "th button"] == ["inline"]
+
+
+def test_the_headings_stand_on_paper(tmp_path: Path) -> None:
+    """Chromium lays the page out at the width of a sheet (A4, 18 cm) by the print style."""
+    report = tmp_path / "report.html"
+    assert main(["report", str(DIGITS), "--device", "nrf52840", "-o", str(report)]) == 0
+    page = report.read_text()
+    assert page.count("@media print {") == 1
+    script = f"<script>setTimeout(() => {{{READER}}}, 500);</script></body>"
+    report.write_text(page.replace("@media print {", "@media screen {").replace("</body>", script))
+    found = seen(browse(report.as_uri(), tmp_path, 2000, width=680))
+    assert found["tables"] >= 4 and found["shown"] == [] and found["cut"] == []
+    named = [(text, width, height) for text, width, height in found["heads"] if text]
+    assert {"layer", "MACs", "cycles", "kernel", "board", "schedule"} <= {text for text, *_ in named}
+    assert all(width > 0 and height > 0 for _, width, height in named)

@@ -1,0 +1,116 @@
+"""What messages and pages say to install works for the way in which this copy was installed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tinyweave import installing
+from tinyweave.installing import install, pip
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+REQUIRES = ["numpy>=1.26", "onnx<2,>=1.17; extra == 'onnx'", 'unicorn>=2; extra == "verify"', 'capstone<6; extra == "verify"']
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict | None], str]:
+    """Return what is to be installed for a copy in site-packages of which pip has recorded an origin, or none."""
+    monkeypatch.setattr(installing, "CHECKOUT", tmp_path / "site-packages")
+
+    def source(origin: dict | None) -> str:
+        installed = SimpleNamespace(read_text=lambda name: json.dumps(origin) if origin else None, requires=REQUIRES)
+        monkeypatch.setattr(importlib.metadata, "distribution", lambda name: installed)
+        return install("verify").removeprefix(f"{pip()} install ")
+
+    return source
+
+
+def test_in_a_checkout_it_is_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert install("verify") == f"{pip()} install -e '{ROOT}[verify]'"
+    monkeypatch.chdir(ROOT)
+    assert install("onnx").endswith(" install -e '.[onnx]'")
+    monkeypatch.chdir(ROOT.parent)
+    assert install("onnx").endswith(f" install -e './{ROOT.name}[onnx]'"), "a bare name would be asked of an index"
+
+
+def test_elsewhere_it_is_where_pip_had_it_from(recorded: Callable[[dict | None], str], tmp_path: Path) -> None:
+    folder, wheel = tmp_path / "a folder", tmp_path / "tinyweave-0.1.0-py3-none-any.whl"
+    folder.mkdir()
+    wheel.write_bytes(b"")
+    assert recorded({"url": folder.as_uri(), "dir_info": {}}) == f"'{folder}[verify]'"
+    assert recorded({"url": wheel.as_uri(), "archive_info": {}}) == f"'{wheel}[verify]'"
+    git = {
+        "url": "https://example.org/tinyweave.git",
+        "vcs_info": {"vcs": "git", "commit_id": "c0ffee", "requested_revision": "main"},
+    }
+    assert recorded(git) == "'tinyweave[verify] @ git+https://example.org/tinyweave.git@c0ffee'"
+    assert recorded({**git, "subdirectory": "python"}).endswith("@c0ffee#subdirectory=python'")
+    away = {"url": "https://example.org/tinyweave-0.1.0-py3-none-any.whl", "archive_info": {}}
+    assert recorded(away) == f"'tinyweave[verify] @ {away['url']}'"
+
+
+def test_if_that_is_gone_it_is_the_packages_themselves(recorded: Callable[[dict | None], str], tmp_path: Path) -> None:
+    for origin in (None, {"url": (tmp_path / "gone").as_uri(), "dir_info": {}}):
+        assert recorded(origin) == "'unicorn>=2' 'capstone<6'"
+
+
+def test_pip_is_that_of_the_python_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another one, as that of the system, would install for another Python."""
+    own = tmp_path / "a venv" / "bin"
+    own.mkdir(parents=True)
+    (own / "pip").write_text("#!/bin/sh\n")
+    (own / "pip").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
+    monkeypatch.setenv("PATH", str(own))
+    assert pip() == "pip"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    (own / "pip").rename(tmp_path / "other" / "pip")
+    for path in ("/nowhere", str(tmp_path / "other")):
+        monkeypatch.setenv("PATH", path)
+        assert shlex.split(pip()) == ["./a venv/bin/python", "-m", "pip"]
+
+
+def test_the_command_is_one_that_pip_understands() -> None:
+    """pip reads this checkout and finds the extra; it downloads nothing and installs nothing."""
+    for needed in ("pip", "setuptools"):
+        if find_spec(needed) is None:
+            pytest.skip(f"needs {needed}")
+    words = shlex.split(install("images"))
+    asked = [*words, "--dry-run", "--no-deps", "--no-index", "--no-build-isolation", "--quiet"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "does not provide the extra" not in done.stderr
+
+
+def test_every_extra_that_is_named_is_one_and_none_is_asked_of_an_index() -> None:
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    folders = ("tinyweave", "docs", "tests", "examples", "bench")
+    files = [
+        ROOT / "README.md",
+        *(path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")),
+    ]
+    named = set()
+    for path in files:
+        text = path.read_text()
+        assert path == Path(__file__) or not re.findall(r"pip install (?:-\S+ )*['\"]?tinyweave\[[\w,.]*\](?! @ )", text), path
+        named |= {(extra, path.name) for extra in re.findall(r"\binstall\([\"'](\w+)[\"']\)", text) if "installing" in text}
+        listed = re.findall(r"pip install [^\n]{0,20}'\.\[([\w,]+)\]'", text)
+        named |= {(extra, path.name) for extras_of in listed for extra in extras_of.split(",")}
+    assert len(named) > 20 and {(extra, where) for extra, where in named if extra not in extras} == set()

@@ -1,0 +1,289 @@
+"""Deploy the models of a tinyweave.toml and compare them with its limits and with the measurements of tinyweave.lock.json."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import __version__, api
+from ..devices import find, parse_size
+from ..files import named, read_file, write_file
+from ..ir import CompileError
+from ..planning.fuse.row_schedule import plan_macs
+from ..progress import Progress, silent
+from .options import PlanOptions
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CONFIG = "tinyweave.toml"
+LOCK = "tinyweave.lock.json"
+MAX_FILE = 1 << 20  # bytes of each file
+FORM = "docs/GUARD.md shows one"
+MEASURED = ("ram", "flash", "latency_ms", "instructions", "macs", "accuracy", "accuracy_drop")
+Values = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Labelled samples, and the float network to compare the accuracy with."""
+
+    float_model: Path
+    samples: Path
+    labels: str = "folders"
+    scale: tuple[float, ...] | None = None
+    offset: tuple[float, ...] = (0.0,)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model of a tinyweave.toml, with its options and limits.
+
+    `limits` holds the given limits: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points.
+    """
+
+    name: str
+    file: Path
+    device: str
+    limits: Values
+    options: PlanOptions
+    io: str
+    layout: str
+    accuracy: Accuracy | None
+
+
+@dataclass(frozen=True)
+class GuardResult:
+    """The measurements of a model, and those of tinyweave.lock.json or None.
+
+    `now` and `before` map each name of MEASURED to its value, or to None if unknown.
+    """
+
+    config: ModelConfig
+    sha256: str
+    compiler: str
+    verified: bool
+    now: Values
+    before: Values | None
+
+    @property
+    def exceeded(self) -> list[str]:
+        """Return the limits that the model exceeds, or whose measurement is unknown."""
+        limits = {key: limit for key, limit in self.config.limits.items() if limit is not None}
+        return [key for key, limit in limits.items() if (value := self.now[key]) is None or value > limit]
+
+    @property
+    def ok(self) -> bool:
+        """Return whether every byte is right and no limit is exceeded."""
+        return self.verified and not self.exceeded
+
+
+def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
+    """Deploy every model of a tinyweave.toml and return its measurements."""
+    watched, before = read_config(path), read_lock(path.with_name(LOCK))
+    results = []
+    for each in watched:
+        try:
+            results.append(_guarded(each, before.get(each.name), progress))
+        except CompileError as error:
+            raise CompileError(f"{path}: model '{each.name}': {error}") from error
+    return results
+
+
+def _guarded(watched: ModelConfig, before: Values | None, progress: Progress) -> GuardResult:
+    loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
+    model = api.streamed(loaded, watched.options.stream_time)
+    with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
+        done = api.deploy_model(model, Path(folder), api.request_of(watched.options, board), board, progress=progress)
+    profile, given = done.profile, watched.accuracy
+    now: dict[str, float | None] = {
+        **{key: getattr(profile, key) for key in ("ram", "flash", "instructions")},
+        "macs": sum(plan_macs(done.plan)),
+        "latency_ms": profile.latency_ms(done.device),
+        "accuracy": None,
+        "accuracy_drop": None,
+    }
+    if given is not None:
+        read_as = api.SampleOptions(given.scale, given.offset, given.labels)
+        of_float, of_int8 = api.accuracies(api.read(given.float_model), api.read(watched.file), given.samples, read_as)
+        now |= {"accuracy": of_int8, "accuracy_drop": 100 * (of_float - of_int8)}
+    return GuardResult(watched, model.sha256, profile.compiler, done.verification.ok, now, before)
+
+
+def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
+    """Return the measurements of each model in a tinyweave.lock.json; none if the file does not exist."""
+    if not path.exists():
+        return {}
+    try:
+        models = json.loads(read_file(path, MAX_FILE, "write it again with --update"))["models"]
+        return {name: {key: _number_or_none(each[key]) for key in MEASURED} for name, each in models.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CompileError(f"{path}: it is not a file of `guard --update`", "write it again with --update") from error
+
+
+def _number_or_none(value: Any) -> float | None:
+    if value is None or _is_number(value):
+        number: float | None = value
+        return number
+    raise ValueError("no number")
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number that a float can hold."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def write_lock(path: Path, results: Sequence[GuardResult]) -> None:
+    """Write the measurements of models into a tinyweave.lock.json."""
+    models = {}
+    for each in sorted(results, key=lambda one: one.config.name):
+        about = {"file": each.config.file.name, "sha256": each.sha256, "device": each.config.device}
+        models[each.config.name] = about | {"compiler": each.compiler} | {key: _rounded(each.now[key]) for key in MEASURED}
+    write_file(path, json.dumps({"tinyweave": __version__, "models": models}, indent=2) + "\n")
+
+
+def _rounded(value: float | None) -> float | None:
+    """Round to six significant digits, so that noise does not show as a change."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+@dataclass
+class _Table:
+    """A TOML table that records which keys were read, so that the others are reported as unknown."""
+
+    path: Path
+    where: str
+    values: dict[str, Any]
+    taken: set[str] = field(default_factory=set)
+
+    def take(
+        self, key: str, kind: type | tuple[type, ...], default: Any = None, convert: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Return the value of a key, of type `kind` and converted; raise CompileError with the key if it is wrong."""
+        self.taken.add(key)
+        if key not in self.values:
+            return default
+        value = self.values[key]
+        try:
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+                raise CompileError(f"{json.dumps(value, default=str)[:40]} is of another type")
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and not _is_number(value):
+                raise CompileError("it is no finite number, or too large")
+            return convert(value) if convert else value
+        except CompileError as error:
+            raise self.mistake(key, error.why, error.what_to_do or FORM) from error
+
+    def need(self, key: str, kind: type) -> Any:
+        if key not in self.values:
+            raise self.mistake(key, "it is missing", FORM)
+        return self.take(key, kind)
+
+    def mistake(self, key: str, why: str, what_to_do: str) -> CompileError:
+        return CompileError(f"{self.path}: {self.where}.{key}: {why}", what_to_do)
+
+    def end(self) -> None:
+        if unknown := sorted(set(self.values) - self.taken):
+            raise self.mistake(unknown[0], "there is no such key", f"known are {', '.join(sorted(self.taken))}")
+
+
+def read_config(path: Path) -> list[ModelConfig]:
+    """Return the models of a tinyweave.toml; raise CompileError for the first mistake, with file and key."""
+    raw = read_file(path, MAX_FILE, f"write one: {FORM}")
+    try:
+        tables = tomllib.loads(raw.decode())
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"{path}: not TOML: {error}", FORM) from error
+    whole = _Table(path, "file", tables)
+    models = whole.take("model", list, [])
+    whole.end()
+    if not models or not all(isinstance(each, dict) for each in models):
+        raise CompileError(f"{path}: it lists no models", "begin each with a line [[model]]")
+    watched = [_watched(_Table(path, f"model[{index}]", each)) for index, each in enumerate(models)]
+    names = [each.name for each in watched]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise CompileError(f"{path}: two models are called '{twice[0]}'", "give each a name of its own: name = ...")
+    return watched
+
+
+def _watched(table: _Table) -> ModelConfig:
+    folder, file, device = table.path.parent, table.need("file", str), table.need("device", str)
+    limits = {
+        "ram": table.take("max_ram", (int, str), convert=parse_size),
+        "flash": table.take("max_flash", (int, str), convert=parse_size),
+        "latency_ms": table.take("max_latency_ms", (int, float), convert=_positive),
+        "accuracy_drop": table.take("max_accuracy_drop", (int, float)),
+    }
+    if all(limit is None for limit in limits.values()):
+        raise table.mistake("max_ram", "no limit is given", "give max_ram, max_flash, max_latency_ms or max_accuracy_drop")
+    options = PlanOptions(
+        schedule=table.take("schedule", str, "best"),
+        optimize=table.take("optimize", str),
+        stream_inputs=table.take("stream_inputs", bool, False),
+        stream_outputs=table.take("stream_outputs", bool, False),
+        max_mac_overhead=table.take("max_mac_overhead", (int, float)),
+        stream_time=table.take("stream_time", (int, str)),
+        ram=limits["ram"],
+        flash=limits["flash"],
+        latency_ms=limits["latency_ms"],
+    )
+    watched = ModelConfig(
+        name=table.take("name", str, Path(file).stem, convert=_not_empty),
+        file=folder / file,
+        device=str(folder / device) if device.endswith(".toml") else device,  # relative to the config file
+        limits={key: limit for key, limit in limits.items() if limit is not None},
+        options=options,
+        io=table.take("io", str, "model"),
+        layout=table.take("layout", str, "model"),
+        accuracy=_accuracy(table, folder),
+    )
+    table.end()
+    if "accuracy_drop" in watched.limits and watched.accuracy is None:
+        raise table.mistake("max_accuracy_drop", "it needs labelled samples", "add accuracy = { float = ..., samples = ... }")
+    return watched
+
+
+def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
+    given = table.take("accuracy", dict)
+    if given is None:
+        return None
+    inner = _Table(table.path, f"{table.where}.accuracy", given)
+    labels = inner.take("labels", str, "folders")
+    accuracy = Accuracy(
+        folder / inner.need("float", str),
+        folder / inner.need("samples", str),
+        labels if labels == "folders" else str(folder / labels),
+        inner.take("scale", (int, float, list), convert=_numbers),
+        inner.take("offset", (int, float, list), (0.0,), convert=_numbers),
+    )
+    inner.end()
+    return accuracy
+
+
+def _not_empty(name: str) -> str:
+    if not name.strip():
+        raise CompileError("it is empty", "leave it out: the file's name is the default")
+    return name
+
+
+def _positive(value: float) -> float:
+    if value <= 0:
+        raise CompileError(f"{value} is no limit", "give a number above 0")
+    return float(value)
+
+
+def _numbers(value: Any) -> tuple[float, ...]:
+    numbers = value if isinstance(value, list) else [value]
+    if not numbers or not all(map(_is_number, numbers)):
+        raise CompileError(f"{str(value)[:40]} is no number", "give one number, or a list with one per channel")
+    return tuple(map(float, numbers))

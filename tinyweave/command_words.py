@@ -1,0 +1,24 @@
+"""Convert options to the words of a shell command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the words of options that differ from their defaults; None means not given."""
+    for option, value in options.items():
+        if value is not None and value != defaults.get(option):
+            yield f"--{option.replace('_', '-')}"
+            if value is not True:
+                yield str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def quoted(word: str) -> str:
+    """Quote a word for the shell, in printable ASCII on one line, so that C comments can contain it."""
+    if word.isascii() and word.isprintable():
+        return shlex.quote(word)
+    plain = (letter if letter.isascii() and letter.isprintable() and letter not in "'\\" else None for letter in word)
+    return "$'" + "".join(p or f"\\U{ord(letter):08x}" for p, letter in zip(plain, word, strict=True)) + "'"

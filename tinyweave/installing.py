@@ -1,0 +1,56 @@
+"""Commands that install missing packages. In: an extra of pyproject.toml. Out: the command for this kind of installation."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+CHECKOUT = Path(__file__).parents[1]  # if this copy is a checkout
+
+
+def install(extra: str) -> str:
+    """Return the command that installs the packages of an extra. The name alone would fail: no package index has tinyweave."""
+    return f"{pip()} install {_source(extra)}"
+
+
+def pip() -> str:
+    """Return the command that starts pip for this Python: `pip` if the shell finds that one, else with the path of Python."""
+    found, own = shutil.which("pip"), Path(sys.executable).parent
+    return "pip" if found and Path(found).parent == own else f"{shlex.quote(_nearest(Path(sys.executable)))} -m pip"
+
+
+def _source(extra: str) -> str:
+    """Return the arguments of `pip install`: a checkout, the origin that pip recorded (PEP 610), or the packages by name."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return f"-e {shlex.quote(f'{_nearest(CHECKOUT)}[{extra}]')}"
+    try:
+        installed = distribution("tinyweave")
+    except PackageNotFoundError:
+        return shlex.quote(f"path/to/tinyweave[{extra}]")
+    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    url, vcs = origin.get("url", ""), origin.get("vcs_info")
+    if vcs:
+        folder = f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else ""
+        return shlex.quote(f"tinyweave[{extra}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}{folder}")
+    local = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+    if local and local.exists():
+        return shlex.quote(f"{_nearest(local)}[{extra}]")
+    if url and not local:
+        return shlex.quote(f"tinyweave[{extra}] @ {url}")
+    requirements = [re.split(r"\s*;\s*", text) for text in installed.requires or ()]
+    return " ".join(shlex.quote(package) for package, *marker in requirements if f'extra == "{extra}"' in marker)
+
+
+def _nearest(path: Path) -> str:
+    """Return a path relative to the current folder as `.` or `./...`; pip would take a bare name for a package name."""
+    here = Path.cwd()
+    if path == here:
+        return "."
+    return f"./{path.relative_to(here)}" if path.is_relative_to(here) else str(path)

@@ -1,0 +1,20 @@
+/* tw_fully_connected_s8_steps.h - the assembly of int8 dense layers that tw_fully_connected_dsp_loop.h repeats. */
+#ifndef TW_FULLY_CONNECTED_S8_STEPS_H
+#define TW_FULLY_CONNECTED_S8_STEPS_H
+
+/* Two inputs, in register x, times two pairs of filters, whose sums are the other operands. r12, lr: the packed weights of each
+ * pair.
+ * Order: SMLAD with a packed word adds to the pair's odd filter; only then SXTB16 replaces it by the even filter's weights.
+ * Equals tw_add_two_s8 for each pair. */
+#define PAIR(x, low_0, high_0, low_1, high_1)           \
+    "ldm.w r1!, {r12, lr}\n"                            \
+    "smlad " high_0 ", " x ", r12, " high_0 "\n"        \
+    "sxtb16 r12, r12\n"                                 \
+    "smlad " high_1 ", " x ", lr, " high_1 "\n"         \
+    "sxtb16 lr, lr\n"                                   \
+    "smlad " low_0 ", " x ", r12, " low_0 "\n"          \
+    "smlad " low_1 ", " x ", lr, " low_1 "\n"
+#define STEP(x) PAIR(x, "r4", "r5", "r6", "r7") PAIR(x, "r8", "r9", "r10", "r11")
+#define SKIPPED_QUAD 124 /* 31 instructions of four bytes */
+
+#endif

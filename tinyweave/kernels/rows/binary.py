@@ -1,0 +1,75 @@
+"""Kernels of elementwise ops on two operands."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...ir import Graph, Op
+from ...ops import elementwise
+from .. import overlap_distance as distance
+from ..cycle_features import broadcast
+from ..dsp import dense
+from ..requirements import Check, shapes_broadcast_in_4_axes
+from ..variant import S4, S16, Variant
+
+
+def shapes_are_equal(graph: Graph, op: Op) -> Check:
+    """The operands and the output have the same shape."""
+    a, b, out = graph.input(op).shape, graph.input(op, 1).shape, graph.output(op).shape
+    return Check(a == b == out, f"their shapes are {a}, {b} and {out}")
+
+
+def operands_are_computed(graph: Graph, op: Op) -> Check:
+    """Both operands are computed by the network."""
+    constants = [index for index in (0, 1) if graph.input(op, index).data is not None]
+    return Check(not constants, f"operand {' and '.join(map(str, constants))} is constant")
+
+
+def an_operand_is_halved(graph: Graph, op: Op) -> Check:
+    """The operand of the larger scale is rescaled by exactly 1/2, and no sub subtracts it."""
+    scales = graph.input(op).scale, graph.input(op, 1).scale
+    return Check(elementwise.halved(graph, op) is not None, f"the scales of this {op.kind} are {scales[0]:g} and {scales[1]:g}")
+
+
+def sum_shift_fits(graph: Graph, op: Op) -> Check:
+    """The output's rescale shift is between -31 and -2."""
+    *_, output = elementwise.add_rescales(graph, op)
+    return Check(-output.shift in dense.EXPONENTS, f"it is {output.shift}")
+
+
+def difference_is_a_sum(graph: Graph, op: Op) -> Check:
+    """The op is an add, or a sub that equals an add with a negative multiplier for all int8 values."""
+    return Check(elementwise.negates_exactly(graph, op), f"this {op.kind} rounds some values differently")
+
+
+def product_multiplier_is_positive(graph: Graph, op: Op) -> Check:
+    """The output's rescale multiplier is positive."""
+    multiplier = elementwise.mul_rescale(graph, op).multiplier
+    return Check(multiplier > 0, f"it is {multiplier:,}")
+
+
+def product_shift_fits(graph: Graph, op: Op) -> Check:
+    """The output's rescale shift is between -31 and -2."""
+    shift = elementwise.mul_rescale(graph, op).shift
+    return Check(-shift in dense.EXPONENTS, f"it is {shift}")
+
+
+ADDS_ALIKE = (shapes_are_equal, operands_are_computed, an_operand_is_halved, sum_shift_fits, difference_is_a_sum)
+MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_shift_fits)
+
+row = partial(Variant, applies=(shapes_broadcast_in_4_axes,), distance=distance.elementwise)
+timed_row = partial(row, features=broadcast)  # operands of two shapes have cycles of their own
+SUM = ("add", "sub")
+
+ROWS: tuple[Variant, ...] = (
+    timed_row("tw_add_s8_mve", SUM, "tw_add_mve", isa="mve", applies=ADDS_ALIKE),
+    timed_row("tw_add_s8_dsp", SUM, "tw_add_dsp", isa="dsp", applies=ADDS_ALIKE),
+    timed_row("tw_add_s8", SUM, "tw_add"),
+    timed_row("tw_mul_s8_dsp", ("mul",), "tw_mul_dsp", isa="dsp", applies=MULTIPLIES),
+    timed_row("tw_mul_s8", ("mul",), "tw_mul"),
+    timed_row("tw_squared_difference_s8", ("squared_difference",), "tw_add", timed_as="tw_add_s8"),
+    row("tw_extremum_s8", ("minimum", "maximum"), "tw_extremum"),
+    row("tw_prelu_s8", ("prelu",), "tw_prelu"),
+    timed_row("tw_add_s4", SUM, "tw_add", S4, timed_as="tw_add_s8"),
+    timed_row("tw_add_s16", SUM, "tw_add", S16, has_part=False),
+)

@@ -1,0 +1,109 @@
+"""Kernels of convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .. import cycle_features
+from .. import overlap_distance as distance
+from ..cycle_features import pairs, pixels, tiles
+from ..dsp import dense, dense_w4, winograd
+from ..mve import weights as mve
+from ..requirements import input_channels_are_a_multiple_of_4, weights_are_int4, weights_have_a_zero_point
+from ..scalar import convolution as scalar
+from ..variant import DSP_FORMS, S4, S16, Variant, constant_bytes, packed_by_filter, packed_by_tap
+
+# tw_conv and its variants: each pixel's window is read for every four output channels
+by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", distance=distance.by_pixel, features=pixels)
+# tw_conv_pairs: im2col of two pixels at a time
+by_pair = partial(
+    Variant,
+    kinds=("conv_2d",),
+    params="tw_conv_dsp",
+    isa="dsp",
+    applies=dense.PAIRED,
+    scratch=dense.scratch,
+    distance=distance.by_two_pixels,
+    flash=dense.flash,
+    stream=dense.of_rows(dense.stream),
+    features=pairs,
+)
+transposed = partial(Variant, kinds=("transpose_conv",), distance=distance.by_meeting)
+
+ROWS: tuple[Variant, ...] = (
+    by_pixel("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
+    by_pixel(
+        "tw_conv_2d_s8_mve",
+        params="tw_conv_mve",
+        isa="mve",
+        applies=mve.DENSE,
+        scratch=mve.scratch,
+        distance=mve.distances,
+        stream=dense.of_filters(mve.stream),
+    ),
+    by_pair(
+        "tw_conv_2d_s8_w4_dsp",
+        applies=dense_w4.FOURS,
+        flash=constant_bytes,
+        stream=dense.of_rows(dense_w4.stream),
+        timed_as="tw_conv_2d_s8_dsp",
+    ),
+    by_pair(
+        "tw_conv_2d_s8_winograd_dsp",
+        applies=winograd.REQUIREMENTS,
+        scratch=winograd.scratch,
+        distance=winograd.distances,
+        flash=winograd.flash,
+        flash_heavy=True,
+        stream=dense.of_filters(winograd.stream),
+        features=tiles,
+    ),
+    Variant(
+        "tw_conv_2d_s8_lean_dsp",
+        ("conv_2d",),
+        "tw_conv_lean_dsp",
+        isa="dsp",
+        applies=(input_channels_are_a_multiple_of_4, dense.has_low_window, *dense.PAIRED),
+        distance=distance.by_pixel_of_fours,
+        flash=dense.lean_flash,
+        stream=dense.of_rows(dense.stream),
+        features=cycle_features.windows,
+        lean=True,
+    ),
+    *(
+        by_pair(
+            f"tw_conv_2d_s8_copying_{isa}",
+            isa=isa,
+            has_part=False,
+            scratch=dense.copying_scratch,
+            timed_as=f"tw_conv_2d_s8_{isa}",
+            copying=True,
+        )
+        for isa in DSP_FORMS
+    ),
+    *(by_pair(f"tw_conv_2d_s8_{isa}", isa=isa) for isa in DSP_FORMS),
+    by_pair(
+        "tw_conv_2d_s8_outliers_dsp",
+        applies=dense.WITH_OUTLIERS,
+        flash=dense.flash_with_outliers,
+        stream=dense.of_rows(dense.stream_with_outliers),
+        features=cycle_features.pairs_and_outliers,
+        timed_as="tw_conv_2d_s8_dsp",
+    ),
+    by_pixel("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
+    by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
+    by_pixel("tw_conv_2d_s8"),
+    transposed("tw_transpose_conv_s8", params="tw_conv"),
+    by_pair(
+        "tw_conv_2d_s4_dsp",
+        types=S4,
+        applies=dense_w4.INT4_MAPS,
+        scratch=dense_w4.scratch,
+        flash=constant_bytes,
+        stream=dense_w4.words_of_int4,
+        timed_as="tw_conv_2d_s8_dsp",
+    ),
+    by_pixel("tw_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_conv_2d_s8"),
+    by_pixel("tw_conv_2d_s16", params="tw_conv_s16", types=S16, has_part=False),
+    transposed("tw_transpose_conv_s16", params="tw_conv_s16", types=S16, has_part=False),
+)

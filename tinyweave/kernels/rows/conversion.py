@@ -1,0 +1,31 @@
+"""Kernels that convert between types and scales."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .. import overlap_distance as distance
+from ..requirements import types_are_signed
+from ..variant import ANY, Variant
+
+row = partial(Variant, distance=distance.elementwise)
+requantize = partial(row, kinds=("quantize",), params="tw_requantization")
+quantize = partial(row, kinds=("quantize",), params="tw_quantization")
+dequantize = partial(row, kinds=("dequantize",), params="tw_quantization")
+
+ROWS: tuple[Variant, ...] = (
+    requantize("tw_requantize_s8_s8", kinds=("quantize", "relu", "relu6", "relu_n1_to_1")),
+    requantize("tw_requantize_s8_u8", types=("int8", "uint8")),
+    requantize("tw_requantize_u8_s8", types=("uint8", "int8")),
+    requantize("tw_requantize_u8_u8", types=("uint8", "uint8")),
+    requantize("tw_requantize_s8_s4", types=("int8", "int4"), timed_as="tw_requantize_s8_s8"),
+    requantize("tw_requantize_s4_s8", types=("int4", "int8"), timed_as="tw_requantize_s8_s8"),
+    quantize("tw_quantize_f32_s8", types=("float32", "int8")),
+    quantize("tw_quantize_f32_u8", types=("float32", "uint8")),
+    dequantize("tw_dequantize_s8_f32", types=("int8", "float32")),
+    dequantize("tw_dequantize_u8_f32", types=("uint8", "float32")),
+    row("tw_cast", ("cast",), "tw_casting", ANY, has_part=False),
+    quantize("tw_quantize_f32_s16", types=("float32", "int16"), has_part=False),
+    dequantize("tw_dequantize_s16_f32", types=("int16", "float32"), has_part=False),
+    row("tw_requantize_any", ("quantize",), "tw_requantization_any", ANY, has_part=False, applies=(types_are_signed,)),
+)

@@ -1,0 +1,90 @@
+"""Kernels of depthwise convolutions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .. import cycle_features
+from .. import overlap_distance as distance
+from ..cycle_features import lines, taps
+from ..dsp import dense, depthwise
+from ..dsp import taps as taps_dsp
+from ..mve import weights as mve
+from ..requirements import weights_are_int4, weights_have_a_zero_point
+from ..scalar import convolution as scalar
+from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
+
+KIND = ("depthwise_conv_2d",)
+by_taps = partial(Variant, kinds=KIND, params="tw_conv", distance=distance.by_four_channels, features=taps)
+# tw_taps.h: without scratch, taps are read in place
+in_place = partial(
+    Variant, kinds=KIND, isa="dsp", distance=taps_dsp.distances, flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream)
+)
+# tw_line.h: four channels of a block of columns are transposed to lines
+by_lines = partial(
+    Variant,
+    kinds=KIND,
+    params="tw_depthwise_dsp",
+    scratch=depthwise.scratch,
+    distance=depthwise.distances,
+    flash=depthwise.flash,
+    stream=depthwise.words,
+    features=lines,
+)
+ROWS: tuple[Variant, ...] = (
+    by_taps(
+        "tw_depthwise_conv_2d_s8_offset",
+        params="tw_conv_offset",
+        applies=(weights_have_a_zero_point,),
+        distance=distance.by_channel,
+    ),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_mve",
+        params="tw_depthwise_mve",
+        isa="mve",
+        applies=mve.TAPS,
+        scratch=mve.taps_scratch,
+        distance=mve.taps_distances,
+        stream=mve.words_of_taps,
+    ),
+    *(
+        in_place(
+            f"tw_depthwise_{size}x{size}_s8_lean_{isa}",
+            params="tw_depthwise_lean_dsp",
+            isa=isa,
+            applies=taps_dsp.of_size(size),
+            features=cycle_features.outputs,
+            loop_bytes=taps_dsp.LOOP_BYTES[size],
+            lean=True,
+        )
+        for isa in DSP_FORMS
+        for size in taps_dsp.SIZES
+    ),
+    in_place(
+        "tw_depthwise_pixel_s8_dsp",
+        params="tw_conv_dsp",
+        has_part=False,
+        applies=taps_dsp.PIXEL,
+        features=cycle_features.pixel,
+    ),
+    by_lines("tw_depthwise_3x3_s8_m7", isa="m7", applies=depthwise.THREE_BY_THREE),
+    by_lines("tw_depthwise_column_s8_dsp", isa="dsp", has_part=False, applies=depthwise.COLUMN),
+    by_lines("tw_depthwise_conv_2d_s8_dsp", isa="dsp", applies=depthwise.LINES),
+    by_lines(
+        "tw_depthwise_conv_2d_s8_outliers_dsp",
+        isa="dsp",
+        applies=depthwise.WITH_OUTLIERS,
+        flash=depthwise.flash_with_outliers,
+        stream=depthwise.words_with_outliers,
+        timed_as="tw_depthwise_conv_2d_s8_dsp",
+    ),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_w4",
+        applies=(weights_are_int4,),
+        weights=packed_by_tap,
+        timed_as="tw_depthwise_conv_2d_s8",
+    ),
+    by_taps("tw_depthwise_3x3_s8_scalar", isa="scalar", applies=scalar.DEPTHWISE, distance=scalar.by_runs),
+    by_taps("tw_depthwise_conv_2d_s8"),
+    by_taps("tw_depthwise_conv_2d_s4", types=S4, weights=packed_by_tap, timed_as="tw_depthwise_conv_2d_s8"),
+)

@@ -1,0 +1,35 @@
+"""Kernels of pooling and bilinear resizing."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...ir import Graph, Op
+from ...ops import resize
+from .. import overlap_distance as distance
+from ..requirements import Check
+from ..variant import S4, Variant
+
+
+def input_was_uint8(graph: Graph, op: Op) -> Check:
+    """The layer was uint8 in the model file, which LiteRT resizes in float32."""
+    return Check(resize.is_unsigned(op), "it was int8")
+
+
+average_pool = partial(Variant, kinds=("average_pool_2d",), params="tw_pool", distance=distance.by_channel)
+max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool", distance=distance.by_channel)
+resize_bilinear = partial(Variant, kinds=("resize_bilinear",), distance=distance.resized)
+
+ROWS: tuple[Variant, ...] = (
+    average_pool("tw_average_pool_2d_s8", has_rows=True),
+    max_pool("tw_max_pool_2d_s8"),
+    resize_bilinear(
+        "tw_resize_bilinear_s8_float",
+        params="tw_resize_bilinear_float",
+        applies=(input_was_uint8,),
+        computes_in_float=True,
+    ),
+    resize_bilinear("tw_resize_bilinear_s8", params="tw_resize_bilinear"),
+    average_pool("tw_average_pool_2d_s4", types=S4, timed_as="tw_average_pool_2d_s8"),
+    max_pool("tw_max_pool_2d_s4", types=S4, timed_as="tw_max_pool_2d_s8"),
+)

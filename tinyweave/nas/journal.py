@@ -1,0 +1,50 @@
+"""Files of JSON lines that record a run as it goes, so that an interrupted run resumes. In, out: measurements of networks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..files import named
+from .arch import Arch, to_json
+
+
+def append(file: Path, value: Any) -> None:
+    """Append a JSON value to a file at once."""
+    with named(file), file.open("a") as out:
+        out.write("\n" + json.dumps(value))  # newline first: an interrupted write may have cut off the last line
+
+
+def entries(file: Path) -> Iterator[Any]:
+    """Yield the JSON values of a file, without a line that was cut off; nothing if there is no file."""
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        with suppress(ValueError):
+            yield json.loads(line)
+
+
+class Ledger:
+    """Recorded measurements of networks, by network and kind of measurement ("costs", "accuracy", "built").
+
+    Costs of False mean that lower bounds exclude the network.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        """Read the file if it exists. Without a file, measurements are kept in memory only."""
+        self.file, self.known = file, dict[tuple[str, str], Any]()
+        for entry in entries(file) if file is not None else ():
+            with suppress(ValueError, TypeError):
+                arch, kind, value = entry
+                self.known[arch, kind] = value
+
+    def __call__(self, arch: Arch, kind: str) -> Any:
+        """Return the recorded measurement of a network, or None."""
+        return self.known.get((to_json(arch), kind))
+
+    def add(self, arch: Arch, kind: str, value: Any) -> None:
+        """Record a measurement, and append it to the file at once."""
+        self.known[to_json(arch), kind] = value
+        if self.file is not None:
+            append(self.file, [to_json(arch), kind, value])

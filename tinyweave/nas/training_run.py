@@ -1,0 +1,56 @@
+"""Settings of a training that do not belong to its recipe: seed, checkpoint, processes, log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..installing import install
+from ..ir import CompileError
+from ..progress import Progress, silent
+
+if TYPE_CHECKING:
+    from .learning.team import Team
+
+Log = Callable[[str, float, int], None]  # called with the name of a curve, a value, and its epoch or count
+
+
+def unlogged(name: str, value: float, at: int) -> None:
+    """Discard a value: the Log of a training that is not logged."""
+
+
+def check_tensorboard() -> None:
+    """Raise CompileError if TensorBoard is not installed."""
+    if find_spec("tensorboard") is None:
+        raise CompileError("--tensorboard needs TensorBoard, which is not installed", install("tensorboard"))
+
+
+@contextmanager
+def logged(folder: Path | None) -> Iterator[Log]:
+    """Yield a Log that writes event files into a folder, or `unlogged` if there is no folder."""
+    if folder is None:
+        yield unlogged
+        return
+    check_tensorboard()
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(folder)) as writer:
+        yield writer.add_scalar
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """Settings of a training that do not belong to its recipe."""
+
+    seed: int = 0  # of the order of the samples, of their augmentation, and of the networks that a supernet samples
+    checkpoint: Path | None = None  # written after each epoch, by the first process of a team; a training resumes from it
+    team: Team | None = None  # processes of torchrun that share the training
+    log: Log = unlogged  # called after each epoch with the mean loss of this process and the learning rate
+    progress: Progress = silent  # called after each epoch
+
+
+UNSAVED = TrainingRun()  # seed 0, no checkpoint, this process alone

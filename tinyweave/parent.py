@@ -1,0 +1,24 @@
+"""End a worker process when its parent process has ended, even if the parent was killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+
+
+def end_with_parent() -> None:
+    """End this `multiprocessing` process as soon as its parent has ended. Call this in the new process.
+
+    A killed parent ends no children. Workers of a pool would wait for work forever, because each holds the other end of the
+    pipe.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
+    """Wait for the parent to end, then exit."""
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,178 @@
+"""Find the time axis of each tensor of a network over a window of frames, and the rows that each op reads along it.
+
+A row is *steady* if it depends on frames only and not on the position of the window's ends. When the window advances by the
+stride of such rows, each row takes the value of the next row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from ..ir import Graph, Op, Tensor
+from ..ops import SPECS, data, spec_of
+from ..ops.data_movement import axis_of, permutation
+from ..ops.layout import concatenation_axis, paddings
+from ..ops.reduce import axes
+from ..ops.spec import windows_one_to_one
+from ..ops.window import Window
+
+
+class TimeAxis(NamedTuple):
+    """The rows of a tensor in time; rows in [first, after) are steady."""
+
+    axis: int  # the axis of the tensor that holds the rows
+    unit: int  # elements of the axis per row
+    rows: int
+    stride: int  # frames from one row to the next
+    first: int
+    after: int
+
+    @property
+    def steady(self) -> int:
+        """The number of rows that depend on frames only, not on where the window begins or ends: those in [first, after)."""
+        return max(self.after - self.first, 0)
+
+
+class Reading(NamedTuple):
+    """The window of rows of each operand that one output row of an op reads, and the time axis of each output."""
+
+    window: Window
+    outputs: tuple[TimeAxis, ...]
+
+
+def window_of(graph: Graph) -> TimeAxis | str:
+    """Return the time axis of the network's only input, or the reason why it has none.
+
+    It is the first axis after the batch that is longer than 1. If the input has only one axis, a reshape that reads it defines
+    the time axis.
+    """
+    if any(tensor.role == "state" for tensor in graph.tensors.values()):
+        return "it already keeps state from one inference to the next"
+    if len(graph.inputs) != 1:
+        return f"it has {len(graph.inputs)} inputs; streaming in time supports one"
+    x = graph.tensors[graph.inputs[0]]
+    inner = [axis for axis in range(1, len(x.shape)) if x.shape[axis] > 1]
+    if x.shape[:1] != (1,) or not inner:
+        return f"its input {list(x.shape)} is not a window of frames"
+    axis, rows = inner[0], x.shape[inner[0]]
+    if len(inner) == 1:
+        readers = [graph.ops[index] for index in graph.consumers.get(x.name, ())]
+        shapes = [graph.output(op).shape for op in readers if spec_of(op).family == "view"]
+        shaped = next((shape for shape in shapes if sum(extent > 1 for extent in shape[1:]) > 1), None)
+        if shaped is None and axis == len(x.shape) - 1:
+            return f"its input {list(x.shape)} has no time axis"
+        rows = next(extent for extent in shaped[1:] if extent > 1) if shaped else rows
+    return TimeAxis(axis, x.shape[axis] // rows, rows, 1, 0, rows)
+
+
+def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis]) -> Reading | str:
+    """Return what an op reads in time, or the reason why its output has no rows in time; `times`: tensor -> time axis."""
+    for name in op.inputs:
+        if name is not None and graph.tensors[name].data is None and name not in times:
+            return "one of its inputs depends on the whole window"
+    x = times.get(data(graph, op).name)
+    if x is None:
+        return "its input is constant"
+    family = SPECS[op.kind].family
+    if family in ("convolution", "pool"):
+        return _windowed(graph, op, x)
+    if family == "pad":
+        return _padded(graph, op, x)
+    of_several = family == "binary" or op.kind == "concatenation"
+    moved = _of_several(graph, op, x, times) if of_several else _of_one(graph, op, x)
+    return moved if isinstance(moved, str) else Reading(Window(), moved)
+
+
+def _windowed(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
+    windows = SPECS[op.kind].windows(graph, op)
+    if windows is None or x.axis not in (1, 2) or x.unit != 1:
+        return "its windows do not step along the time axis"
+    if any(graph.tensors[name].data is None for name in op.inputs[1:] if name is not None):
+        return "its weights are not constant"
+    return _stepping(windows[x.axis - 1], x, graph.output(op).shape[x.axis])
+
+
+def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
+    before, after = paddings(graph, op)[x.axis]
+    if x.unit != 1 and (before or after):
+        return "it pads parts of rows"
+    return _stepping(Window(pad=before), x, x.rows + before + after)
+
+
+def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
+    """Return what windows that step along the time axis read. An output row is steady if it reads steady rows only."""
+    window = window._replace(stride=window.stride if rows > 1 else 1)  # a single window has no stride
+    first = max(-(-(x.first + window.pad) // window.stride), 0)
+    after = min((x.after - window.extent + window.pad) // window.stride + 1, rows)
+    return Reading(window, (x._replace(rows=rows, stride=x.stride * window.stride, first=first, after=after),))
+
+
+def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]) -> tuple[TimeAxis, ...] | str:
+    """Return the time axis of the output of an op on several maps, or the reason why it has none."""
+    out = graph.output(op)
+    if op.kind == "concatenation" and concatenation_axis(graph, op) == x.axis:
+        return "it concatenates along the time axis"
+    for tensor in graph.inputs_of(op):
+        assert tensor is not None
+        if tensor.data is not None:
+            if op.kind == "concatenation" or not _is_the_same_in_time(tensor, out, x.axis):
+                return "its constant operand differs between rows"
+            continue
+        other = times[tensor.name]
+        if len(tensor.shape) != len(out.shape) or other[:4] != x[:4]:
+            return "the rows of its operands are at different times"
+        x = x._replace(first=max(x.first, other.first), after=min(x.after, other.after))
+    return (x,)
+
+
+def _is_the_same_in_time(constant: Tensor, out: Tensor, axis: int) -> bool:
+    """Return whether a constant operand is broadcast along an axis of the output."""
+    own = axis - (len(out.shape) - len(constant.shape))
+    return own < 0 or constant.shape[own] == 1
+
+
+def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
+    """Return the time axis of each output of an op that computes each output row from one input row, or why it has none."""
+    source, last = data(graph, op), len(data(graph, op).shape) - 1
+    family = SPECS[op.kind].family
+    if family == "view":
+        return _viewed(graph, op, x)
+    if op.kind == "transpose":
+        return (x._replace(axis=permutation(graph, op).index(x.axis)),)
+    if op.kind.startswith("split"):
+        return (x,) * len(op.outputs) if axis_of(graph, op) != x.axis else "it splits the time axis"
+    if family == "softmax":
+        return (x,) if x.axis != last else "it works along the time axis"
+    if family == "reduction":
+        reduced = axes(graph, op)
+        if x.axis in reduced:
+            return "it combines all rows of the window"
+        return (x._replace(axis=x.axis - (0 if op.attrs["keep_dims"] else sum(axis < x.axis for axis in reduced))),)
+    if family == "dense":
+        out = graph.output(op).shape
+        is_by_row = x.axis == last - 1 and x.unit == 1 and len(out) > 1 and out[-2] == x.rows
+        is_by_row &= prod(source.shape[: x.axis]) == 1 and graph.input(op, 1).data is not None
+        return (x._replace(axis=len(out) - 2),) if is_by_row else "it combines all rows of the window"
+    if SPECS[op.kind].windows is windows_one_to_one:
+        others = [tensor for tensor in graph.inputs_of(op)[1:] if tensor is not None]
+        if all(tensor.data is not None and _is_the_same_in_time(tensor, source, x.axis) for tensor in others):
+            return (x,)
+    return "tinyweave does not know which rows it reads"
+
+
+def _viewed(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
+    """Return the time axis in another shape; rows stay contiguous if all axes before the time axis have extent 1."""
+    source, out = graph.input(op).shape, graph.output(op).shape
+    axis = next((axis for axis, extent in enumerate(out) if extent > 1), len(out) - 1)
+    if prod(source[: x.axis]) > 1 or not out or out[axis] % x.rows:
+        return "its new shape has no time axis"
+    return (x._replace(axis=axis, unit=out[axis] // x.rows),)
+
+
+def resized(tensor: Tensor, time: TimeAxis, rows: int, name: str) -> Tensor:
+    """Return a tensor like another one but with this number of rows and this name."""
+    shape = (*tensor.shape[: time.axis], rows * time.unit, *tensor.shape[time.axis + 1 :])
+    return replace(tensor, name=name, shape=shape, data=None, role="activation")

@@ -1,0 +1,305 @@
+"""The row schedule of a fused stage: when each op computes its rows, and how many rows each line buffer holds.
+
+One tick is the time between two rows of the op that computes rows most often. Row r of an op is computed at tick
+first + r * every:
+
+- An op of stride s computes one row while its input gets s new rows. An op that upsamples by u / s computes u rows meanwhile.
+- An op waits until the rows that its first window reads exist, k - 1 - p rows after the first one for a window of k rows with
+  p rows of padding.
+- A residual input that is computed early waits in its line buffer until the op that adds it runs.
+
+Only tiles recompute rows. This generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN,
+arXiv 2505.11483: H-cache with one output element) to any convex part of the graph with one output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from math import gcd, prod
+
+import numpy as np
+
+from ...ops import macs_per_op
+from ...ops.window import Window
+from ..alias.overlap import distances as distances_of_ops
+from ..alias.overlap import rules
+from ..place.place import Rule
+from ..plan import Node, Plan, RowSchedule, RowTiming, Tile
+from .row_access import Access, RowGraph, recomputed_macs, row_bytes, tile_accesses, tile_sizes
+
+
+def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> RowSchedule | None:
+    """Return the row schedule of a fused stage of `ops`, in this order, or None if they cannot form a stage."""
+    timings = row_timings(row_graph, ops)
+    if timings is None:
+        return None
+    accesses = stage_accesses(row_graph, ops)
+    readers: dict[str, list[tuple[int, Window]]] = {}
+    for index, reads in accesses.items():
+        for read in reads:
+            readers.setdefault(read.tensor, []).append((index, read.window))
+    node_of = {node if isinstance(node, str) else row_graph.graph.ops[node].outputs[0]: node for node in timings}
+    inner = {name: node for name, node in node_of.items() if row_graph.readers[name] <= set(ops) and node != ops[-1]}
+    line_buffers = {name: _line_buffer_rows(readers[name], timings, node) for name, node in inner.items()}
+    if (out := row_graph.graph.ops[ops[-1]].outputs[0]) in row_graph.streamed_outputs:
+        line_buffers[out] = timings[ops[-1]].largest_iteration
+    tiles = [tile_sizes(row_graph, tile) for tile in row_graph.tiles if tile.ops[-1] in accesses]
+    sizes = {name: size for of_tile in tiles for name, size in of_tile.items()}
+    return RowSchedule(timings, line_buffers, sizes)
+
+
+def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[Access, ...]]:
+    """Return the row accesses of each tile or untiled op of a stage, by its (last) op; empty if one cannot be fused."""
+    first, accesses, at = {tile.ops[0]: tile for tile in row_graph.tiles}, dict[int, tuple[Access, ...]](), 0
+    while at < len(ops):
+        tile = first.get(ops[at]) or single_op(ops[at])
+        reads = tile_accesses(row_graph, tile.ops, tile.rows)
+        if reads is None or tile.ops != tuple(ops[at : at + len(tile.ops)]):
+            return {}
+        accesses[tile.ops[-1]] = reads
+        at += len(tile.ops)
+    return accesses
+
+
+def row_timings(row_graph: RowGraph, ops: Sequence[int]) -> dict[Node, RowTiming] | None:
+    """Return when each op or tile of a stage, and each streamed input of it, computes its rows; None if it is no stage."""
+    reads = stage_accesses(row_graph, ops)
+    if not reads or any(row_graph.accumulator_bytes[index] for index in ops[:-1]):
+        return None
+    users, last = set(ops), ops[-1]
+    brought = dict.fromkeys(
+        read.tensor for accesses in reads.values() for read in accesses if read.tensor in row_graph.streamed_inputs
+    )
+    if any(not row_graph.readers[name] <= users for name in brought):
+        return None
+    nodes: list[Node] = [*brought, *reads]
+    tile_rows = {tile.ops[-1]: tile.rows for tile in row_graph.tiles if tile.ops[0] in users}
+    rows_per_iteration: dict[Node, int] = {node: tile_rows.get(node, 1) if isinstance(node, int) else 1 for node in nodes}
+    node_of: dict[str, Node] = {name: name for name in brought} | {
+        row_graph.graph.ops[index].outputs[0]: index for index in reads
+    }
+    inner = {name for name, node in node_of.items() if row_graph.readers[name] <= users and node != last}
+    strides = [max(read.window.stride for read in accesses) for accesses in reads.values()]
+    every: dict[Node, int] = {last: prod(strides)}  # a multiple of all strides, so that all divisions below are exact
+    for index in reversed(list(reads)):
+        if index not in every:
+            return None  # no op of the stage reads its output
+        for x, window in reads[index]:
+            source = node_of.get(x)
+            if source is None:
+                continue
+            if not window.stride:
+                return None  # the op needs the whole source before its first row
+            ticks = every[index] // window.stride * window.up * rows_per_iteration[source]
+            if every.setdefault(source, ticks) != ticks:
+                return None  # two paths of different strides lead to the source
+    rows = rows_needed(row_graph, reads, node_of, inner, rows_per_iteration)
+    if min(rows.values()) < 1:
+        return None
+    timings = {node: RowTiming(0, every[node], rows[node], rows_per_iteration[node]) for node in nodes}
+    return _with_first_ticks(timings, reads, node_of)
+
+
+def single_op(index: int) -> Tile:
+    """Return the tile of one op and whole rows, which stands for an untiled op."""
+    return Tile((index,), 0)
+
+
+def rows_needed(
+    row_graph: RowGraph,
+    reads: Mapping[int, Sequence[Access]],
+    node_of: Mapping[str, Node],
+    inner: Collection[str],
+    rows_per_iteration: Mapping[Node, int],
+) -> dict[Node, int]:
+    """Return the rows that each node of a stage must compute: all if another stage reads them, else those that are read.
+
+    reads: row accesses by node. node_of: tensor -> its node. inner: tensors that only this stage reads.
+    """
+    rows = {node: 0 if name in inner else row_graph.height.get(name, 1) for name, node in node_of.items()}
+    last = list(reads)[-1]
+    rows[last] = row_graph.rows[last]
+    for index in reversed(list(reads)):
+        more = rows_per_iteration[index] - 1
+        for x, window in reads[index]:
+            if (source := node_of.get(x)) is not None:
+                by_row = window._replace(stride=window.stride // (more + 1))  # per row, since `window` is that of an iteration
+                last_row = by_row.first(rows[index] - 1 - more) + window.extent
+                rows[source] = max(rows[source], min(row_graph.height[x], last_row))
+    return rows
+
+
+def _with_first_ticks(
+    timings: Mapping[Node, RowTiming], reads: Mapping[int, Sequence[Access]], node_of: Mapping[str, Node]
+) -> dict[Node, RowTiming]:
+    """Return the timings with the tick of each node's first iteration.
+
+    A source computes n rows in an iteration. Iteration i of a reader of stride s waits for the source's row i * s + e. This
+    row is the last one of the source's iteration or up to n - 1 rows before it, which varies with i in steps of gcd(s, n).
+    """
+    divisor = gcd(*(timing.ticks_per_row for timing in timings.values()))
+    step = {node: timing.ticks_per_row // divisor for node, timing in timings.items()}
+    first = dict.fromkeys(timings, 0)
+    waits: dict[Node, list[tuple[int, int]]] = {node: [] for node in timings}  # source -> (reader, ticks it waits)
+    sources = []  # nodes that wait for no other node
+    for node in timings:
+        needed = [read for read in reads.get(node, ()) if read.tensor in node_of] if isinstance(node, int) else []
+        begins = []
+        for x, window in needed:
+            source = node_of[x]
+            assert isinstance(node, int)
+            early = window.reach % gcd(window.stride, timings[source].rows_per_iteration) if window.up == 1 else 0
+            ticks = window.wait(step[source]) - step[source] * early
+            waits[source].append((node, ticks))
+            begins.append(first[source] + ticks)
+        first[node] = max(begins, default=0)
+        if not needed:
+            sources.append(node)
+    for node in sources:
+        first[node] = min((first[reader] - ticks for reader, ticks in waits[node]), default=0)  # as late as possible
+    begin = min(first.values())
+    return {node: timing._replace(first=first[node] - begin, every=timing.every // divisor) for node, timing in timings.items()}
+
+
+def _line_buffer_rows(readers: Sequence[tuple[int, Window]], timings: Mapping[Node, RowTiming], source: Node) -> int:
+    """Return the rows of a tensor's line buffer: at each read, from the oldest row read to the newest row computed."""
+    timing, rows = timings[source], 1
+    for index, window in readers:
+        waited = timings[index].first - timing.first
+        if window.up == 1:  # the newest row is the last one of an iteration
+            waited -= waited % (
+                timing.ticks_per_row * gcd(timings[index].every // timing.ticks_per_row, timing.rows_per_iteration)
+            )
+        rows = max(rows, window.kept(timing.ticks_per_row, waited) + timing.rows_per_iteration - 1)
+    return min(rows, timing.rows)
+
+
+def distances(
+    row_graph: RowGraph, timings: Mapping[Node, RowTiming], ops: Sequence[int], owner: Mapping[str, str]
+) -> dict[str, int]:
+    """Return the overlap distance of a stage's output to each input of the stage, by the owner of the input's memory.
+
+    If the stage is the last use of the input, the output may overlap it, but must start at least that many bytes below it.
+    """
+    accesses = stage_accesses(row_graph, ops)
+    inner = {row_graph.graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
+    names = {read.tensor for reads in accesses.values() for read in reads} - inner
+    by_owner: dict[str, int] = {}
+    for name in sorted(names):
+        readers = [(index, read.window) for index, reads in accesses.items() for read in reads if read.tensor == name]
+        by_owner[owner[name]] = max(by_owner.get(owner[name], 0), _distance(row_graph, timings, ops[-1], name, readers))
+    return by_owner
+
+
+def output_bytes(row_graph: RowGraph, timings: Mapping[Node, RowTiming], last: int) -> int:
+    """Return the buffer bytes of the output of a stage's last op: the whole tensor, or one iteration of a streamed output."""
+    out = row_graph.graph.output(row_graph.graph.ops[last])
+    return timings[last].largest_iteration * row_bytes(out) if out.name in row_graph.streamed_outputs else out.bytes
+
+
+def _distance(
+    row_graph: RowGraph,
+    timings: Mapping[Node, RowTiming],
+    last: int,
+    x: str,
+    readers: Sequence[tuple[int, Window]],
+) -> int:
+    """Return the bytes by which the output of op `last` must start below tensor `x` to overwrite only rows that were read."""
+    graph = row_graph.graph
+    out, size, timing_of_last = graph.output(graph.ops[last]), row_bytes(graph.tensors[x]), timings[last]
+    if row_graph.accumulator_bytes[last]:  # written all at once, with the last row
+        iterations, written = np.array([timing_of_last.iterations - 1]), np.array([out.bytes])
+    elif out.name in row_graph.streamed_outputs:  # each iteration may write the whole line buffer
+        iterations = np.arange(timing_of_last.iterations)
+        written = np.full(timing_of_last.iterations, output_bytes(row_graph, timings, last))
+    else:
+        iterations = np.arange(timing_of_last.iterations)
+        written = np.minimum((iterations + 1) * timing_of_last.rows_per_iteration, timing_of_last.rows) * row_bytes(out)
+    distance = 0
+    for index, window in readers:
+        timing = timings[index]
+        if index == last:  # an in-place kernel has read the input row when it writes the output row
+            in_place = x in row_graph.in_place[index] and all(index not in tile.ops for tile in row_graph.tiles)
+            done = iterations + (in_place and bool(written[0] == size))
+        else:
+            begun = (timing_of_last.first + iterations * timing_of_last.every - timing.first) // timing.every + 1
+            done = np.minimum(np.maximum(begun, 0), timing.iterations)
+        oldest = np.clip(window.first(done), 0, row_graph.height[x])
+        distance = max(distance, int(np.where(done < timing.iterations, written - oldest * size, 0).max()))
+    return distance
+
+
+def is_fused(row_graph: RowGraph, ops: Sequence[int]) -> bool:
+    """Return whether a stage of these ops is fused: it has several ops, or a streamed input or output."""
+    op = row_graph.graph.ops[ops[0]]
+    return (
+        len(ops) > 1
+        or any(name in row_graph.streamed_inputs for name in op.inputs)
+        or any(name in row_graph.streamed_outputs for name in op.outputs)
+    )
+
+
+def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> list[RowSchedule | None]:
+    """Return the row schedule of each stage, None for unfused ops.
+
+    Raises:
+        ValueError: the ops of a stage cannot be fused.
+    """
+    schedules = [schedule_stage(row_graph, ops) if is_fused(row_graph, ops) else None for ops in stages]
+    for ops, schedule in zip(stages, schedules, strict=True):
+        if schedule is None and is_fused(row_graph, ops):
+            raise ValueError(f"{row_graph.graph.ops[ops[0]].name} and the ops after it cannot be fused")
+    return schedules
+
+
+def distances_by_stage(
+    row_graph: RowGraph,
+    stages: Sequence[Sequence[int]],
+    schedules: Sequence[RowSchedule | None],
+    by_op: Sequence[Mapping[str, int]],
+    owner: Mapping[str, str],
+) -> list[Mapping[str, int]]:
+    """Return, for each stage, the overlap distance of its output to each input, as `distances` does.
+
+    schedules: from `schedule_stages`. by_op: the same for each op if it runs unfused.
+    """
+    return [
+        by_op[ops[0]] if schedule is None else distances(row_graph, schedule.timings, ops, owner)
+        for ops, schedule in zip(stages, schedules, strict=True)
+    ]
+
+
+@lru_cache(maxsize=8)
+def row_graph_of(plan: Plan) -> RowGraph:
+    """Return the row accesses of a plan's graph, with the plan's kernels, tiles and streams."""
+    tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
+    return RowGraph(plan.graph, plan.variants, plan.streamed_inputs, tiles, plan.streamed_outputs)
+
+
+def plan_macs(plan: Plan) -> tuple[int, ...]:
+    """Return the multiply-accumulates that each op of a plan executes, with recomputation and without padding."""
+    graph, row_graph = plan.graph, row_graph_of(plan)
+    executed = list(macs_per_op(graph, clipped=True))
+    for stage in plan.stages:
+        runs = {tile.ops[-1]: tile for tile in stage.tiles or ()}
+        for node, timing in stage.schedule.timings.items() if stage.schedule else ():
+            if isinstance(node, int) and not row_graph.accumulator_bytes[node]:
+                for index, macs in recomputed_macs(row_graph, runs.get(node) or single_op(node), timing.rows).items():
+                    executed[index] += macs
+    return tuple(executed)
+
+
+def rules_of(plan: Plan) -> list[Rule]:
+    """Return the rules by which buffers of a plan may overlap although both are alive."""
+    owner = {name: place.buffer for name, place in plan.places.items()}
+    offset = {name: place.offset for name, place in plan.places.items()}
+    stages, row_graph = [stage.ops for stage in plan.stages], row_graph_of(plan)
+    by_op = distances_of_ops(plan.graph, plan.variants, owner, offset=offset)
+    return rules(
+        plan.graph,
+        stages,
+        owner,
+        distances_by_stage(row_graph, stages, schedule_stages(row_graph, stages), by_op, owner),
+        plan.buffers,
+    )

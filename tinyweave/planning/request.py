@@ -1,0 +1,86 @@
+"""The request: everything that the planner is asked for, as one frozen value. In: options and a device. Out: a Request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ..kernels.layer_cycles import FlashReads
+from .kernels.flash_budget import OtherFlash
+from .memories import excess
+from .search.pareto import Objective
+
+ROUNDING = 1e-6  # cycles; milliseconds times a clock frequency is rarely a whole number
+
+
+@dataclass(frozen=True)
+class Limits:
+    """RAM, Flash and time that a network may use; None means no limit."""
+
+    ram: int | None = None  # bytes
+    flash: int | None = None  # bytes
+    maps: tuple[Mapping[str, int], ...] = ()  # memory maps (name -> bytes, fastest first) to try in order; empty for one memory
+    latency_ms: float | None = None  # per inference, at `clock_hz`
+    clock_hz: float | None = None
+    reads: FlashReads | None = None  # wait states and cache lines of Flash; None for zero wait states
+
+    @property
+    def bytes(self) -> int | None:
+        """Return the RAM limit: the bytes of the largest memory map, or `ram` if there are no maps."""
+        return max((sum(memories.values()) for memories in self.maps), default=self.ram)
+
+    @property
+    def cycles(self) -> int | None:
+        """Return the cycle limit of one inference; None without time limit or clock."""
+        if self.latency_ms is None or self.clock_hz is None:
+            return None
+        return int(self.latency_ms * self.clock_hz / 1e3 + ROUNDING)
+
+    def latency_excess(self, cycles: int | None) -> float | None:
+        """Return the milliseconds by which `cycles` exceed the time limit, 0 if they do not; None if either is unknown."""
+        if self.cycles is None or self.clock_hz is None or cycles is None:
+            return None
+        return max(0, cycles - self.cycles) / self.clock_hz * 1e3
+
+    def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
+        """Return the memory map that arenas (memory -> bytes) exceed least; None if there are no maps."""
+        return min(self.maps, key=lambda memories: excess(arena, memories), default=None)
+
+    def less(self, rest: int, flash: int = 0) -> Limits:
+        """Return the limits with `rest` bytes of RAM and `flash` bytes of Flash reserved.
+
+        In a memory map the RAM is reserved in the largest memory.
+        """
+        maps = tuple({**sizes, (most := max(sizes, key=lambda name: sizes[name])): sizes[most] - rest} for sizes in self.maps)
+        ram, left = (limit and max(0, limit - taken) for limit, taken in ((self.ram, rest), (self.flash, flash)))
+        return replace(self, ram=ram, flash=left, maps=maps)
+
+    def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
+        """Return the bytes by which arenas (memory -> bytes) plus `rest` in one memory exceed the RAM; None if unlimited."""
+        memories = self.memories(arena)
+        if memories is None:
+            return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
+        free = max(0, *(count - arena.get(name, 0) for name, count in memories.items()))
+        return excess(arena, memories) + max(0, rest - free)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the planner is asked for: a strategy, an objective, limits and a core. Use dataclasses.replace for variants.
+
+    Objective `size` asks for the least RAM, `speed` for the fewest cycles, `balanced` for the least product of both, within the
+    limits. If no plan is within the limits, the planner returns the fastest plan within the RAM, else the smallest. Options,
+    command line and JSON call the strategy `schedule`, and the objective `optimize`.
+    """
+
+    strategy: str = "best"  # one of strategies.STRATEGIES, or patch:N:K
+    objective: Objective | None = None  # None for `balanced` if there is a core, else `size`
+    limits: Limits = field(default_factory=Limits)
+    max_mac_overhead: float | None = None  # times the network's MACs; None for no recomputation, in `patch`, `msf` for any
+    stream_inputs: bool = False  # a callback delivers the inputs row by row
+    stream_outputs: bool = False  # a callback receives row by row each output that is computed by rows and read by no op
+    core: str = ""  # whose fast kernels the plan may use; "" for portable kernels only
+    fallback_core: str = ""  # whose kernels objective `size` may use if only these give a smaller arena
+    other_flash: OtherFlash | None = None  # measured Flash besides the constants of kernels; None to estimate it
+    memory: str = "sram"  # name of the memory if there is no memory map
+    fast: bool = False  # a short search for thousands of networks: few orders, greedy placement, no fused stages

@@ -1,0 +1,125 @@
+"""How many channels of each map to keep and how many to rematerialise, for the smallest arena within a budget of recomputation.
+
+Bisects the arena size. For a given size, keep as many channels of each map as the ops around it have room for. Then search for
+a path of stages, with tiles for the rest of the budget, to see whether the whole network fits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+
+from ...ir import Graph, rebuild
+from ...ops import macs
+from ..alias.overlap import shared_in
+from ..fuse.rematerialise import candidates, with_channels_once
+from ..liveness import lifetimes
+from ..order.search import file_order, without_views
+from .orders import StreamedIO, path_search_of
+from .pareto import ParetoSearch
+from .problem import NEVER
+
+STEPS = 16  # numbers of channels to try per map, evenly spaced
+ALIGNED = 4  # channels that kernels compute at a time
+PRECISE = 1 / 128  # of the arena: where the bisection ends
+
+
+def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
+    """Return, for each budget, how many channels of each map to compute once; the others are to be computed twice.
+
+    Maps of which no channel is to be computed twice are left out. budgets: multiply-accumulates that may be recomputed, by
+    tiles too, in rising order.
+    """
+    parts = _ops_around_maps(graph, streamed_inputs) if any(budgets) else {}
+    if not parts:
+        return [{} for _ in budgets]
+
+    @cache
+    def cost(name: str, once: int) -> tuple[int, int]:
+        """Return the RAM of the ops around a map, and the multiply-accumulates that are recomputed."""
+        part = parts[name]
+        rematerialised = with_channels_once(part, _rematerialised(part, {name: once}))
+        return _stage_bytes(rematerialised, (), 0), macs(rematerialised) - macs(part)
+
+    def fitting(name: str, byte_limit: int) -> int:
+        """Return how many channels of a map can be computed once within a byte limit.
+
+        If not even 0 channels fit, return 0 or all, whichever needs less RAM.
+        """
+        counts = _channel_counts(parts[name], name)
+        if cost(name, counts[-1])[0] <= max(byte_limit, cost(name, 0)[0]):
+            return counts[-1]
+        return counts[max(bisect_right(counts, byte_limit, key=lambda once: cost(name, once)[0]) - 1, 0)]
+
+    def needed(once: Mapping[str, int], budget: int, byte_limit: int = NEVER) -> int:
+        """Return the RAM of the whole graph with these channels computed once; NEVER if the budget is exceeded."""
+        left = budget - sum(cost(name, count)[1] for name, count in once.items())
+        return NEVER if left < 0 else _stage_bytes(with_channels_once(graph, once), streamed_inputs, left, byte_limit)
+
+    best, high, every = dict[str, int](), needed({}, budgets[0]), list[Mapping[str, int]]()
+    for budget in budgets:
+        low = 0
+        while high - low > max(1, high * PRECISE):
+            byte_limit = (low + high) // 2
+            once, left = dict[str, int](), budget
+            for name in parts:
+                if left >= 0:
+                    once[name] = fitting(name, byte_limit)
+                    left -= cost(name, once[name])[1]
+            once = _rematerialised(graph, once)
+            size = needed(once, budget, byte_limit)
+            if size <= byte_limit:
+                best, high = once, size
+            else:
+                low = byte_limit
+        for name in list(best):  # drop rematerialisations that save nothing
+            without = {other: count for other, count in best.items() if other != name}
+            best = without if needed(without, budget, high) <= high else best
+        every.append(best)
+    return every
+
+
+def _rematerialised(graph: Graph, once: Mapping[str, int]) -> dict[str, int]:
+    """Return the entries of maps that are rematerialised at least in part."""
+    return {name: count for name, count in once.items() if count < graph.tensors[name].shape[-1]}
+
+
+def _channel_counts(graph: Graph, name: str) -> list[int]:
+    """Return the numbers of channels to try, from 0 to all."""
+    channels = graph.tensors[name].shape[-1]
+    return [*sorted({channels * step // STEPS // ALIGNED * ALIGNED for step in range(STEPS)}), channels]
+
+
+def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, byte_limit: int = NEVER) -> int:
+    """Return the least peak RAM in the file's order with portable kernels; NEVER if it exceeds `byte_limit`."""
+    order = file_order(graph)
+    streams = StreamedIO(tuple(streamed_inputs))
+    shared = shared_in(graph, order, parts=False)
+    space = path_search_of(graph, order, shared, streams=streams, budget=budget, has_cycles=False)
+    found = ParetoSearch([(space, budget)]).least_bytes(byte_limit)
+    return NEVER if found is None else found.path.bytes
+
+
+def _ops_around_maps(graph: Graph, streamed_inputs: Collection[str]) -> dict[str, Graph]:
+    """Return, for each map that may be rematerialised, the graph of the ops around it.
+
+    It begins with the first op that computes the map. It ends where the fewest bytes are alive before the next such map. Maps
+    computed from a streamed input are left out, since the input would have to arrive twice.
+    """
+    parts, by_map = {}, candidates(graph)
+    lives = lifetimes(graph, [(index,) for index in file_order(graph)], without_views(graph))
+    lives = {name: life for name, life in lives.items() if graph.tensors[name].role != "state"}  # each part has its own state
+    firsts = [min(candidate.makers) for candidate in by_map.values()]
+    for name, candidate in by_map.items():
+        begin, past = min(candidate.makers), max(*graph.consumers[name], *candidate.summing) + 1
+        next_one = min((first for first in firsts if first >= past), default=len(graph.ops))
+        alive = {
+            step: [x for x, life in lives.items() if life.begin < step and (step < life.end or life.persistent)]
+            for step in (begin, *range(past, next_one + 1))
+        }  # tensors alive between two steps
+        end = min(range(past, next_one + 1), key=lambda step: sum(graph.tensors[x].bytes for x in alive[step]))
+        ops = graph.ops[begin:end]
+        if not any(x in streamed_inputs for op in ops for x in op.inputs):
+            parts[name] = rebuild(graph, ops=ops, inputs=tuple(alive[begin]), outputs=tuple(alive[end]), init=())
+    return parts

@@ -1,0 +1,101 @@
+"""Path searches of a graph: the orders of its ops worth searching, and the path search of one order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from ...ir import Graph
+from ...kernels.layer_cycles import cost_model_core
+from ...kernels.table import BY_NAME
+from ..alias.overlap import ANY_DISTANCE, distances, saved_bytes
+from ..alias.subtensors import Aliases
+from ..assemble import NO_OVERLAP
+from ..fuse.baselines import Partition
+from ..fuse.row_access import RowGraph
+from ..kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
+from ..order.search import best_order, file_order, live_bytes
+from .path_search import PathSearch
+from .stage_cycles import Kernel
+
+
+class StreamedIO(NamedTuple):
+    """The network inputs and outputs that are streamed row by row."""
+
+    streamed_inputs: tuple[str, ...] = ()
+    streamed_outputs: tuple[str, ...] = ()
+
+
+WHOLE = StreamedIO()
+
+
+def path_search_of(
+    graph: Graph,
+    order: tuple[int, ...],
+    shared: Aliases,
+    *,
+    kernels: Sequence[Kernels] = (PORTABLE,),
+    streams: StreamedIO = WHOLE,
+    budget: int,
+    fuses: bool = True,
+    one_tile_per_stage: bool = False,
+    overlap: bool = True,
+    partition: Partition | None = None,
+    has_cycles: bool = True,
+) -> PathSearch:
+    """Return the path search of an order, over unfused ops with each of the kernel sets and, if `fuses`, fused stages.
+
+    kernels: the portable set first. budget: multiply-accumulates that may be recomputed. one_tile_per_stage: as in Problem.
+    overlap: whether outputs may overlap inputs. partition: the only fused stages allowed. has_cycles: whether to estimate
+    cycles; if not, all are 0.
+    """
+    portable = _with_streaming_kernels(graph, streams, kernels[0])
+    not_streamed = _without_streamed_outputs(graph, streams)
+    per_op: list[list[Kernel]] = [[] for _ in graph.ops]
+    for each in (portable, *kernels[1:]):
+        variants = variants_in(graph, shared, each)
+        scratch = scratch_of(graph, variants)
+        max_distance = ANY_DISTANCE if overlap else NO_OVERLAP
+        distance = distances(not_streamed, variants, shared.owner, max_distance, shared.offset)
+        saved = partial(saved_bytes, not_streamed, shared.owner, distance)
+        for index, size in zip(order, live_bytes(not_streamed, order, shared.owner, scratch, saved), strict=True):
+            if variants[index] not in [kernel.name for kernel in per_op[index]]:
+                per_op[index].append(Kernel(variants[index], scratch[index], size))
+    row_graph = RowGraph(
+        graph, variants_in(graph, shared, portable), streams.streamed_inputs, streamed_outputs=streams.streamed_outputs
+    )
+    fastest = kernels[-1]
+    return PathSearch(
+        row_graph,
+        order,
+        shared.owner,
+        per_op,
+        cost_model_core(fastest.core) if has_cycles else "",
+        reads=fastest.reads,
+        budget=budget,
+        fuses=fuses,
+        one_tile_per_stage=one_tile_per_stage,
+        partition=partition,
+    )
+
+
+def orders_of(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:
+    """Return the order with the least peak RAM that a search over at most `sets` sets of ops finds, and the file's order."""
+    variants, not_streamed = variants_in(graph, shared), _without_streamed_outputs(graph, streams)
+    distance, scratch = distances(not_streamed, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
+    saved = partial(saved_bytes, not_streamed, shared.owner, distance)
+    return tuple(dict.fromkeys((best_order(not_streamed, shared.owner, scratch, saved, sets=sets).ops, file_order(graph))))
+
+
+def _without_streamed_outputs(graph: Graph, streams: StreamedIO) -> Graph:
+    return replace(graph, outputs=tuple(name for name in graph.outputs if name not in streams.streamed_outputs))
+
+
+def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
+    """Return the kernel set with portable kernels for ops whose own kernel cannot stream a network output."""
+    makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
+    return kernels._replace(
+        portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}
+    )

@@ -1,0 +1,50 @@
+"""Tile candidates: which consecutive ops may run together, a few rows and columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..fuse.row_access import RowGraph, recomputed_macs, tile_accesses, tile_buffer_bytes
+from ..plan import Tile
+from .problem import TileCandidate, numbered, tensor_numbers
+
+LONGEST_TILE = 6  # ops
+NARROWEST = 1  # columns
+TILE_ROWS = (1, 2, 4, 8)  # heights
+
+
+def tile_candidates(
+    row_graph: RowGraph, order: Sequence[int], mac_budget: int, *, any_length: bool = False
+) -> list[list[TileCandidate]]:
+    """Return, for each step, the tiles that end with it, one column wide, shortest first.
+
+    Each recomputes at most `mac_budget` multiply-accumulates. A taller tile is listed only if it recomputes less.
+    any_length: list tiles of any number of ops, but only of one row. nas/chain.c: `add_tiles` does the same for chains of ops.
+    """
+    by_end, numbers = list[list[TileCandidate]](), tensor_numbers(row_graph)
+    longest = len(order) if any_length else LONGEST_TILE
+    for end in range(1, len(order) + 1):
+        by_end.append([])
+        out = row_graph.graph.ops[order[end - 1]].outputs[0]
+        heights = TILE_ROWS[:1] if any_length else TILE_ROWS if mac_budget else _heights_for_free(row_graph.height.get(out, 1))
+        for begin in range(end - 2, max(end - longest, 0) - 1, -1):
+            ops = tuple(order[begin:end])
+            reads, least_macs = tile_accesses(row_graph, ops), None
+            if reads is None:
+                break
+            for rows in heights:
+                tile = Tile(ops, NARROWEST, rows)
+                reads = tile_accesses(row_graph, ops, rows) if rows > 1 else reads
+                macs = sum(recomputed_macs(row_graph, tile).values())
+                if reads is None or (least_macs is not None and macs >= least_macs):
+                    break
+                least_macs = macs
+                if macs <= mac_budget:
+                    buffer = tile_buffer_bytes(row_graph, tile)
+                    by_end[-1].append(TileCandidate(begin, rows, buffer, macs, numbered(reads, numbers)))
+    return by_end
+
+
+def _heights_for_free(rows: int) -> tuple[int, ...]:
+    """Return the tile heights that may recompute nothing: one row, and the smallest height that covers a map of `rows` rows."""
+    return TILE_ROWS[:1] + tuple(height for height in TILE_ROWS[1:] if height // 2 < rows <= height)

@@ -1,0 +1,266 @@
+"""Strategies: the plan spaces that each strategy searches. In: a Graph, a strategy, kernels, streams. Out: plan spaces.
+
+A strategy is `best`, `unfused`, `layer`, or that of another planner: `patch`, `patch:N:K`, `msf`, `stream2d`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from ..ir import CompileError, Graph
+from ..kernels.table import ASKED_FOR, BY_NAME
+from ..ops import macs
+from .alias.overlap import ANY_DISTANCE, shared_in
+from .assemble import NO_OVERLAP, PlacedLayout, lay_out, place_layout, unfused_stages
+from .fuse.baselines import first_rows, patches
+from .fuse.rematerialise import with_channels_once
+from .fuse.row_access import RowGraph, streamable_outputs
+from .fuse.row_schedule import is_fused
+from .kernel_choice import PORTABLE, Kernels, variants_in
+from .order.search import MOST_SETS, file_order
+from .place.place import TRIES
+from .request import Request
+from .search.channels_once import best_channels_once
+from .search.orders import StreamedIO, orders_of, path_search_of
+from .search.pareto import ParetoSearch
+from .search.path_search import Path, PathSearch
+from .search.problem import NEVER
+
+STRATEGIES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
+RECOMPUTING = ("patch", "msf")  # may recompute without limit if the request sets none
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # limits for which tensors to rematerialise are chosen, besides the request's
+ROUNDING = 1e-6  # multiply-accumulates; a limit may be a quotient of two counts
+FEW_SETS = 500  # sets of ops that a short search for an order looks at, in a few milliseconds
+
+
+def streamed_io(graph: Graph, request: Request) -> StreamedIO:
+    """Return the names of the inputs and outputs to stream; raise CompileError if the request cannot be met."""
+    name = _parsed(request.strategy)[0]
+    for what, is_wanted in (("inputs", request.stream_inputs), ("outputs", request.stream_outputs)):
+        if is_wanted and name in ("layer", "unfused"):
+            raise CompileError(f"schedule {request.strategy} cannot stream {what}", "use --schedule best")
+    for output in graph.outputs:
+        data = graph.tensors[output].data
+        if data is not None and not np.isfinite(data).all():
+            raise CompileError("is a constant output that is not a number", "remove it from the model", tensor=output)
+    if all(tensor.data is not None for tensor in graph.tensors.values()):
+        raise CompileError(f"graph '{graph.name}' computes nothing: all of it is constant", "give a network with an input")
+    streamed_outputs: tuple[str, ...] = ()
+    if request.stream_outputs:
+        portable = variants_in(graph, shared_in(graph, file_order(graph), parts=False))
+        streamed_outputs = streamable_outputs(RowGraph(graph, portable))
+        if not streamed_outputs:
+            why = "none is a map of several rows that a layer computes by rows and that nothing in the network reads"
+            raise CompileError(f"cannot hand out a network output row by row: {why}", "plan without streamed outputs")
+    read_inputs = tuple(name for name in graph.inputs if name in graph.consumers)
+    return StreamedIO(read_inputs if request.stream_inputs else (), streamed_outputs)
+
+
+def _parsed(strategy: str) -> tuple[str, int, int]:
+    """Return a strategy's name, its patches per side and its patched layers; 0 for a number that is to be searched for."""
+    name, *numbers = strategy.split(":")
+    if name not in STRATEGIES:
+        raise CompileError(f"unknown schedule '{strategy}'", f"schedules are: {', '.join(STRATEGIES)}")
+    if numbers and (name != "patch" or len(numbers) > 2 or not all(n.isdecimal() and int(n) != 1 for n in numbers)):
+        raise CompileError(f"unknown schedule '{strategy}'", "patch:N:K is N x N patches of the first K layers, from 2 on")
+    grid, layers = (*map(int, numbers), 0, 0)[:2]
+    return name, grid, layers
+
+
+@dataclass(frozen=True, eq=False)
+class PlanSpace:
+    """All paths of one order of ops, and how to lay out a path.
+
+    With `nested`, tensors lie inside those that they are cut from or joined into. Without `overlap`, no output overlaps an
+    operand. With `fast`, layouts are placed greedily and without relocations.
+    """
+
+    search: PathSearch
+    budget: int  # multiply-accumulates that a path may recompute
+    memory: str
+    kernel_set: Sequence[Kernels]
+    streams: StreamedIO
+    nested: bool = False
+    overlap: bool = True
+    fast: bool = False
+    channels_once: Mapping[str, int] = field(default_factory=dict)  # see Plan; tensors rematerialised in the graph of `search`
+    _layouts: dict[Path, PlacedLayout] = field(default_factory=dict, init=False)
+
+    def lay_out(self, path: Path) -> PlacedLayout:
+        """Return the placed layout of a path, with relocations if they make it smaller."""
+        if path not in self._layouts:
+            graph, stages = self.search.row_graph.graph, path.stages
+            names = {index: name for stage in stages for index, name in zip(stage.ops, stage.kernels, strict=True)}
+            layout = lay_out(
+                graph,
+                [stage.ops for stage in stages],
+                shared_in(graph, self.search.order, parts=self.nested),
+                self.memory,
+                tiles=tuple(tile for stage in stages for tile in stage.tiles),
+                kernels=_kernels_named(graph, self.kernel_set, names),
+                max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
+                **self.streams._asdict(),
+            )
+            tries = 0 if self.fast else TRIES
+            self._layouts[path] = place_layout(layout, moves=self.overlap and not self.fast, tries=tries)
+        return self._layouts[path]
+
+
+def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
+    """Return the choice of kernels, out of a kernel set, that gives each op (by index) the kernel of this name."""
+    if len(kernel_set) == 1:
+        return kernel_set[0]
+    fast, portable_ops, asked_for = kernel_set[1], set[str](), {which: set[str]() for which in ASKED_FOR}
+    for index, name in names.items():
+        op = graph.ops[index]
+        if not name or name == fast.name(graph, op):
+            portable_ops |= {op.name} & fast.portable_ops
+        elif name == PORTABLE.name(graph, op):
+            portable_ops.add(op.name)
+        else:
+            asked_for[next(which for which in ASKED_FOR if getattr(BY_NAME[name], which))].add(op.name)
+    return Kernels(
+        fast.core, frozenset(portable_ops), reads=fast.reads, **{which: frozenset(ops) for which, ops in asked_for.items()}
+    )
+
+
+def recomputable_macs(macs: int, overhead: float) -> int:
+    """Return the multiply-accumulates that may be recomputed within `overhead` times `macs`; CompileError unless above 0."""
+    if not (overhead > 0 and math.isfinite(overhead * max(macs, 1))):
+        raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
+    return max(scaled_macs(macs, overhead) - macs, 0)
+
+
+def scaled_macs(macs: int, overhead: float) -> int:
+    """Return `overhead` times some multiply-accumulates, rounded down."""
+    return math.floor(overhead * macs + ROUNDING)
+
+
+class PlanSpaces:
+    """The plan spaces of a graph with one kernel set; spaces that several strategies share are built once, on first use."""
+
+    def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[Kernels], *, fast: bool) -> None:
+        """Find the aliases of the graph; a `fast` search uses few orders and no fused stages."""
+        self.graph, self.streams, self.fast = graph, streams, fast
+        self._plan_space = partial(PlanSpace, memory=memory, kernel_set=kernel_set, streams=streams, fast=fast)
+        self._path_search = partial(
+            path_search_of, kernels=kernel_set, streams=streams, has_cycles=not fast or len(kernel_set) > 1
+        )
+        self._aliases, self._nested_aliases = (shared_in(graph, file_order(graph), parts=parts) for parts in (False, True))
+        self._has_nested = bool(self._nested_aliases.free) and not any(streams)
+        self._known: dict[tuple[str, float | None], list[PlanSpace]] = {}
+
+    def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
+        """Return the plan spaces of a strategy, limited to `overhead` times the network's multiply-accumulates.
+
+        None allows no recomputation, except for the strategies of RECOMPUTING, which are unlimited then.
+        """
+        if (strategy, overhead) not in self._known:
+            self._known[strategy, overhead] = self._of(strategy, overhead)
+        return self._known[strategy, overhead]
+
+    def _of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
+        name = _parsed(strategy)[0]
+        if overhead is not None:
+            budget = recomputable_macs(macs(self.graph), overhead)
+        else:
+            budget = NEVER if name in RECOMPUTING else 0
+        if name == "layer":
+            return [self._layer]
+        if name == "best" and (any(self.streams) or not self.fast):
+            searches = (self._path_search(self.graph, order, self._aliases, budget=budget) for order in self._orders)
+            fused = [self._plan_space(search, budget) for search in searches]
+            return [*self._whole, *fused, *self._rematerialised(overhead, budget)]
+        unfused = [*self._whole, *([] if self.fast and self._has_nested else self._unfused)]
+        return unfused if name in {"best", "unfused"} else self._of_baseline(strategy, unfused, budget)
+
+    @cached_property
+    def _layer(self) -> PlanSpace:
+        """Return the space of the file's order without overlaps and fusion."""
+        search = self._path_search(self.graph, file_order(self.graph), self._aliases, overlap=False, budget=0, fuses=False)
+        return self._plan_space(search, 0, overlap=False)
+
+    @cached_property
+    def _whole(self) -> list[PlanSpace]:
+        """Return unfused spaces whose layouts are sometimes smaller: without overlaps, and with nested tensors."""
+        spaces, sets = list[PlanSpace]() if any(self.streams) else [self._layer], FEW_SETS if self.fast else MOST_SETS
+        for order in orders_of(self.graph, self._nested_aliases, sets, self.streams) if self._has_nested else ():
+            search = self._path_search(self.graph, order, self._nested_aliases, budget=0, fuses=False)
+            spaces.append(self._plan_space(search, 0, nested=True))
+        return spaces
+
+    @cached_property
+    def _orders(self) -> Sequence[tuple[int, ...]]:
+        """Return the best order found and the file's order, without nested tensors."""
+        sets = FEW_SETS if self.fast else MOST_SETS
+        return orders_of(self.graph, self._aliases, sets // 5 if self._has_nested else sets, self.streams)
+
+    @cached_property
+    def _unfused(self) -> list[PlanSpace]:
+        searches = (self._path_search(self.graph, order, self._aliases, budget=0, fuses=False) for order in self._orders)
+        return [self._plan_space(search, 0) for search in searches]
+
+    def _rematerialised(self, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
+        """Yield spaces in which some tensors are computed twice: those that save most within each of OVERHEADS."""
+        if not budget or overhead is None:
+            return
+        graph, streams = self.graph, self.streams
+        budgets = [recomputable_macs(macs(graph), each) for each in (*(x for x in OVERHEADS if x < overhead), overhead)]
+        seen = list[Mapping[str, int]]()
+        for channels_once in best_channels_once(graph, streams.streamed_inputs, budgets):
+            if channels_once and channels_once not in seen:
+                seen.append(channels_once)
+                rematerialised = with_channels_once(graph, channels_once)
+                left = budget - macs(rematerialised) + macs(graph)
+                aliases = shared_in(rematerialised, file_order(rematerialised), parts=False)
+                for order in orders_of(rematerialised, aliases, FEW_SETS, streams):
+                    search = self._path_search(rematerialised, order, aliases, budget=left)
+                    yield self._plan_space(search, left, channels_once=channels_once)
+
+    def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
+        """Return the spaces with the fused stages of a published planner, or `unfused` if there are none or they save no bytes.
+
+        Patch numbers and streaming ask for fused stages: then these are returned even if they save no bytes. Raise CompileError
+        if there are none to stream with.
+        """
+        name, grid, layers = _parsed(strategy)
+        spaces = list[PlanSpace]()
+        for each in unfused:
+            if each.nested or not each.overlap:
+                continue
+            row_graph, order = each.search.row_graph, each.search.order
+            path_search = partial(
+                self._path_search, self.graph, order, shared_in(self.graph, order, parts=False), budget=budget
+            )
+            if name == "msf":
+                spaces.append(replace(each, search=path_search(one_tile_per_stage=True), budget=budget))
+                continue
+            step_bytes = [each.search.kernels[index][0].unfused_bytes for index in order]
+            if name == "patch":
+                partition = patches(row_graph, order, step_bytes, budget=budget, grid=grid, layers=layers)
+            else:
+                partition = first_rows(row_graph, order, each.search.owner, step_bytes)
+            if not partition.stages and not self.streams.streamed_inputs:
+                partition = partition._replace(stages=unfused_stages(order))  # a single op can stream its output too
+            if any(is_fused(row_graph, ops) for ops in partition.stages):
+                spaces.append(replace(each, search=path_search(partition=partition), budget=NEVER))
+        is_required = bool(grid or layers) or any(self.streams)
+        if not spaces and any(self.streams):
+            raise CompileError("this schedule finds no stages by rows, which streamed inputs need", "use --schedule best")
+        return spaces if spaces and (is_required or least_bytes(spaces) < least_bytes(unfused)) else unfused
+
+
+def pareto_search_of(spaces: Sequence[PlanSpace]) -> ParetoSearch:
+    """Return the Pareto search of these spaces."""
+    return ParetoSearch([(each.search, each.budget) for each in spaces])
+
+
+def least_bytes(spaces: Sequence[PlanSpace]) -> int:
+    """Return a lower bound on the RAM of all plans of these spaces in bytes; NEVER if there is no plan."""
+    solution = pareto_search_of(spaces).least_bytes()
+    return NEVER if solution is None else solution.path.bytes

@@ -1,0 +1,130 @@
+"""Adaptive rounding: round each weight up or down, so that its layer's output comes closest to the float layer's output.
+
+Layer by layer, coordinate descent lowers the square error of the output on the layer's int8 inputs. Each step changes one
+weight of every output channel to the better of its two neighbouring integers; scales do not change.
+
+Sources: Nagel et al., Up or Down? Adaptive Rounding (2020), which solves a relaxation of this problem; Behdin et al., QuantEase
+(2023), for coordinate descent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import Graph, Op, Tensor, limits
+from ..ops import SPECS
+from ..ops.conv import groups, kernel_size
+from ..ops.window import taps
+from ..progress import Progress, silent
+from .evaluate import Array
+from .layerwise import Maps, in_float_layout, layer_by_layer
+
+SWEEPS = 20  # most sweeps over all weights of a layer
+MOST_ROWS = 8192  # most windows of a layer, evenly spaced
+MOST_DEPTH = 4096  # most weights per output: a matrix of depth x depth is kept
+DAMPING = 0.01  # ridge as a share of the mean input power, against overfitting to few samples
+
+
+def adaptively_rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Graph:
+    """Return the int8 graph with adaptively rounded weights in convolutions and dense layers, unless other ops share them.
+
+    `inputs` are real numbers of few samples, because all maps are kept in memory.
+    """
+
+    def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
+        if not _is_roundable(real, op):
+            return None
+        return _rounded(real, op, small.input(int8_op, 1), *(values[op.inputs[0] or ""] for values in maps))
+
+    return layer_by_layer(real, small, inputs, improve, lambda count: progress("rounding weights", count, len(real.ops)))
+
+
+def _is_roundable(graph: Graph, op: Op) -> bool:
+    if not SPECS[op.kind].sums_windows:
+        return False
+    weights = graph.input(op, 1)
+    depth = int(np.prod(weights.shape[1:3] if op.kind == "depthwise_conv_2d" else weights.shape[1:]))
+    return len(graph.consumers[weights.name]) == 1 and depth <= MOST_DEPTH
+
+
+def _rounded(graph: Graph, op: Op, weights: Tensor, exact: Array, actual: Array) -> Tensor:
+    """Return the rounded weights of an op; `exact` is its input in the float graph, `actual` in the int8 graph."""
+    real = graph.input(op, 1)
+    assert weights.quant is not None and weights.data is not None and real.data is not None
+    floats = _as_matrix(op, real.data.astype(np.float64))
+    ints = _as_matrix(op, in_float_layout(weights.data, real.shape, op).astype(np.float64))
+    steps = floats / np.broadcast_to(weights.quant.scale, len(floats))[:, None]
+    least, most = limits(weights.dtype)
+    for channels, exact_rows, actual_rows in _windows(graph, op, exact, actual):
+        ints[channels] = descend(ints[channels], steps[channels], exact_rows, actual_rows, (max(least, -127), most))
+    is_depthwise = op.kind == "depthwise_conv_2d"
+    data = (ints.T if is_depthwise else ints).reshape(real.shape)
+    data = data.transpose(3, 1, 2, 0) if is_depthwise and weights.shape != real.shape else data
+    return replace(weights, data=np.ascontiguousarray(data.reshape(weights.shape)).astype(weights.data.dtype))
+
+
+def _as_matrix(op: Op, weights: Array) -> Array:
+    """Return weights of the float op as [outputs, depth]."""
+    is_depthwise = op.kind == "depthwise_conv_2d"
+    return weights.reshape(-1, weights.shape[3]).T.copy() if is_depthwise else weights.reshape(len(weights), -1)
+
+
+def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tuple[int, int]) -> Array:
+    """Return integers W [outputs, depth] that minimise the distance of `actual @ W.T` from `exact @ steps.T`.
+
+    `steps` are real weights divided by their scale; each is rounded up or down, within the least and greatest integer `limits`.
+    `exact` and `actual` are input rows [rows, depth] of the float and the int8 layer. The result is never worse than `start`.
+    """
+    power = actual.T @ actual
+    ridge = DAMPING * np.trace(power) / max(len(power), 1) + 1e-30
+    power = power + ridge * np.eye(len(power))
+    target = (actual.T @ exact + ridge * np.eye(len(power))) @ steps.T  # [depth, outputs]
+    low, high = np.clip(np.floor(steps), *limits).T, np.clip(np.ceil(steps), *limits).T
+    chosen = start.T.copy()
+    slope = power @ chosen - target
+    for _ in range(SWEEPS):
+        changed = False
+        for row in range(len(power)):
+            best = np.rint(chosen[row] - slope[row] / power[row, row])
+            moved = np.clip(best, low[row], high[row]) - chosen[row]
+            if moved.any():
+                changed = True
+                chosen[row] += moved
+                slope += np.outer(power[:, row], moved)
+        if not changed:
+            break
+    return np.asarray(chosen.T)
+
+
+def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """Yield for each convolution group its output channels, and its windows [rows, depth] of the exact and the actual map."""
+    weights = graph.input(op, 1)
+    if op.kind == "fully_connected":
+        exact_rows, actual_rows = (_sampled(values.reshape(-1, weights.shape[1])) for values in (exact, actual))
+        yield slice(None), exact_rows, actual_rows
+        return
+    count = graph.input(op).shape[3] if op.kind == "depthwise_conv_2d" else groups(graph, op)
+    outputs = graph.output(op).shape[3] // count
+    both = [_im2col(graph, op, values) for values in (exact, actual)]
+    width = both[0].shape[2] // count
+    for group in range(count):
+        part = slice(group * width, (group + 1) * width)
+        exact_rows, actual_rows = (a[:, :, part].reshape(len(a), -1).astype(np.float64) for a in both)
+        yield slice(group * outputs, (group + 1) * outputs), exact_rows, actual_rows
+
+
+def _im2col(graph: Graph, op: Op, values: Array) -> Array:
+    """Return the windows of a convolution, [windows, taps, channels]."""
+    where = {name: op.attrs[name] for name in ("stride", "dilation", "padding")}
+    x = values.reshape(-1, *values.shape[2:])
+    all_taps = taps(x, kernel=kernel_size(graph, op), fill=0, **where)
+    return np.stack([_sampled(a.reshape(-1, a.shape[3])) for *_, a in all_taps], 1)
+
+
+def _sampled(rows: Array) -> Array:
+    """Return at most `MOST_ROWS` of the rows, evenly spaced."""
+    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
+    return np.asarray(rows[chosen], np.float64)

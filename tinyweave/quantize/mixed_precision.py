@@ -1,0 +1,384 @@
+"""Mixed precision: choose layers with int4 weights and layers with int16 activations, so that a network meets its limits.
+
+The damage of int4 weights is measured layer by layer at the network's outputs. Choosing the layers that save enough bytes with
+the least damage is a knapsack problem. It is solved exactly under the assumption that noise is additive, and again with the
+damage of each layer measured beside the chosen ones; measured exchanges improve the result. Limits are always measured on the
+graph that is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..ir import CompileError, Graph, Op, Quant, is_constant
+from ..ops import SPECS, spec_of
+from ..passes.rewrite import exchange
+from ..progress import Progress, silent
+from .calibrate import Calibration, collect_histograms, downstream
+from .convert import WeightFormat, as_integers, as_real, to_int8
+from .evaluate import Array, evaluate, outputs
+from .fidelity import decibel, noise_to_signal, signal_tensors
+from .int16_activations import int16_quant, takes_int16, with_int16
+
+LEVELS = 2048  # resolution of the knapsack: bytes are rounded down to multiples of the wanted saving / LEVELS
+ROUNDS = 2  # most rounds of measuring the damage of each layer beside the chosen ones
+REPLANS = 8  # most attempts to save enough; the code size changes with the chosen layers
+EXCHANGES = 48  # most choices of layers that are measured after the knapsack
+TRIALS = 8  # most layers that are added or dropped one at a time at the end, each measured on all samples
+INT4 = WeightFormat("int4")
+Names = frozenset[str]  # of ops
+NONE: Names = frozenset()
+
+
+@dataclass(frozen=True)
+class PrecisionLimits:
+    """Limits that mixed precision must meet; None is no limit."""
+
+    flash: int | None = None  # most bytes
+    sqnr_db: float | None = None  # least SQNR at the outputs
+    accuracy_drop: float | None = None  # most percentage points below the float network
+
+    @property
+    def has_quality(self) -> bool:
+        """Whether SQNR or accuracy is limited."""
+        return self.sqnr_db is not None or self.accuracy_drop is not None
+
+
+@dataclass(frozen=True)
+class LayerPrecision:
+    """A layer that is not int8 throughout."""
+
+    name: str
+    kind: str
+    weights: str | None  # their type; None for an op without weights
+    activations: str  # their type
+    saved: int  # bytes of constants, relative to this layer in int8
+    gained: float  # SQNR at the outputs in dB, relative to this layer in int8; negative for a loss
+
+
+@dataclass(frozen=True, eq=False)
+class MixedPrecision:
+    """The int8 graph that meets the limits, and its layers that are not int8."""
+
+    graph: Graph
+    layers: tuple[LayerPrecision, ...]
+    sqnr_db: float  # at the outputs, on the samples that measure layers
+    int8_sqnr_db: float  # of the graph with int8 throughout, on the same samples
+    saved: int  # bytes of constants
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How the damage of layers and the limits are measured."""
+
+    inputs: Mapping[str, Array]  # few real samples, for the damage of layers
+    ranging: Mapping[str, Array]  # real samples, for the ranges of int16 activations
+    flash: Callable[[Graph], int]  # bytes that a graph needs
+    quality: Callable[[Graph], tuple[float, float]]  # SQNR in dB, and accuracy drop in percentage points
+
+
+def meets_limits(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
+    """Return whether a graph meets all limits."""
+    fits = limits.flash is None or measures.flash(graph) <= limits.flash
+    return fits and (not limits.has_quality or _meets_quality(graph, limits, measures))
+
+
+def _meets_quality(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
+    sqnr_db, drop = measures.quality(graph)
+    is_clear = limits.sqnr_db is None or sqnr_db >= limits.sqnr_db
+    return is_clear and (limits.accuracy_drop is None or drop <= limits.accuracy_drop)
+
+
+class _Search:
+    """The search for layers with int4 weights and layers with int16 activations.
+
+    It holds the float graph's outputs, and the int8 graphs with int4 weights in no layer (`small`) and in every layer that can
+    have them (`narrow`).
+    """
+
+    def __init__(
+        self, real: Graph, calibration: Calibration, limits: PrecisionLimits, measures: Measures, progress: Progress
+    ) -> None:
+        self.real, self.limits, self.measures, self.progress = real, limits, measures, progress
+        self.groups, self.quants = calibration.groups, calibration.quants
+        self.names = signal_tensors(real)
+        self.expected = dict(zip(self.names, outputs(real, measures.inputs, self.names), strict=True))
+        self.small = to_int8(real, self.groups, self.quants)
+        self.inputs = {name: as_integers(self.small.tensors[name], array) for name, array in measures.inputs.items()}
+        self.candidates = tuple(op.name for op in real.ops if self._takes_int4(op))
+        self.narrow = to_int8(real, self.groups, self.quants, weights=dict.fromkeys(self.candidates, INT4))
+        self.able = frozenset(op.name for op in real.ops if takes_int16(real, op, self.groups))
+        before, after = _weight_bytes(self.small), _weight_bytes(self.narrow)
+        self.saves = {name: before[name] - after[name] for name in self.candidates}
+
+    def _takes_int4(self, op: Op) -> bool:
+        """Return whether an op can have int4 weights: they are not shared, they save bytes, and a kernel takes them."""
+        if not SPECS[op.kind].takes_int4_weights or len(self.real.consumers[op.inputs[1] or ""]) > 1:
+            return False
+        try:
+            narrow = to_int8(self.real, self.groups, self.quants, weights={op.name: INT4})
+        except CompileError:
+            return False
+        return _weight_bytes(narrow)[op.name] < _weight_bytes(self.small)[op.name]
+
+    def graph(self, int4: Names, int16: Names = NONE) -> Graph:
+        """Return the graph with int4 weights in some ops and int16 activations in others."""
+        weights = dict.fromkeys(int4, INT4)
+        small = to_int8(self.real, self.groups, self.quants, weights=weights) if int4 else self.small
+        return with_int16(self.real, small, self.groups, int16, self.int16_quants) if int16 else small
+
+    @cached_property
+    def int16_quants(self) -> dict[str, Quant]:
+        """The scale of each group in int16."""
+        seen = collect_histograms(self.real, self.measures.ranging)
+        largest = {name: max(-histogram.low, histogram.high) for name, histogram in seen.items()}
+        members = self.groups.members().items()
+        return {group: int16_quant(max(largest.get(name, 0.0) for name in names)) for group, names in members}
+
+    def noise(self, graph: Graph) -> float:
+        """Return the noise to signal ratio of an int8 graph at its outputs."""
+        return self._noise(graph, dict(zip(self.names, outputs(graph, self.inputs, self.names), strict=True)))
+
+    def _noise(self, graph: Graph, values: Mapping[str, Array]) -> float:
+        real = {name: as_real(graph.tensors[name], values[name]) for name in self.names}
+        return noise_to_signal(self.expected, real, self.names)
+
+    def meets_quality(self, int4: Names, int16: Names = NONE) -> bool:
+        """Return whether a graph meets the limits of SQNR and accuracy."""
+        return _meets_quality(self.graph(int4, int16), self.limits, self.measures)
+
+    def damages(self, int4: Names) -> dict[str, float]:
+        """Return by how much int4 weights in each candidate raise the noise, given int4 weights in the other ops of `int4`."""
+        base = self.graph(int4)
+        held = evaluate(base, self.inputs, keep=True)
+        level, damages = self._noise(base, held), dict[str, float]()
+        for number, name in enumerate(self.candidates):
+            changed = _with_constants_of(base, name, self.narrow if name not in int4 else self.small)
+            written = next(op.outputs for op in base.ops if op.name == name)
+            ops = {name, *downstream(changed, set(written))}
+            now = self._noise(changed, evaluate(changed, held, ops=ops, keep=True))
+            damages[name] = now - level if name not in int4 else level - now
+            self.progress("measuring layers at 4 bits", number + 1, len(self.candidates))
+        return damages
+
+    def least_damage(self, saved: int, damages: Mapping[str, float]) -> Names | None:
+        """Return the candidates that save `saved` bytes for the least damage; None if all of them save less."""
+        return knapsack([(name, self.saves[name], damages[name]) for name in self.candidates], saved)
+
+    def fitting(self, saved: int) -> Names | None:
+        """Return candidates that save `saved` bytes for little measured noise; None if all of them save less."""
+        best = self.least_damage(saved, self.damages(NONE))
+        if not best:
+            return best
+        reached = self.noise(self.graph(best))
+        for _ in range(ROUNDS):
+            damages = self.damages(best)
+            other = self.least_damage(saved, damages)
+            if other is None or other == best or (now := self.noise(self.graph(other))) >= reached:
+                break
+            best, reached = other, now
+        return self.exchanged(best, reached, saved, damages)
+
+    def exchanged(self, best: Names, reached: float, saved: int, damages: Mapping[str, float]) -> Names:
+        """Improve a choice by local search: add, drop or swap a layer as long as that lowers the noise `reached`."""
+        tried = {best}
+        while len(tried) < EXCHANGES:
+            inside, outside = sorted(best), sorted(set(self.candidates) - best)
+            moves = [(a, b) for a in ("", *inside) for b in ("", *outside) if a or b]
+            moves.sort(key=lambda move: damages.get(move[1], 0.0) - damages.get(move[0], 0.0))
+            for dropped, added in moves:
+                other = (best - {dropped}) | ({added} if added else NONE)
+                if other in tried or sum(self.saves[name] for name in other) < saved:
+                    continue
+                tried.add(other)
+                self.progress("exchanging layers", len(tried), EXCHANGES)
+                if (now := self.noise(self.graph(other))) < reached:
+                    best, reached = other, now
+                    break
+                if len(tried) >= EXCHANGES:
+                    return best
+            else:
+                return best
+        return best
+
+
+def knapsack(items: Sequence[tuple[str, int, float]], saved: int) -> Names | None:
+    """Return the items (name, bytes, damage) of least damage that have `saved` bytes; None if all together have fewer.
+
+    The bytes of each item are rounded down, so the result always has enough. If only rounding prevents a result, all items are
+    returned.
+    """
+    if saved <= 0:
+        return NONE
+    if sum(size for _, size, _ in items) < saved:
+        return None
+    unit = max(1, saved // LEVELS)
+    wanted = -(-saved // unit)
+    least = np.full(wanted + 1, np.inf)
+    least[0] = 0
+    taken = np.zeros((len(items), wanted + 1), bool)
+    for index, (_, size, damage) in enumerate(items):
+        before = np.maximum(np.arange(wanted + 1) - size // unit, 0)
+        with_it = least[before] + max(damage, 1e-12)
+        taken[index] = with_it < least
+        least = np.minimum(with_it, least)
+    if not np.isfinite(least[wanted]):
+        return frozenset(name for name, _, _ in items)
+    chosen, level = set[str](), wanted
+    for index in reversed(range(len(items))):
+        if taken[index, level]:
+            chosen.add(items[index][0])
+            level = max(level - items[index][1] // unit, 0)
+    return frozenset(chosen)
+
+
+def choose_precision(
+    real: Graph, calibration: Calibration, limits: PrecisionLimits, measures: Measures, progress: Progress = silent
+) -> MixedPrecision:
+    """Return the graph that meets the limits with little noise; raise CompileError if none is found.
+
+    A Flash limit is met by int4 weights. Without one, int4 weights save as many bytes as the limits of quality allow. If int8
+    misses the limits of quality, some activations become int16.
+    """
+    search = _Search(real, calibration, limits, measures, progress)
+    int4, int16, need, budget = NONE, NONE, 0, 0
+    for trial in range(REPLANS):
+        int4 = NONE
+        if limits.flash is not None and (budget or (need := measures.flash(search.small)) > limits.flash):
+            budget = sum(search.saves.values()) if trial == REPLANS - 1 else budget or need - limits.flash
+            int4 = _int4_to_fit(search, budget, limits.flash)
+        int16 = NONE
+        if limits.has_quality:
+            if limits.flash is None and search.meets_quality(NONE):
+                int4 = _most_int4(search)
+            else:
+                int16 = _fewest_int16(search, int4)
+        if limits.flash is None or (need := measures.flash(search.graph(int4, int16))) <= limits.flash:
+            return _described(search, int4, int16)
+        budget += need - limits.flash
+    raise CompileError(
+        f"about {need:,} B of Flash are needed, {limits.flash:,} allowed" + (", with the int16 maps" if int16 else ""),
+        "allow more Flash" + (", or ask for less quality" if int16 else ", or give a smaller network"),
+    )
+
+
+def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
+    """Return the ops with int4 weights that save `budget` bytes; raise CompileError if all of them save less."""
+    int4 = search.fitting(budget)
+    if int4 is None:
+        least = min(search.measures.flash(graph) for graph in (search.small, search.narrow))
+        raise CompileError(
+            f"at least about {least:,} B of Flash are needed, {flash:,} allowed, with 4-bit weights in all layers or in none",
+            "allow more, or give a smaller network",
+        )
+    return int4
+
+
+def _most_int4(search: _Search) -> Names:
+    """Return the ops with int4 weights that save most bytes within the limits of quality, found by bisection."""
+    damages, total = search.damages(NONE), sum(search.saves.values())
+    best, low, high = NONE, 0, LEVELS + 1  # `low` / LEVELS of the total saving meets the limits
+    while high - low > 1:
+        step = (low + high) // 2
+        chosen = search.least_damage(step * total // LEVELS, damages)
+        if chosen is not None and (chosen == best or search.meets_quality(chosen)):
+            best, low = chosen, step
+        else:
+            high = step
+    rest = sorted(set(search.candidates) - best, key=lambda name: damages[name] / search.saves[name])
+    for name in rest[:TRIALS]:  # noise is not quite additive: bisection may have missed some
+        if search.meets_quality(best | {name}):
+            best |= {name}
+    return best
+
+
+def _fewest_int16(search: _Search, int4: Names) -> Names:
+    """Return few ops whose activations must be int16 to meet the limits of quality; raise CompileError if all are too few."""
+    if search.meets_quality(int4):
+        return NONE
+    units = list(dict.fromkeys(_int16_units(search, search.able - int4)))
+    noises = dict[Names, float]()
+    for number, unit in enumerate(units):
+        noises[unit] = search.noise(search.graph(int4, unit))
+        search.progress("trying int16 maps", number + 1, len(units))
+    units.sort(key=lambda unit: noises[unit])
+
+    def first(count: int) -> Names:
+        return NONE.union(*units[:count])
+
+    # errors can cancel each other: all units need not be the best
+    most = min(range(len(units) + 1), key=lambda count: search.noise(search.graph(int4, first(count))))
+    if not search.meets_quality(int4, first(most)):
+        sqnr_db, drop = search.measures.quality(search.graph(int4, first(most)))
+        lost = "" if search.limits.accuracy_drop is None else f" and loses {drop:.2f} points"
+        more = ", allow more Flash" if search.limits.flash else ""
+        raise CompileError(
+            f"the limit cannot be kept: with int16 maps the network has {sqnr_db:.1f} dB{lost}",
+            f"ask for less{more}, or train the network for int8 (tw.prepare_qat)",
+        )
+    low, high = 0, most  # the first `high` units meet the limits
+    while high - low > 1:
+        count = (low + high) // 2
+        low, high = (low, count) if search.meets_quality(int4, first(count)) else (count, high)
+    chosen = units[:high]
+    for unit in chosen[-2::-1][:TRIALS]:
+        fewer = [other for other in chosen if other != unit]
+        if search.meets_quality(int4, NONE.union(*fewer)):
+            chosen = fewer
+    return NONE.union(*chosen)
+
+
+def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
+    """Yield, for each op in `able` that computes values, the op and the readers of its outputs: they become int16 together.
+
+    Readers are ops in `able`, also behind ops in `able` that only move values. An op without readers is left out.
+    """
+    for op in search.real.ops:
+        if op.name not in able or SPECS[op.kind].moves:
+            continue
+        reached, waiting = set[str](), list(op.outputs)
+        while waiting:
+            for index in search.real.consumers.get(waiting.pop(), ()):
+                reader = search.real.ops[index]
+                if reader.name in able and reader.name not in reached:
+                    reached.add(reader.name)
+                    waiting += reader.outputs if SPECS[reader.kind].moves else ()
+        if reached:
+            yield frozenset({op.name, *reached})
+
+
+def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
+    """Return the graph of a choice, with the bytes and SQNR that each layer saves and gains."""
+    graph, int8_sqnr = search.graph(int4, int16), decibel(search.noise(search.small))
+    reached, layers = decibel(search.noise(graph)), list[LayerPrecision]()
+    before, after = _constant_bytes(search.small), _constant_bytes(graph)
+    for op in (op for op in search.real.ops if op.name in int4 | int16):
+        without = search.graph(int4 - {op.name}, int16 - {op.name})
+        gained = reached - decibel(search.noise(without))
+        weights = None if SPECS[op.kind].weights is None else "int4" if op.name in int4 else "int8"
+        activations = "int16" if op.name in int16 else "int8"
+        layers.append(LayerPrecision(op.name, op.kind, weights, activations, _constant_bytes(without) - after, gained))
+        search.progress("measuring what each layer gains", len(layers), len(int4 | int16))
+    return MixedPrecision(graph, tuple(layers), reached, int8_sqnr, before - after)
+
+
+def _with_constants_of(graph: Graph, name: str, source: Graph) -> Graph:
+    """Return `graph` with the constants of the op `name` replaced by those of its namesake in `source`."""
+    op, other = (next(op for op in each.ops if op.name == name) for each in (graph, source))
+    new = {t.name: replace(t, name=f"{t.name}.exchanged") for t in source.inputs_of(other) if t is not None and is_constant(t)}
+    inputs = [new[name].name if name in new else own for name, own in zip(other.inputs, op.inputs, strict=True)]
+    return exchange(graph, [replace(op, inputs=tuple(inputs))], new.values())
+
+
+def _weight_bytes(graph: Graph) -> dict[str, int]:
+    """Return the bytes of each op's weights."""
+    return {op.name: graph.input(op, 1).bytes for op in graph.ops if spec_of(op).takes_int4_weights}
+
+
+def _constant_bytes(graph: Graph) -> int:
+    """Return the bytes of all constants that ops read."""
+    return sum(tensor.bytes for name, tensor in graph.tensors.items() if name in graph.consumers and tensor.data is not None)

@@ -1,0 +1,123 @@
+"""Scale groups: the tensors of a float graph that must share a scale and zero point once they are int8.
+
+`OpSpec.scale` is the rule of each op kind. An op of a kind without a rule cannot be quantised and is refused.
+Source: TFLite's 8-bit quantization specification.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..ir import CompileError, Graph, Op, Quant, Tensor
+from ..ops import SPECS, spec_of
+from ..ops.spec import LEAST_SCALE
+
+
+@dataclass(frozen=True)
+class ScaleGroups:
+    """Groups of activations that share a scale and zero point. A group has the name of one of its tensors."""
+
+    parent: dict[str, str] = field(default_factory=dict)  # union-find: tensor -> tensor of the same group, or itself
+    fixed: dict[str, Quant] = field(default_factory=dict)  # group -> the scale that its op demands, such as 1/256 of softmax
+    # (op, input index) -> new tensor: a requantised copy of an input whose fixed scale the op's output cannot share
+    requantised: dict[tuple[str, int], str] = field(default_factory=dict)
+    cells: set[str] = field(default_factory=set)  # cell states of LSTMs, which are int16
+
+    def members(self) -> dict[str, list[str]]:
+        """Return the tensors of each group."""
+        members: dict[str, list[str]] = {}
+        for name in self.parent:
+            members.setdefault(self.group(name), []).append(name)
+        return members
+
+    def group(self, name: str) -> str:
+        """Return the group of a tensor."""
+        while self.parent[name] != name:
+            name = self.parent[name]
+        return name
+
+
+def is_float(tensor: Tensor | None) -> bool:
+    """Return whether a tensor exists and is float32."""
+    return tensor is not None and tensor.dtype == "float32"
+
+
+def check_quantisable(graph: Graph) -> None:
+    """Raise one CompileError that names all ops without a scale rule, and all ops with state other than recurrent ones."""
+    recurrent = [op for op in graph.ops if spec_of(op).scale and spec_of(op).family == "recurrent"]
+    refused = [op for op in graph.ops if not spec_of(op).scale or (_has_state(graph, op) and op not in recurrent)]
+    states = {name for op in recurrent for name in op.outputs[1:]}
+    refused += [op for op in graph.init if not states.issuperset(op.outputs)]
+    if refused:
+        counts = ", ".join(f"{kind} ({count})" for kind, count in Counter(op.kind for op in refused).most_common())
+        raise CompileError(
+            f"{len(refused)} ops cannot be quantised: {counts}; the first is {refused[0].name}",
+            f"kinds that can: {', '.join(sorted(kind for kind, spec in SPECS.items() if spec.scale))}",
+        )
+    if not any(is_float(tensor) for tensor in graph.tensors.values() if tensor.data is None):
+        raise CompileError("the model has no float32 tensors", "it is quantised already: use plan, compile or verify")
+
+
+def _has_state(graph: Graph, op: Op) -> bool:
+    return any(t is not None and t.role == "state" for t in (*graph.inputs_of(op), *graph.outputs_of(op)))
+
+
+def scale_groups(graph: Graph) -> ScaleGroups:
+    """Return the scale groups that the rules of the ops, in execution order, demand."""
+    groups = ScaleGroups({name: name for name in graph.inputs if is_float(graph.tensors[name])})
+    for op in graph.ops:
+        spec = SPECS[op.kind]
+        outputs = [t.name for t in graph.outputs_of(op) if is_float(t)]
+        groups.parent.update((name, name) for name in outputs)
+        if spec.output_quant is not None:
+            groups.fixed.update((name, spec.output_quant) for name in outputs)
+        if spec.shares_scale and outputs:
+            _tie(groups, op, list(float_inputs(graph, op)), outputs)
+        if spec.family == "recurrent":
+            out, hidden, cell = outputs
+            groups.parent[hidden] = groups.group(out)
+            groups.cells.add(cell)
+    return groups
+
+
+def _tie(groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: list[str]) -> None:
+    """Put the inputs and outputs of an op into one group.
+
+    If the inputs' fixed scales differ, or only some inputs have one, inputs with a fixed scale are requantised instead.
+    """
+    scales = {groups.fixed.get(groups.group(name)) for _, name in inputs}
+    tied = list(outputs)
+    for index, name in inputs:
+        if len(scales) > 1 and groups.group(name) in groups.fixed:
+            name = groups.requantised[op.name, index] = f"{name}.for_{op.name}_{index}"  # an op may read a tensor twice
+            groups.parent[name] = name
+        tied.append(name)
+    quant = next(iter(scales)) if len(scales) == 1 else None
+    root = groups.group(tied[0])
+    for name in tied[1:]:
+        groups.parent[groups.group(name)] = root
+    for name in [name for name in groups.fixed if groups.group(name) == root]:
+        del groups.fixed[name]
+    if quant is not None:
+        groups.fixed[root] = quant
+
+
+def least_scales(graph: Graph, groups: ScaleGroups) -> dict[str, float]:
+    """Return for each group the smallest scale that all kernels on its tensors support."""
+    least: dict[str, float] = dict.fromkeys(groups.members(), LEAST_SCALE)
+    for op in graph.ops:
+        activation = SPECS.get(op.attrs.get("activation", "none"))
+        needed = max(SPECS[op.kind].least_scale, activation.least_scale if activation else 0.0)
+        for name in (*op.inputs, *op.outputs):
+            if name in groups.parent:
+                least[groups.group(name)] = max(least[groups.group(name)], needed)
+    return least
+
+
+def float_inputs(graph: Graph, op: Op) -> Iterator[tuple[int, str]]:
+    """Yield (index, name) of the float activations that an op reads."""
+    for index, tensor in enumerate(graph.inputs_of(op)):
+        if tensor is not None and is_float(tensor) and tensor.data is None:
+            yield index, tensor.name
