@@ -256,7 +256,8 @@ def test_advice_for_a_large_network_is_found_with_few_plans(capsys, shared, monk
     )
     model = shared / "models" / "mit-han-lab__tinyengine__mcunetv2_large.tflite"
     record = advised(capsys, model, "--device", "stm32f412")
-    assert record["excess"]["ram"] == 339_968 and len(made) <= 7
+    assert record["excess"]["ram"] == 339_968
+    assert len(made) <= 8, "its own, two with other options, two with room for constants (one in 4 bits) and three boards"
     assert all(each["fits"] for each in record["advice"])
     assert ["--io", "int8", "--flash", "4m"] in [each["changes"] for each in record["advice"]]
     fast = next(each for each in record["advice"] if "--flash" in each["changes"])

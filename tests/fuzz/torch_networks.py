@@ -128,7 +128,7 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: x**2, lambda x: x.clone().relu_(), lambda x: (x + 1).mul_(0.5), lambda x: torch.maximum(x, low * x),
         lambda x: torch.minimum(x, x * x), lambda x: torch.sub(x, x * x, alpha=0.5), lambda x: x.detach().contiguous(),
         lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
-        lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x),
+        lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
     ])  # fmt: skip
 
 
