@@ -80,7 +80,8 @@ class EarlierPlan:
 def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = CodeOptions()) -> Source:
     """Return the C of a plan, and that of its row source if the options name one."""
     frames = Frames(model.stream.frames, model.stream.hop, model.stream.calls_until_full) if model.stream else None
-    origin = Origin(model.path.name, model.sha256, code.command, device.name if device else "", frames)
+    named, core = (device.name, device.core) if device else ("", "")
+    origin = Origin(model.path.name, model.sha256, code.command, named, frames, core)
     emitted = emit(plan, model.name, origin, code.kernel_prefix)
     beside = row_source_files(model, code.row_source, code.pixels) if code.row_source else {}
     if code.pixels and not code.row_source:

@@ -40,6 +40,7 @@ class Origin:
     command: str = ""  # that wrote the C
     device: str = ""
     frames: Frames | None = None  # of a streaming network
+    core: str = ""  # whose kernels were chosen from; comments say why a layer has a portable one
 
 
 def banner(file: str, origin: Origin) -> list[str]:

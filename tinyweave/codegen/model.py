@@ -17,6 +17,7 @@ from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..planning import Plan
+from ..planning.explain import why_portable
 from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
 from . import c
@@ -181,7 +182,7 @@ def _body(
     ]
     parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params)]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
-    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
+    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at, origin.core)]
     return "\n".join(parts)
 
 
@@ -303,8 +304,8 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 """
 
 
-def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str]) -> str:
-    blocks = [_stage(plan, step, codes, at) for step in range(len(plan.stages))]
+def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], core: str) -> str:
+    blocks = [_stage(plan, step, codes, at, core) for step in range(len(plan.stages))]
     used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in used]
@@ -315,14 +316,15 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str]) -> str:
     return "\n".join([*lines, "", "    return 0;", "}", ""])
 
 
-def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str]) -> list[str]:
-    """Return the lines of one step: a comment with its layers, and their calls."""
+def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str) -> list[str]:
+    """Return the lines of one step: a comment with its layers and why their kernels are portable, and their calls."""
     graph, stage, number = plan.graph, plan.stages[step], f"{step + 1}/{len(plan.stages)}"
     notes = []
     for index in stage.ops:
         op, code = graph.ops[index], codes[index]
         same = ", no code: input and output are the same bytes" if code is None else ""
-        notes.append(layer_note(graph, op, code.note if code else "") + same)
+        reason = why_portable(plan, index, core)
+        notes.append(layer_note(graph, op, code.note if code else "") + same + (f"; portable C: {reason}" if reason else ""))
     if stage.tiles is None:
         code = codes[stage.ops[0]]
         return [*c.comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]

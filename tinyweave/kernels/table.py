@@ -23,6 +23,7 @@ __all__ = [
     "DSP",
     "FILES",
     "MVE",
+    "ONLY_KERNEL",
     "VARIANTS",
     "VIEWS",
     "Variant",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # by C file, for a Cortex-M4, from bench/code_size.py
+ONLY_KERNEL = "the only kernel for it"  # the reason for a kernel if the core has no other for the kind of op
 SETS = ("tw_line.c",)  # files with a function per window size and stride
 
 BY_NAME = {row.name: row for row in VARIANTS}
@@ -120,8 +122,13 @@ def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
             passed.append((row.name, f"could run it, with {more:,} B more of constants in Flash"))
         else:
             passed.append((row.name, f"requires that {_sentence(failed)}, but {_check(graph, op, failed).found}"))
-    others = any(core in row.cores for row in BY_KIND[op.kind])
-    reason = "the first kernel whose requirements the layer meets" if others else "the only kernel"
+    storage = next((requirement for requirement in chosen.applies if requirement in STORAGE), None)
+    if not any(core in row.cores for row in BY_KIND[op.kind]):
+        reason = ONLY_KERNEL
+    elif storage and not passed and not chosen.isa:
+        reason = f"the only kernel if {_sentence(storage)}"
+    else:
+        reason = "the first kernel whose requirements the layer meets"
     return [*passed, (chosen.name, reason)]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from ..kernels.table import BY_NAME, explain_kernel, variant_for
+from ..kernels.table import BY_NAME, ONLY_KERNEL, explain_kernel, variant_for
 from .fuse.row_schedule import rules_of
 from .plan import Buffer, Plan
 
@@ -208,5 +208,19 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     if fastest.cores:
         heavier = f"; {flash_heavy.name} would take {more:,} B more Flash" if flash_heavy.flash_heavy else ""
         return f"the fastest on a {core}{heavier}"
-    passed = explain_kernel(graph, op, core)[:-1]
-    return " ".join(passed[-1]) if passed else "the only kernel for it"
+    *passed, (_, reason) = explain_kernel(graph, op, core)
+    return " ".join(passed[-1]) if passed else reason
+
+
+def is_fast(plan: Plan, index: int, core: str) -> bool | None:
+    """Return whether op `index` runs on a kernel that uses instructions of `core` which plain C does not; None without code."""
+    name = plan.variants[index]
+    return core in BY_NAME[name].cores if name else None
+
+
+def why_portable(plan: Plan, index: int, core: str) -> str:
+    """Return why an op runs on a portable kernel although `core` has faster ones for its kind; "" if that is not so."""
+    if not core or is_fast(plan, index, core) is not False:
+        return ""
+    reason = kernel_reason(plan, index, core)
+    return "" if reason == ONLY_KERNEL else reason

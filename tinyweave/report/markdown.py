@@ -9,7 +9,16 @@ from collections.abc import Sequence
 
 from .columns import align, clean
 from .record import Record
-from .words import cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
+from .words import (
+    cycle_lines,
+    fast_share_lines,
+    instructions_line,
+    layer_rows,
+    memory_rows,
+    proof_lines,
+    target_text,
+    verdict_lines,
+)
 
 WIDE = 160
 # what stands behind the words of the proof, so that a reader need not trust them
@@ -58,6 +67,7 @@ def _work(record: Record) -> str:
         instructions_line(record),
         *([f"measured with: {_escape(record['compiler'])}"] if record["compiler"] else []),
         *cycle_lines(record),
+        *fast_share_lines(record),
     ]
     return "\n".join(f"- {line}" for line in lines)
 

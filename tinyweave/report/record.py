@@ -53,9 +53,10 @@ def record(
     code and tables.
     """
     graph = model.graph
-    took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
+    core = profile.core if profile else device.core if device else ""
+    took = (profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     by_shape = api.estimate_layer_cycles(plan, device) if plan else {}
-    layers = plan_layers(plan, *took) if plan else graph_layers(graph)
+    layers = plan_layers(plan, core, *took) if plan else graph_layers(graph)
     cycles = profile.cycles if profile else None
     summit = peak(layers)
     arena = sum(plan.arena.values()) if plan else None
@@ -116,6 +117,7 @@ def record(
         },
         "macs_original": macs_original(model.original),
         "macs": executed,
+        "fast_macs": sum(layer.macs for layer in layers if layer.fast) if plan and core else None,
         "mac_overhead": overhead(executed, network_macs) if plan else None,
         "instructions": profile.instructions if profile else None,
         "cycles": cycles.likely if cycles else None,

@@ -18,7 +18,7 @@ from ..ir import UNSUPPORTED, Graph, Op, is_constant, printable
 from ..ops import macs_per_op, spec_of
 from ..planning import Plan
 from ..planning.alias.overlap import views
-from ..planning.explain import kernel_reason
+from ..planning.explain import is_fast, kernel_reason
 from ..planning.fuse.row_schedule import plan_macs
 from ..planning.order.search import file_order, live_bytes
 
@@ -40,6 +40,7 @@ class LayerRow:
     live: int
     kernel: str | None = None
     why: str | None = None  # the reason for this kernel
+    fast: bool | None = None  # uses instructions of the core that plain C does not; None without a core or code
     instructions: int | None = None  # measured, of the kernel's calls alone in a fused stage
     cycles: int | None = None  # estimated from these instructions
 
@@ -53,7 +54,10 @@ def graph_layers(graph: Graph) -> list[LayerRow]:
 def plan_layers(
     plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
 ) -> list[LayerRow]:
-    """Return the rows of a plan in its order, with instructions and cycles measured on `core`, by op name, if known."""
+    """Return the rows of a plan in its order, with the reasons for its kernels on `core`, unless that is "".
+
+    `instructions` and `cycles`: op name -> what was measured on `core`.
+    """
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
     return [
@@ -61,6 +65,7 @@ def plan_layers(
             row,
             kernel=plan.variants[index] or None,
             why=kernel_reason(plan, index, core) if core else None,
+            fast=is_fast(plan, index, core) if core else None,
             instructions=(instructions or {}).get(row.name),
             cycles=(cycles or {}).get(row.name),
         )

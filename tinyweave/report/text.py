@@ -46,9 +46,11 @@ from .words import (
     comparison_lines,
     comparison_rows,
     cycle_lines,
+    fast_share_lines,
     foreseen_lines,
     instructions_line,
     kernel_lines,
+    kernel_rows,
     layer_rows,
     memory_rows,
     picture,
@@ -121,7 +123,7 @@ def show_layers(out: Console, record: Record) -> None:
     layers, summit = record["layers"], record["peak"]
     if not layers:
         return
-    lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants"))
+    lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants", "kernel"))
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
     out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}"))
@@ -160,6 +162,7 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
         heading(out, "kernels that are not the fastest that there are")
         show_lines(out, reasons)
         out.print()
+    show_lines(out, fast_share_lines(record))
 
 
 def show_measured(out: Console, record: Record) -> None:
@@ -180,8 +183,11 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
     for line in twice_lines(plan):
         out.print(Text(clean(line, 160)))
     out.print()
-    show_lines(out, [bound_line(record), *foreseen_lines(record)])
+    show_lines(out, [bound_line(record), *foreseen_lines(record), *fast_share_lines(record)])
     out.print()
+    if record["fast_macs"] is not None:
+        heading(out, "kernels, and their share of the work")
+        _show_indented(out, hanging(kernel_rows(record), frozenset({1, 2}), out.width - 2))
     if stream := record["stream_time"]:
         show_lines(out, [stream_title(stream)], "bold")
         _show_indented(out, hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2))
@@ -257,7 +263,7 @@ def show_misfit(out: Console, record: Record) -> None:
 
 def show_instructions(out: Console, record: Record) -> None:
     """Show the measured count, and per MAC."""
-    show_lines(out, [instructions_line(record), *cycle_lines(record)])
+    show_lines(out, [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)])
 
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:

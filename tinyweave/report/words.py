@@ -13,6 +13,8 @@ from ..simulate.instruction_timing import milliseconds
 from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, rounded
 from .record import Record, costs
 
+MOST_REASONS, MOST_NAMES = 5, 3  # for portable kernels, and layers named per reason
+COSTLY = 0.01  # of the cycles; layers in portable kernels that take less in all are not named
 PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
 LIMITING = {"--device", "--flash", "--latency-ms"}  # options of a proposal that keeps the network and changes its limits
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
@@ -45,13 +47,21 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
         ("layer", lambda layer: layer["name"]),
         ("output", lambda layer: clean(layer["output"], 24)),
         ("window", lambda layer: layer["window"]),
+        ("kernel", kernel_text),
         *((head, lambda layer, key=key: f"{layer[key]:,}" if layer[key] else "-") for head, key in NUMBERS),
     ]
     measured = any(layer["instructions"] is not None for layer in record["layers"])
-    left_out = "constants" if measured else "instructions"  # either of them fits into 100 columns beside the others
-    shown = [column for column in columns if column[0] != left_out]
+    left_out = {"constants" if measured else "instructions"}  # either of them fits into 100 columns beside the others
+    left_out |= set() if any(layer["kernel"] for layer in record["layers"]) else {"kernel"}
+    shown = [column for column in columns if column[0] not in left_out]
     rows = [[head for head, _ in shown], *([cell(layer) for _, cell in shown] for layer in record["layers"])]
-    return rows, frozenset({0, *range(4, len(shown))})
+    numbers = {"step", *(head for head, _ in NUMBERS)}
+    return rows, frozenset(place for place, (head, _) in enumerate(shown) if head in numbers)
+
+
+def kernel_text(layer: Record) -> str:
+    """Return the name of a layer's kernel, without what its kind says already."""
+    return (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_")
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
@@ -64,7 +74,7 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
             [
                 str(layer["step"] + 1),
                 layer["name"],
-                (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_"),
+                kernel_text(layer),
                 count_text(macs or None),
                 count_text(count),
                 f"{count / macs:.2f}" if count and macs else "-",
@@ -76,11 +86,65 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
 
 
+def kernel_rows(record: Record) -> list[tuple[str, ...]]:
+    """Return a headed table row per kernel: its share of the MACs and of the cycles (the most first), and its layers."""
+    layers: dict[str, list[Record]] = {}
+    for layer in record["layers"]:
+        if layer["kernel"]:
+            layers.setdefault(layer["kernel"], []).append(layer)
+    costs, macs = _costs(record), record["macs"]
+    rows: list[tuple[str, ...]] = [("kernel", "MACs", "cycles", "layers")]
+    for kernel, own in sorted(layers.items(), key=lambda each: -sum(costs.get(layer["name"], 0) for layer in each[1])):
+        done = sum(layer["macs"] for layer in own)
+        spent = sum(costs.get(layer["name"], 0) for layer in own)
+        names = _abbreviated([layer["name"] for layer in own])
+        rows.append((kernel, f"{done / macs:.1%}" if done else "-", f"{spent:.1%}" if spent else "-", names))
+    return rows
+
+
+def _abbreviated(names: Sequence[str]) -> str:
+    """Return names in a row; a name that differs from the one before it by its number only is that number: `add_2, 5, 8`."""
+    heads = [name.rpartition("_")[0] for name in names]
+    shown = [
+        name.rpartition("_")[2] if place and heads[place - 1] == heads[place] else name for place, name in enumerate(names)
+    ]
+    return ", ".join(shown)
+
+
+def _costs(record: Record) -> dict[str, float]:
+    """Return layer -> its share of the cycles: of measured instructions if known, else by the layers' shapes."""
+    key = "cycles" if record["cycles"] is not None else "cycles_by_shape"
+    cycles = {layer["name"]: layer[key] or 0 for layer in record["layers"]}
+    whole = sum(cycles.values())
+    return {name: count / whole for name, count in cycles.items()} if whole else {}
+
+
+def fast_share_lines(record: Record) -> list[str]:
+    """Return the share of the MACs in kernels for the core's own instructions, and which costly layers have portable ones."""
+    if record["fast_macs"] is None:
+        return []
+    core, costs = record["core"] or record["device"]["core"], _costs(record)
+    share = f"{record['fast_macs'] / record['macs']:.1%} of the MACs" if record["macs"] else "no MACs"
+    if record["excess"]["flash"]:
+        return [f"kernels: the smallest, for want of Flash; {share} run in kernels written for a {core}"]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for layer in record["layers"]:
+        if layer["fast"] is False:
+            groups.setdefault((layer["kernel"], layer["why"]), []).append(layer["name"])
+    slow = [(sum(costs.get(name, 0) for name in names), names, *reason) for reason, names in groups.items()]
+    slow = sorted((each for each in slow if each[0] >= COSTLY), reverse=True)
+    lines = [f"kernels: {share} run in kernels written for a {core}{', the others in portable C' if slow else ''}"]
+    for spent, names, kernel, why in slow[:MOST_REASONS]:
+        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}, {spent:.1%} of the cycles, in {kernel}: {why}")
+    return [*lines, *(["  and others: see 'why' in --json"] if len(slow) > MOST_REASONS else [])]
+
+
 def kernel_lines(record: Record) -> list[str]:
     """Return a line per reason why layers do not have a faster kernel."""
     layers: dict[str, list[str]] = {}
     for layer in record["layers"]:
-        if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
+        if layer["fast"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
             layers.setdefault(layer["why"], []).append(layer["name"])
     return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
 
