@@ -124,7 +124,7 @@ def fast_share_lines(record: Record) -> list[str]:
     if record["fast_macs"] is None:
         return []
     core, costs = record["core"] or record["device"]["core"], _costs(record)
-    share = f"{record['fast_macs'] / record['macs']:.1%} of the MACs" if record["macs"] else "no MACs"
+    share = f"{record['fast_macs'] / record['macs']:.1%} of the MACs" if record["fast_macs"] < record["macs"] else "all MACs"
     if record["excess"]["flash"]:
         return [f"kernels: the smallest, for want of Flash; {share} run in kernels written for a {core}"]
     groups: dict[tuple[str, str], list[str]] = {}
