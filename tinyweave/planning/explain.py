@@ -16,7 +16,7 @@ from .plan import Buffer, Plan
 
 
 class Touch(NamedTuple):
-    """A step that reads or writes a tensor, and its op."""
+    """A read or write of the explained buffer: the step, and the name of the op."""
 
     step: int
     op: str
@@ -24,7 +24,10 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True)
 class Overlap:
-    """The output of an op and one of its operands, of which one is the explained buffer. All distances are in bytes."""
+    """How far the output of an op overlaps one of its operands, and how far it may. One of the two is the explained buffer.
+
+    All distances are in bytes.
+    """
 
     op: str
     kernel: str
@@ -39,7 +42,10 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The buffer that holds `tensor`, a tensor or scratch buffer, alive in the steps [start, end)."""
+    """What `explain` reports about a tensor or scratch buffer: its buffer and offset, the ops that use it, and its overlaps.
+
+    The buffer is alive in the steps [start, end).
+    """
 
     tensor: str
     buffer: str
@@ -63,7 +69,13 @@ class Explanation:
 def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
     """Explain where an activation or buffer is placed, and why the op that writes it runs on its kernel.
 
-    Kernels are left out if `core` is "". Raise KeyError if the plan has no activation or buffer of this name.
+    Args:
+        plan: the plan.
+        tensor: the name of an activation, or of a scratch or tile buffer.
+        core: the core for which kernels are explained; "" to leave kernels out.
+
+    Raises:
+        KeyError: the plan has no activation or buffer of this name.
     """
     graph = plan.graph
     home = plan.buffer(plan.places[tensor].buffer if tensor in plan.places else tensor)
@@ -98,7 +110,10 @@ def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
 
 
 def _kernels(plan: Plan, index: int, core: str) -> tuple[tuple[str, str], ...]:
-    """Return (kernel, reason) of the kernels that op `index` of the graph could have on `core`, last the one in the plan."""
+    """Return (kernel, reason) of each kernel that op `index` of the graph could run on `core`, last the one in the plan.
+
+    The reason says why a kernel was rejected, or, for the last, why it was taken. Empty if the op needs no code.
+    """
     name = plan.variants[index]
     tried = explain_kernel(plan.graph, plan.graph.ops[index], core) if name else []
     if name and tried[-1][0] != name:
@@ -176,7 +191,7 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
 
 
 def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
-    """Return the bytes that two different buffers both cover, not necessarily at the same time."""
+    """Return the bytes of memory that two different buffers both use, perhaps at different times."""
     if a.name == b.name or a.memory != b.memory:
         return 0
     begin, other = plan.offsets[a.name], plan.offsets[b.name]
@@ -184,13 +199,13 @@ def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
 
 
 def _without(plan: Plan, home: Buffer) -> int:
-    """Return the bytes of the largest step if the buffer had none."""
+    """Return the bytes that the plan's largest step would need if the buffer `home` did not exist."""
     rest = replace(plan, buffers=tuple(b for b in plan.buffers if b.name != home.name))
     return max((rest.live(step) for step in range(len(plan.stages))), default=0)
 
 
 def kernel_reason(plan: Plan, index: int, core: str) -> str:
-    """Return the reason why op `index` of the graph runs on its kernel and not on another kernel of `core`."""
+    """Return why op `index` of the graph runs on its kernel in the plan and not on another kernel of `core`, as text."""
     graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
     if not name:
         return "no code: its output aliases its input"
