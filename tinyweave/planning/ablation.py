@@ -90,7 +90,7 @@ def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
 
 
 def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
-    """Return the kernels that a plan uses, for the ops of its graph without relocations and recomputation."""
+    """Return the kernel choice of a plan, for the ops of `graph`, which has no relocations and no recomputation."""
     rows = {op.name: BY_NAME[variant] for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
     cores = [row.cores for row in rows.values() if row.cores]
     if not cores:

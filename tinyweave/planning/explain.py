@@ -110,9 +110,9 @@ def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
 
 
 def _kernels(plan: Plan, index: int, core: str) -> tuple[tuple[str, str], ...]:
-    """Return (kernel, reason) of each kernel that op `index` of the graph could run on `core`, last the one in the plan.
+    """Return (kernel, reason) of the kernels considered for op `index` of the graph on `core`; the last is the one in the plan.
 
-    The reason says why a kernel was rejected, or, for the last, why it was taken. Empty if the op needs no code.
+    The reason says why a kernel was rejected, or why the last was chosen. Empty if the op needs no code.
     """
     name = plan.variants[index]
     tried = explain_kernel(plan.graph, plan.graph.ops[index], core) if name else []
@@ -128,7 +128,10 @@ def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
 
 
 def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
-    """Return the op that writes the last of the other operands of the last reader, None if it has no others."""
+    """Return the op for which the buffer's last reader waits: it computes the latest of the reader's other operands.
+
+    None if no op computes another operand. `last` is the last reader; `inside` are the tensors in the buffer.
+    """
     graph = plan.graph
     op = next(op for op in graph.ops if op.name == last.op)
     step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}

@@ -94,7 +94,7 @@ class PlanSearch:
     def __init__(self, graph: Graph, request: Request = DEFAULT, known: SpaceCache | None = None) -> None:
         """Compute the kernel sets of the request.
 
-        Plan spaces are built on first use. They are added to `known`, a cache that several searches may share.
+        Plan spaces are built on first use. If `known` is not None, they are shared with all searches that have the same cache.
         """
         self.graph, self.request, self.flash_limit = graph, request, request.limits.flash
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)
@@ -106,7 +106,7 @@ class PlanSearch:
             self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), known)
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
-        """Return the plan spaces of a kernel set, by default the fastest."""
+        """Return the plan spaces that the strategy searches with one kernel set, given by its number; -1 is the fastest set."""
         kernels, memory, fast = tuple(self.kernel_sets[kernel_set]), self.request.memory, self.request.fast
         key = self.graph, memory, self._streams, kernels, fast
         if key not in self._spaces:

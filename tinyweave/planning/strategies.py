@@ -254,10 +254,12 @@ class PlanSpaces:
                     yield self._plan_space(search, left, channels_once=channels_once)
 
     def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
-        """Return the spaces with the fused stages of a published planner, or `unfused` if there are none or they save no bytes.
+        """Return the plan spaces with the fused stages of a published planner, or `unfused` if these stages save no RAM.
 
-        Patch numbers and streaming ask for fused stages: then these are returned even if they save no bytes. Raise CompileError
-        if there are none to stream with.
+        If `strategy` has patch numbers or the plan streams, the fused stages are returned even if they save no RAM.
+
+        Raises:
+            CompileError: the plan streams, but this strategy has no fused stages for the network.
         """
         name, grid, layers = _parsed(strategy)
         spaces = list[PlanSpace]()
