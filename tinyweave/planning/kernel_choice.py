@@ -16,7 +16,7 @@ from .alias.subtensors import Aliases
 
 
 class Kernels(NamedTuple):
-    """A choice of one kernel for each op: the usual fast kernel of `core`; the fields name the ops with another kernel."""
+    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists."""
 
     core: str = ""  # "" for portable kernels only
     portable_ops: frozenset[str] = frozenset()  # run a portable kernel

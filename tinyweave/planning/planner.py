@@ -218,7 +218,11 @@ class PlanSearch:
         return self.flash_limit is None or flash_bytes(graph, variants, self.request.other_flash) <= self.flash_limit
 
     def _exceeds_macs(self, plan: Plan) -> bool:
-        """Return whether a plan exceeds a limit below 1.0, which plans can meet only by leaving out rows that no op needs."""
+        """Return whether a plan executes more than `max_mac_overhead` times the network's MACs, if that limit is below 1.0.
+
+        The path search already enforces limits of 1.0 and more. A plan can meet a smaller limit only if it skips rows that no
+        op reads.
+        """
         overhead = self.request.max_mac_overhead
         return overhead is not None and overhead < 1 and sum(plan_macs(plan)) > scaled_macs(macs(self.graph), overhead)
 

@@ -59,7 +59,7 @@ def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Aliases:
 
 
 def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:
-    """Return the steps that read or write one of these tensors, plus one past the last step for a network output."""
+    """Return the steps that read or write one of these tensors; for a network output, also the step after the last."""
     wanted = set(names)
     steps = [step for step, i in enumerate(order) if wanted.intersection(graph.ops[i].inputs + graph.ops[i].outputs)]
     return steps + [len(order)] * bool(wanted.intersection(graph.outputs))
@@ -81,7 +81,10 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
 
 
 def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
-    """Return whether all uses of a state's value read at `step`, and of its views, precede the state's next write."""
+    """Return whether the value that the op at `step` reads from a state is used only before the next write of the state.
+
+    Uses of the value's views count too.
+    """
     op = graph.ops[order[step]]
     uses = _touched(graph, order, _with_views(graph, order, op.outputs))
     return uses[-1] < _next_write(graph, order, graph.input(op).name, step)

@@ -66,7 +66,7 @@ def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
 
 
 def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
-    """Return where each output of a cut begins in its input, in bytes; [] if they cannot alias it."""
+    """Return the byte of its input at which each output of a split or slice begins; [] if the outputs cannot alias it."""
     source, runs = data(graph, op), copies.moved(graph, op)
     if runs is None or len(runs) != len(op.outputs) or source.data is not None:
         return []

@@ -44,7 +44,7 @@ Watch = Callable[[Touched], None]
 
 @dataclass(frozen=True)
 class _Fused:
-    """A fused stage while it runs symbolically. A mark is a number that says which row or cell a byte holds."""
+    """A fused stage under simulation. Each byte of memory has a mark, a number that says which row or pixel it holds."""
 
     plan: Plan
     schedule: RowSchedule
@@ -379,7 +379,10 @@ def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op
 
 
 def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) -> None:
-    """Compute an iteration of a tile, some columns at a time."""
+    """Simulate one iteration of a tile that computes `rows` of its output, some columns at a time.
+
+    `targets` are the regions to which these rows are written.
+    """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
     width, ends = fused.width(out), dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are computed
