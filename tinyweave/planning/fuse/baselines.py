@@ -20,7 +20,7 @@ from .row_schedule import schedule_stage
 
 
 class Partition(NamedTuple):
-    """A split of an order of ops into stages, and the tiles of these. Empty if the strategy has no stages for the network."""
+    """The stages into which a strategy splits an order of ops, and their tiles; empty if it cannot fuse the network."""
 
     stages: list[tuple[int, ...]]
     tiles: tuple[Tile, ...] = ()

@@ -140,7 +140,7 @@ class RowGraph:
     def in_place(self) -> list[set[str]]:
         """Return, for each op, the inputs whose bytes it reads before it writes the output byte at the same offset.
 
-        Only these inputs can be overwritten row for row. Only elementwise ops have any.
+        Only elementwise ops have any.
         """
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
         distance = [BY_NAME[variant].distance(self.graph, op) if _is_elementwise(reads) else {} for op, variant, reads in ops]

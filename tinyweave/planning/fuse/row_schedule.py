@@ -209,7 +209,10 @@ def distances(
 
 
 def output_bytes(row_graph: RowGraph, timings: Mapping[Node, RowTiming], last: int) -> int:
-    """Return the buffer bytes of the output of a stage's last op: the whole tensor, or one iteration of a streamed output."""
+    """Return the buffer bytes of a stage's output: the whole tensor, or the rows of one iteration if it is streamed.
+
+    `last` is the stage's last op.
+    """
     out = row_graph.graph.output(row_graph.graph.ops[last])
     return timings[last].largest_iteration * row_bytes(out) if out.name in row_graph.streamed_outputs else out.bytes
 

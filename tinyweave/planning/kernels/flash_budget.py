@@ -141,9 +141,10 @@ def max_constant_bytes(graph: Graph, kernel_set: Sequence[Kernels]) -> int:
 
 
 def predicted_kernels(graph: Graph, kernel_set: Sequence[Kernels], chosen: Mapping[str, str]) -> list[str]:
-    """Return the kernel of each op: its `chosen` kernel (by op name) if the set has it, else the one with the fewest constants.
+    """Predict the kernel of each op: its `chosen` kernel if the kernel set has it, else the one with the fewest constants.
 
-    The portable kernel counts only if it was chosen, or if the set has no other.
+    `chosen` maps names of ops to names of kernels. The portable kernel is predicted only if it was chosen, or if the set has no
+    other.
     """
     predicted = list[str]()
     for op, *names in zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True):

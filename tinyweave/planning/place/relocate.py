@@ -24,7 +24,7 @@ Movable = Callable[[str, int], bool]  # whether a buffer may be relocated before
 
 
 class Relocation(NamedTuple):
-    """Relocations, the offsets of all buffers, and the bytes of the arena."""
+    """A placement with relocations: which buffers are copied before which step, all offsets, and the bytes of the arena."""
 
     moved: list[tuple[int, str]]  # (step, buffer) in the order in which they run
     offsets: dict[str, list[int]]  # per buffer: the first offset, then the offset after each relocation
@@ -32,7 +32,7 @@ class Relocation(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A layout reached by the beam search."""
+    """A state of the beam search: the offsets of the live buffers, and the cost and steps by which they were reached."""
 
     cost: int  # bytes copied to reach it, plus CALL bytes per copy
     layout: Offsets
@@ -40,7 +40,7 @@ class _State(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """The inputs of a beam search."""
+    """The inputs of a beam search, the same for all steps."""
 
     buffers: Sequence[Buffer]
     overlaps: Sequence[
@@ -64,8 +64,10 @@ def find_relocation(
         buffers: buffers of one memory.
         rules: which of them may overlap although both are alive.
         capacity: bytes of the arena.
-        present: buffers that are alive before the first step: those that are always alive, placed at the bottom, and others.
-        movable: whether a buffer may be relocated before a step.
+        present: names of the buffers that are alive before the first step: first those that stay alive throughout (state),
+            which are
+        placed at the bottom, then the others (inputs).
+        movable: whether a buffer (by name) may be relocated before a step.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
     overlaps: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
@@ -99,9 +101,9 @@ def _alive(search: _Search, layout: Offsets, step: int) -> Offsets:
 
 
 def _step(search: _Search, states: list[_State], step: int, starting: list[int]) -> list[_State]:
-    """Return the layouts with the buffers that start in this step, after relocations that make room for them.
+    """Return the states in which the buffers that start in this step are placed, after relocations that make room for them.
 
-    Buffers that the new ones may overlap are also relocated if nothing has to make room.
+    Buffers that a new one may overlap are also relocated in trial if there is room already, since that may free more.
     """
     fitting: list[_State] = []
     moved: list[_State] = []
@@ -122,7 +124,7 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
 
 
 def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[int]) -> list[_State]:
-    """Return the layouts with the new buffers added, each at either end of a hole that it fits in."""
+    """Return the states with the new buffers placed too, each at either end of a hole that it fits in."""
     for x in starting:
         layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(search, state.layout, x)]
         states = _best(search, layouts)
@@ -130,13 +132,13 @@ def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[in
 
 
 def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """Return the state whose layout holds `others` and one more (offset, buffer)."""
+    """Return the state whose layout holds `others` and one more buffer, `item` = (offset, buffer), reached at a higher cost."""
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 
 
 def _moves(search: _Search, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
-    """Yield the states after one relocation, of a buffer in `only` if given."""
+    """Yield the states after one relocation of a live buffer; if `only` is not None, of a buffer in it."""
     for at, (here, x) in enumerate(state.layout):
         if (only is None or x in only) and search.movable(search.buffers[x].name, step):
             others, cost = state.layout[:at] + state.layout[at + 1 :], search.buffers[x].bytes + CALL
@@ -163,7 +165,7 @@ def _slides(search: _Search, state: _State, step: int) -> Iterator[_State]:
 
 
 def _starts(search: _Search, layout: Offsets, x: int) -> list[int]:
-    """Return the lowest and the highest offset of buffer x in each hole that it fits in."""
+    """Return the lowest and the highest offset of buffer x in each hole of the layout that it fits in."""
     buffers, overlaps, size, align = search.buffers, search.overlaps[x], search.buffers[x].bytes, search.buffers[x].align
     closed = []  # open intervals in which x cannot start
     for offset, y in layout:
@@ -195,7 +197,7 @@ def _best(search: _Search, states: Iterable[_State]) -> list[_State]:
 
 
 def _relocation(buffers: Sequence[Buffer], state: _State) -> Relocation:
-    """Follow a state's way back to the start and return its relocations and offsets."""
+    """Follow the steps by which a final state was reached, and return their relocations and offsets."""
     moved: list[tuple[int, str]] = []
     offsets: dict[str, list[int]] = {b.name: [] for b in buffers}
     events = []
