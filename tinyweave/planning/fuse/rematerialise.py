@@ -177,7 +177,7 @@ def _joined(graph: Graph, name: str, rest: str) -> Op:
 
 
 def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
-    """Return the slice of a constant input that some output channels need."""
+    """Return the slice of a constant input that the output channels `part` need; all of it if it is not per channel."""
     axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
     has_channels = SPECS[op.kind].family in ("convolution", "binary")
     is_whole = not has_channels or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)

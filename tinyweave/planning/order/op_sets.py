@@ -151,7 +151,7 @@ def _saved(problem: OrderProblem, index: int, done: int) -> int:
 
 
 def most_saved(problem: OrderProblem, index: int) -> int:
-    """Return the bytes that an op saves if all ops but its descendants have run before it."""
+    """Return the most bytes that op `index` can save by overlaps: if all ops but its descendants have run before it."""
     return _saved(problem, index, problem.everything & ~problem.descendants[index])
 
 

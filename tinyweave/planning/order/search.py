@@ -387,7 +387,10 @@ class _Traversal:
         self.known = [(sequence.relevant, sequence.undone if backward else sequence.effects) for sequence in problem.sequences]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
-        """Return the peak and the change of live bytes of a sequence after `done`, as `effect_of`."""
+        """Return how a sequence changes the live bytes after the set `done`: (peak, change), as `effect_of`.
+
+        Backward, the sequence is undone instead.
+        """
         sequence = self.problem.sequences[position]
         if not self.backward:
             return effect_of(self.problem, sequence, done)

@@ -103,7 +103,7 @@ def _alive(search: _Search, layout: Offsets, step: int) -> Offsets:
 def _step(search: _Search, states: list[_State], step: int, starting: list[int]) -> list[_State]:
     """Return the states in which the buffers that start in this step are placed, after relocations that make room for them.
 
-    Buffers that a new one may overlap are also relocated in trial if there is room already, since that may free more.
+    If there is room already, relocations of buffers that a new one may overlap are tried as well.
     """
     fitting: list[_State] = []
     moved: list[_State] = []
