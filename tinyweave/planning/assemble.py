@@ -26,7 +26,7 @@ from .place.relocation_ops import lone_tensors, with_moves
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 
 NO_OVERLAP = -ANY_DISTANCE  # a max_distance that allows no overlap at all
-FEWER_TRIES = TRIES // 200  # if a placement with relocations is already known
+FEWER_TRIES = TRIES // 200  # of the exact search without relocations, if a placement with relocations is known
 
 
 class Layout(NamedTuple):

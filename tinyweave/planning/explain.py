@@ -31,7 +31,7 @@ class Overlap:
 
     op: str
     kernel: str
-    other: str  # the buffer that is not explained
+    other: str  # the one of the two buffers that is not explained
     output: bool  # the explained buffer is the output
     overlap_distance: int | None  # by which the output must start below the operand; None if they must not overlap
     distance: int  # by which the output does start below the operand
@@ -58,12 +58,12 @@ class Explanation:
     writers: tuple[Touch, ...]
     readers: tuple[Touch, ...]
     persistent: tuple[str, ...]  # roles for which it is alive before its first writer or after its last reader
-    waits: Touch | None  # the op that writes the last of the other operands of the last reader; the tensor is kept until then
+    waits: Touch | None  # the op that computes the latest other operand of the last reader; the tensor is kept until then
     overlaps: tuple[Overlap, ...]
     at_other_times: tuple[str, ...]  # buffers on the same bytes while this buffer is not alive
     peak: int  # bytes of the plan's largest step
-    without: int  # bytes of the largest step if this buffer had none
-    kernels: tuple[tuple[str, str], ...] = ()  # (kernel, reason) of faster kernels passed over, then of the plan's kernel
+    without: int  # bytes of the largest step if this buffer did not exist
+    kernels: tuple[tuple[str, str], ...] = ()  # (kernel, reason) of rejected faster kernels, then of the plan's kernel
 
 
 def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:

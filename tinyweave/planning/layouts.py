@@ -26,7 +26,7 @@ from .strategies import PlanSpace, pareto_search_of
 
 MOST_POINTS = 24  # plans of a front; more are hard to read
 MOST_LAYOUTS = 8  # solutions laid out per search
-SLACK = 0.01  # share of a solution's bytes that its layout may need more before smaller solutions are laid out too
+SLACK = 0.01  # a layout may exceed its solution's bytes by this fraction before smaller solutions are tried
 Item = TypeVar("Item")
 
 
@@ -61,7 +61,7 @@ class LayoutSearch:
         """
         best = self._best(objective, byte_limit, cycle_limit, progress)
         if best is None and cycle_limit < NEVER and (fastest := self.pareto.best("speed", byte_limit)) is not None:
-            best = self._best("speed", byte_limit, fastest.path.cycles, progress)  # without relocations, which take cycles
+            best = self._best("speed", byte_limit, fastest.path.cycles, progress)  # relocations take cycles, so without them
             best = best or self._best("speed", byte_limit, NEVER, progress)
         if best is None and (byte_limit < NEVER or objective != "size"):
             best = self._best("size", NEVER, NEVER, progress)

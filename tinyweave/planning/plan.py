@@ -39,7 +39,7 @@ class RowTiming(NamedTuple):
 
     first: int  # tick
     every: int  # ticks
-    rows: int  # in all iterations
+    rows: int  # that all iterations compute together
     rows_per_iteration: int = 1  # the last iteration may compute fewer
 
     @property
@@ -66,7 +66,7 @@ Node = int | str
 class RowSchedule:
     """When each op of a fused stage computes its rows, and how many rows of each tensor inside the stage are kept in memory."""
 
-    timings: Mapping[Node, RowTiming]  # nodes that are due at the same tick run in this order
+    timings: Mapping[Node, RowTiming]  # in the order in which nodes run that are due at the same tick
     line_buffers: Mapping[str, int]  # tensor that no other stage uses, or a streamed output -> rows kept
     tiles: Mapping[str, tuple[int, int]]  # tensor inside a tile -> (rows, columns) kept
 
@@ -124,11 +124,11 @@ class Plan:
     stages: tuple[Stage, ...]
     variants: tuple[str, ...]  # name of each op's kernel, "" if no code runs
     buffers: tuple[Buffer, ...]
-    places: Mapping[str, Place]  # by activation
+    places: Mapping[str, Place]  # activation -> where it is in its buffer
     offsets: Mapping[str, int]  # buffer -> its offset in its memory
     arena: Mapping[str, int]  # memory -> bytes used
     scratch: int  # the most scratch bytes that one kernel call uses
-    lower_bound: int  # bytes; of any placement of these buffers, or if outputs overlap operands of the largest step
+    lower_bound: int  # bytes; on every placement of these buffers
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice

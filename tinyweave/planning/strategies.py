@@ -34,7 +34,7 @@ from .search.problem import NEVER
 
 STRATEGIES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
 RECOMPUTING = ("patch", "msf")  # may recompute without limit if the request sets none
-OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # limits for which tensors to rematerialise are chosen, besides the request's
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # MAC limits of rematerialisation to try below the request's
 ROUNDING = 1e-6  # multiply-accumulates; a limit may be a quotient of two counts
 FEW_SETS = 500  # sets of ops that a short search for an order looks at, in a few milliseconds
 
@@ -99,7 +99,7 @@ class PlanSpace:
     nested: bool = False
     overlap: bool = True
     fast: bool = False
-    channels_once: Mapping[str, int] = field(default_factory=dict)  # see Plan; tensors rematerialised in the graph of `search`
+    channels_once: Mapping[str, int] = field(default_factory=dict)  # as in Plan; the graph of `search` does so
     _layouts: dict[Path, PlacedLayout] = field(default_factory=dict, init=False)
 
     def lay_out(self, path: Path) -> PlacedLayout:

@@ -201,7 +201,7 @@ def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tup
     if len(run) == 1:
         return row_graph.accesses[run[0]]
     within = {row_graph.graph.ops[index].outputs[0] for index in run[:-1]}
-    windows = {row_graph.graph.ops[run[-1]].outputs[0]: Window(rows, rows)}  # map -> its rows that `rows` output rows need
+    windows = {row_graph.graph.ops[run[-1]].outputs[0]: Window(rows, rows)}  # map -> rows of it that are read
     for index in reversed(run):
         accesses, name = row_graph.accesses[index], row_graph.graph.ops[index].outputs[0]
         if (

@@ -136,7 +136,7 @@ def rows_needed(
         more = rows_per_iteration[index] - 1
         for x, window in reads[index]:
             if (source := node_of.get(x)) is not None:
-                by_row = window._replace(stride=window.stride // (more + 1))  # per row, since `window` is that of an iteration
+                by_row = window._replace(stride=window.stride // (more + 1))  # `window` is that of an iteration of several rows
                 last_row = by_row.first(rows[index] - 1 - more) + window.extent
                 rows[source] = max(rows[source], min(row_graph.height[x], last_row))
     return rows

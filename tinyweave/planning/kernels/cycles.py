@@ -20,8 +20,8 @@ Call = tuple[int, Extent, int]
 class CycleEstimate(NamedTuple):
     """Cycles of one inference, estimated from shapes with the fitted constants of each kernel."""
 
-    at_least: int | None  # of the ops whose kernels have constants; None if no kernel has
-    missing: tuple[str, ...]  # kinds of the other ops
+    at_least: int | None  # of the ops whose kernels have fitted constants; None if no kernel has any
+    missing: tuple[str, ...]  # kinds of the ops whose kernels have none
 
     @property
     def cycles(self) -> int | None:

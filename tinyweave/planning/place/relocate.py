@@ -20,7 +20,7 @@ MOST_MOVES = 3  # single relocations tried before one step; beyond that all buff
 CALL = 64  # cost of one call of the copy kernel, in bytes copied
 
 Offsets = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
-Movable = Callable[[str, int], bool]  # whether a buffer may be relocated before a step
+Movable = Callable[[str, int], bool]  # (name of a buffer, step) -> whether it may be relocated before the step
 
 
 class Relocation(NamedTuple):
@@ -45,7 +45,7 @@ class _Search(NamedTuple):
     buffers: Sequence[Buffer]
     overlaps: Sequence[
         dict[int, tuple[int, int]]
-    ]  # per buffer x, y -> (below, above): bytes by which x starts below or above y
+    ]  # per buffer x: buffer y -> least bytes by which x must start (below, above) y
     movable: Movable
     capacity: int  # bytes of the arena
     width: int  # layouts kept per step
