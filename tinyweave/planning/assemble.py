@@ -75,8 +75,7 @@ def plan_in_order(
         order: indices of its ops.
         memory: name of the memory.
         max_distance: largest overlap distance to use, in bytes. A kernel may overwrite an operand if its output starts at least
-            the
-        kernel's overlap distance below the operand. By default no output overlaps an operand.
+            the kernel's overlap distance below the operand. By default no output overlaps an operand.
         share: whether views, such as outputs of reshapes, share the memory of their input; otherwise they are copies.
         moves: whether tensors may be relocated between steps if the arena exceeds the largest step.
         parts: whether outputs of splits may lie inside their input, and inputs of concatenations inside their output.

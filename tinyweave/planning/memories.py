@@ -38,8 +38,7 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
 
     Returns:
         The distribution with the least excess over the memories, among the ones that were tried; of equal ones, the one with
-            the
-        least traffic to slow memories.
+        the least traffic to slow memories.
     """
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))

@@ -44,8 +44,7 @@ def streamed_io(graph: Graph, request: Request) -> StreamedIO:
 
     Raises:
         CompileError: the strategy cannot stream, no output can be streamed, all of the graph is constant, or a constant output
-            has
-        infinite or NaN elements.
+            has infinite or NaN elements.
     """
     name = _parsed(request.strategy)[0]
     for what, is_wanted in (("inputs", request.stream_inputs), ("outputs", request.stream_outputs)):

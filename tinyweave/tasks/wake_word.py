@@ -66,7 +66,6 @@ def wake_word_mel(step: float) -> WakeWordMel:
 
     Raises:
         CompileError: the scale does not fit log-mel features of 0 .. 1.
-
     """
     features = WakeWordMel(RATE, FRAME, HOP, BANDS, 0.0, RATE / 2, step=step)
     if not 0 < step < 1 or features.doubling >= LARGEST_DOUBLING:

@@ -235,8 +235,7 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
 
     Returns:
         Op -> (begins, ends), with one span per iteration for rows, and per block of `tile.cols` columns for columns. Then
-            tensor
-        inside the tile -> the most rows or columns of it that exist at a time.
+        tensor inside the tile -> the most rows or columns of it that exist at a time.
     """
     graph, ops, step, slides = row_graph.graph, tile.ops, (tile.rows, tile.cols)[axis], axis and tile.cached
     known = row_graph.known_spans

@@ -74,8 +74,7 @@ class Problem:
         ops: the ops, by step.
         tiles: for each op, the tile candidates that end with it.
         arena_floor: lower bound in bytes on the arena of every plan. A stage that needs no more gets no tiles, except tiles
-            that leave
-        out unread rows.
+            that leave out unread rows.
         one_tile_per_stage: whether each fused stage is a single tile, as the strategy `msf` demands.
     """
 

@@ -36,8 +36,7 @@ class Tiling(NamedTuple):
         tile_bytes: bytes of the largest tile buffer.
         recomputed_macs: multiply-accumulates that the tiles recompute.
         output_buffer: by how many bytes `saved` shrinks if the stage continues after a tile: then the tile's output needs a
-            line
-        buffer of several rows.
+            line buffer of several rows.
         tiles: numbers of the tiles in the problem.
     """
 
@@ -120,8 +119,7 @@ class GrowingStage:
         begin: the first step.
         tensors: the tensors that the stage computes or streams in, by number.
         unread: tensors that earlier ops of the stage compute and no op of it reads yet. The stage may end only if there are
-            none
-        besides its last output.
+            none besides its last output.
         tilings: tilings[n] are the best tilings of the first n ops.
     """
 
@@ -346,8 +344,7 @@ def growing(problem: Problem, begin: int, end: int) -> Iterator[tuple[int, bool,
 
     Yields:
         After each op: where the stage ends (exclusive), whether it may end there, and its state, which later steps change. A
-            stage
-        may end if all its outputs but the last are read inside it.
+        stage may end if all its outputs but the last are read inside it.
     """
     growth = GrowingStage(problem, begin)
     for step in range(begin, end):
