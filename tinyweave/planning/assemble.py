@@ -172,7 +172,7 @@ def lay_out(
 
 
 def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> Buffer:
-    """Return the buffer of a whole tensor, or, unless `ring_rows` is None, the line buffer that holds so many rows of it.
+    """Return the buffer of a tensor: for all of it if `ring_rows` is None, else a line buffer of `ring_rows` rows.
 
     Fast kernels load words, so all buffers are aligned to words. Byte alignment would save at most 6 bytes on real networks.
     """
@@ -200,9 +200,9 @@ def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> P
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
-    """Search for a placement with relocations that fits into `lower_bound` bytes, else into a few sizes up to `upper_bound`.
+    """Search for a placement with relocations in `lower_bound` bytes, else in a few larger sizes below `upper_bound`.
 
-    Return the one of the smallest size that has one, or None. Without `moves`, no buffer is relocated.
+    Return the first placement found, or None. Without `moves`, no buffer is relocated.
     """
     graph = layout.row_graph.graph
     lone = lone_tensors(graph, layout.stages, layout.shared.owner) if moves else {}

@@ -133,8 +133,10 @@ class LayoutSearch:
 
         The gaps are large if the layout needs over SLACK (1 %) more bytes than the solution's largest step. The replacement is
         the fastest solution of the same plan space with fewer bytes than this layout: it fuses few ops, and often leaves fewer
-        gaps. This is repeated until the layout no longer shrinks. `candidates` are the layouts of `solution`. Return those of
-        the final solution, and that solution.
+        gaps. This is repeated until the layout no longer shrinks. `candidates` are the layouts of `solution`.
+
+        Returns:
+            The layouts of the final solution, and that solution.
         """
         for _ in range(MOST_LAYOUTS):
             layout_bytes = candidates[0].layout.bytes

@@ -55,7 +55,7 @@ def lifetimes(
 
 
 def alive(lives: Mapping[str, Life], steps: int) -> list[tuple[str, ...]]:
-    """Return, for each of `steps` steps, the names whose lifetime includes it; 0 steps count as one."""
+    """Return, for each of `steps` steps, the names in `lives` that are alive in it; 0 steps count as one step."""
     names: list[list[str]] = [[] for _ in range(max(1, steps))]
     for name, life in lives.items():
         for step in range(max(life.begin, 0), life.end):

@@ -34,7 +34,8 @@ class Tile:
 class RowTiming(NamedTuple):
     """When an op of a fused stage computes its output rows: iteration i runs at tick `first + i * every`.
 
-    Ticks count the passes of the stage's loop. Each iteration computes `rows_per_iteration` rows of `rows` in total.
+    Ticks count the passes of the stage's loop. Each iteration computes `rows_per_iteration` rows of `rows` in total; the last
+    one may compute fewer.
     """
 
     first: int  # tick
@@ -54,7 +55,7 @@ class RowTiming(NamedTuple):
 
     @property
     def ticks_per_row(self) -> int:
-        """Return the ticks between two rows, averaged over an iteration."""
+        """Return the ticks (passes of the stage's loop) between two rows, averaged over an iteration."""
         return self.every // self.rows_per_iteration
 
 

@@ -43,7 +43,7 @@ class Limits:
         return max(0, cycles - self.cycles) / self.clock_hz * 1e3
 
     def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
-        """Return the memory map that the bytes used of each memory, `arena`, exceed the least; None if there are no maps."""
+        """Return the memory map that `arena` (memory -> bytes used) exceeds by the fewest bytes; None if there are no maps."""
         return min(self.maps, key=lambda memories: excess(arena, memories), default=None)
 
     def less(self, rest: int, flash: int = 0) -> Limits:

@@ -122,7 +122,7 @@ class PlanSpace:
 
 
 def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
-    """Return the `Kernels` with which each op runs the kernel of this name.
+    """Return the `Kernels` rule by which each op runs the kernel that `names` gives it.
 
     Args:
         graph: the network.
@@ -146,7 +146,9 @@ def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[i
 
 
 def recomputable_macs(macs: int, overhead: float) -> int:
-    """Return how many multiply-accumulates may be recomputed if all together may be `overhead` times the network's `macs`.
+    """Return how many multiply-accumulates a plan may recompute if it may execute `overhead` times the network's `macs`.
+
+    The result is 0 if `overhead` is below 1.
 
     Raises:
         CompileError: `overhead` is not above 0, or not finite.

@@ -13,7 +13,7 @@ PER_LINE = 12  # values per line
 
 
 def texts(*names: str) -> dict[str, str]:
-    """Return the contents of C files that this package contains, by file name."""
+    """Return the contents of C files of this package: file name -> text."""
     return {name: (Path(__file__).parent / name).read_text() for name in names}
 
 

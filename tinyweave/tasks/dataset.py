@@ -147,10 +147,10 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Return the files with parts set so that validation exists too.
+    """Return the files, some of them moved to the validation part if folders or lists set parts, but no validation part.
 
-    If folders or lists set no part but training, all parts are reset to None, so that the hash decides. If they set a test part
-    but no validation part, the hash moves some training files to validation.
+    If they set no part but training, all parts are reset to None, and the hash of `parts_of` decides. If they set a test part,
+    the hash moves some training files to validation.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:

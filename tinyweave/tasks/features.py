@@ -259,7 +259,7 @@ def _turned(real: Ints, imaginary: Ints, cosine: Ints, sine: Ints) -> tuple[Ints
 
 
 def _bit_reversed(count: int) -> Ints:
-    """Return the bit-reversed order of `count` indices."""
+    """Return the indices 0 to `count` - 1 (a power of two) in bit-reversed order, as an FFT needs them."""
     order = np.zeros(1, np.int64)
     while len(order) < count:
         order = np.concatenate((2 * order, 2 * order + 1))

@@ -91,10 +91,10 @@ def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool
 
 
 def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
-    """Let the value that the assign_variable at `step` stores be computed in the memory of the state: change `owner` in place.
+    """Let an assigned value be computed directly in the memory of its state, by changing `owner`; do nothing if that is unsafe.
 
-    This happens only if no op reads the old state between the first use of that memory and `step`, and the next write of the
-    state follows the last use of the value.
+    The assign_variable at `step` stores the value. It is safe if no op reads the old state after the value's memory is first
+    written, and if the value's last use precedes the next write of the state.
     """
     op = graph.ops[order[step]]
     value, state = op.inputs[0], op.outputs[0]

@@ -21,7 +21,7 @@ ALIGN = 4  # bytes, of every tensor that a kernel reads or writes; larger elemen
 class Aliases(NamedTuple):
     """Which tensor owns the memory of each activation, and at which offset the activation begins in it.
 
-    `free` are the ops that therefore need no code.
+    `free` are the indices of ops that need no code, because their outputs are already in place; reshapes are not listed.
     """
 
     owner: dict[str, str]  # activation -> the tensor that owns its memory

@@ -85,7 +85,10 @@ def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
 
 
 def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
-    """Return the RAM of a stage of one tile of patches: its inputs (whole, or some rows if streamed), output and buffer."""
+    """Return the RAM of a stage that runs in patches: its inputs (whole, or some rows if streamed), output and tile buffer.
+
+    `reads` are the input rows that an iteration reads.
+    """
     graph = row_graph.graph
     heights, streamed_inputs = row_graph.height, row_graph.streamed_inputs
     rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}

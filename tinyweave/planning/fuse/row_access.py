@@ -234,8 +234,8 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
         rows: output rows that the tile computes in total; None for all.
 
     Returns:
-        Op -> (begins, ends), with one span per iteration for rows, and per block of `tile.cols` columns for columns. Then
-        tensor inside the tile -> the most rows or columns of it that exist at a time.
+        Two mappings. The first is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols`
+        columns for columns. The second is tensor inside the tile -> the most rows or columns of it that exist at a time.
     """
     graph, ops, step, slides = row_graph.graph, tile.ops, (tile.rows, tile.cols)[axis], axis and tile.cached
     known = row_graph.known_spans

@@ -25,7 +25,7 @@ class CycleEstimate(NamedTuple):
 
     @property
     def cycles(self) -> int | None:
-        """Return the cycles of the whole inference; None if a kind is missing."""
+        """Return the cycles of the whole inference; None if the cycles of some ops are unknown."""
         return None if self.missing else self.at_least
 
 

@@ -28,7 +28,7 @@ def owners_of(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class OpSequence:
-    """Ops that run directly one after the other, as a tuple and as the bit mask `mask`.
+    """Ops that run directly one after the other, as the tuple `ops` and as the bit mask `mask`.
 
     The fields `predecessors`, `successors` and `relevant` are bit masks of other ops.
     """
@@ -46,7 +46,7 @@ class OpSequence:
 class OrderProblem:
     """The ops to be ordered, the memory that each uses, and which ops must precede which.
 
-    Sets of ops are ints with one bit per op. The fields `states`, `state_limit` and `deadline` limit the search.
+    Sets of ops are ints with one bit per op. `states` counts the sets that the search has visited, up to `state_limit`.
     """
 
     owners: list[list[str]]  # per op

@@ -217,7 +217,11 @@ START = -1
 
 
 def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
-    """Return an order of the section by beam search, which keeps the sets with the lowest peaks, then the fewest live bytes."""
+    """Return an order of the section by beam search.
+
+    The beam keeps the sets of executed ops that are reached with the lowest peak RAM, then with the fewest live bytes. Peaks
+    below `lowest` bytes count as equal. With `backward`, the search begins at the section's end.
+    """
     traversal = _Traversal(problem, section.start, section.goal, backward=backward)
     live = live_after(problem, section.goal if backward else section.start)
     beam: dict[int, tuple[int, int, _Next, _Way]] = {traversal.done: (lowest, live, (traversal.ready(), START), None)}
@@ -295,9 +299,10 @@ class _SearchResult:
 def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
     """Search for a path from `start` to `goal`, or backward, on which no step needs more than `limit` bytes.
 
-    The anchor is the set from which the search goes on. If a set has no more live bytes than the anchor and all sets between
-    the two, it becomes the new anchor: adding its ops to any later set of any path leaves no more bytes alive there, so if
-    there is a path, one passes through it. The same holds for a single sequence that lowers memory, from any set.
+    A path is a sequence of growing sets of executed ops; the search gives up after `budget` sets. The anchor is the set from
+    which the search goes on. If a set has no more live bytes than the anchor and all sets between the two, it becomes the new
+    anchor: adding its ops to any later set of any path leaves no more bytes alive there, so if there is a path, one passes
+    through it. The same holds for a single sequence that lowers memory, from any set.
     """
     traversal = _Traversal(problem, start, goal, backward=backward)
     anchor, path = traversal.done, list[OpSequence]()
@@ -418,7 +423,7 @@ class _Traversal:
         return children, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
-        """Return the sequences that may come first."""
+        """Return the positions of the sequences that may come first, since all that must precede them is done."""
         return tuple(
             position
             for position, sequence in enumerate(self.problem.sequences)
@@ -426,7 +431,10 @@ class _Traversal:
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
-        """Return the sequences that may come next after the step that has led to the set `done`."""
+        """Return the positions of the sequences that may come after the set `done`.
+
+        `step` is the last step: the sequences that were ready before it, and the one that it took.
+        """
         ready, position = step
         if position == START:
             return ready

@@ -161,7 +161,8 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
     def solve(part: list[int], sections: range, low: int, first_at_low: int) -> bool | None:
         """Place all buffers of `part` at offset `low` or above; return whether all fit, or None if the tries ran out.
 
-        At `low` itself only buffers from index `first_at_low` on are tried, since earlier ones have been tried there.
+        `part` is in the order in which to try buffers of equal offsets; `sections` are all sections in which they are alive. At
+        `low` itself only buffers from index `first_at_low` on are tried, since earlier ones have been tried there.
         """
         nonlocal left, next_bound
         # a buffer above this offset leaves a hole in which another whole buffer fits

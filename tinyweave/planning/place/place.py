@@ -103,7 +103,10 @@ def place(
     settings = [(order, reorder) for reorder in (False, True) for order in orders]
 
     def decide(capacity: int, limit: int) -> bool:
-        """Search for a placement within `capacity` with each order of buffers; return whether `best` or `low` was improved."""
+        """Search for a placement within `capacity` with each order of buffers; return whether `best` or `low` was improved.
+
+        Each search makes at most `limit` tries.
+        """
         nonlocal best, high, low, tries
         for order, reorder in settings:
             if tries <= 0:
@@ -177,7 +180,10 @@ def _weights(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence
 
 
 def _load(buffers: Sequence[Buffer], section: Sequence[int], weights: Sequence[int]) -> int:
-    """Return a lower bound on the bytes of a section: the sum of the weights, with the topmost buffer in full."""
+    """Return a lower bound on the bytes of a section (buffers alive together): all weights, with the topmost buffer in full.
+
+    The weight of a buffer is the least bytes from its start to the start of the buffer above it.
+    """
     return sum(weights) + min(buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
 
 
@@ -201,9 +207,10 @@ def _bound(buffers: Sequence[Buffer], conflicts: _Conflicts) -> int:
 
 
 def _overlap_bound(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> int:
-    """Return a tighter lower bound for a section in which one output may overlap operands, or two buffers each other; else 0.
+    """Return a tighter lower bound on the bytes of a section (buffers alive together) with simple overlaps, else 0.
 
-    The operands above an output are best stacked in the order of their distances. The topmost buffer needs no rounding.
+    Simple means that only one output may overlap operands, or only two buffers each other. The operands above an output are
+    best stacked in the order of their distances. The topmost buffer needs no rounding to `grain` bytes.
     """
 
     def whole(count: int) -> int:

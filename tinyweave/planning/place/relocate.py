@@ -123,7 +123,7 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
 
 
 def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[int]) -> list[_State]:
-    """Return the states with the new buffers placed too, each at either end of a hole that it fits in."""
+    """Return the cheapest states in which the buffers `starting` are placed too, each at either end of a free hole."""
     for x in starting:
         layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(search, state.layout, x)]
         states = _best(search, layouts)
@@ -131,7 +131,10 @@ def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[in
 
 
 def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """Return the state whose layout holds `others` and one more buffer, `item` = (offset, buffer), reached at a higher cost."""
+    """Return the state after one more buffer is placed: its layout is `others` and `item`, an (offset, buffer).
+
+    `cost` is added to the cost of the old `state`, which is 0 unless the buffer was copied there.
+    """
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 

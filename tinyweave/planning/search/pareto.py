@@ -58,9 +58,9 @@ class ParetoSearch:
         return self.known[number, byte_limit]
 
     def least_bytes(self, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the path with the least RAM within the limits, found by bisection; None if there is none.
+        """Return the path with the least RAM, found by bisection; None if no path is within the limits.
 
-        Of equally small paths it is the fastest.
+        The limits are `byte_limit` bytes and `cycles` cycles. Ties are broken by cycles.
         """
         best = self.fastest(byte_limit)
         if best is None or best.path.cycles > cycles:
@@ -76,7 +76,7 @@ class ParetoSearch:
         return best
 
     def best(self, objective: Objective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the path within the limits that is best by an objective, or None if there is none."""
+        """Return the best path by an objective within `byte_limit` bytes and `cycles` cycles; None if there is none."""
         fastest = self.fastest(byte_limit)
         if fastest is None or fastest.path.cycles > cycles:
             return None

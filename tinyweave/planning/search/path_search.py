@@ -336,7 +336,10 @@ class PathSearch:
         return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.stage[edge])).items()}
 
     def _option(self, edge: int, byte_limit: int) -> _Option:
-        """Return the fastest option of a stage within `byte_limit` bytes, which must be at least its min_bytes."""
+        """Return the fastest option (scratch size and tile widths) of a stage within `byte_limit` bytes.
+
+        The options of the stage, given by its edge, must have been computed. The limit must be at least the stage's min_bytes.
+        """
         options = self.options[edge]
         return options[bisect_right(options, byte_limit - int(self.min_bytes[edge]), key=lambda option: option.bytes) - 1]
 

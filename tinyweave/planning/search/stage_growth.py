@@ -131,7 +131,10 @@ class GrowingStage:
 
 
 def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
-    """Multiply the ticks of each clock by its factor, in place; return False if the ticks exceed MOST_TICKS."""
+    """Multiply the ticks of some clocks by factors (clock -> factor), in place; return False if the ticks exceed MOST_TICKS.
+
+    Tensors of one clock are timed relative to each other.
+    """
     for tensor in growth.tensors.values():
         factor = factors.get(tensor.clock, 1)
         tensor.row_ticks *= factor
@@ -143,7 +146,10 @@ def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
 
 
 def join_clocks(growth: GrowingStage, one: RowRead, other: RowRead) -> bool:
-    """Give two tensors that one op reads the same clock; return False if their rows cannot keep pace."""
+    """Give the tensors of two reads by one op a common clock; return False if their rows cannot keep pace.
+
+    A clock relates the ticks of tensors to each other. `one` and `other` are (tensor, window).
+    """
     x, y = growth.tensors[one[0]], growth.tensors[other[0]]
     ticks_x, ticks_y = (t.row_ticks // window.up * window.stride for t, (_, window) in ((x, one), (y, other)))
     if x.clock == y.clock:

@@ -30,10 +30,11 @@ Numbers = NDArray[np.int64]
 class Stages(NamedTuple):
     """Fused stages and their tilings (choices of tiles) as columns, that is as one array per field.
 
-    Columns of stages, with an entry per stage s: begin, end, bytes, most_overlap as in FusedStage, and fewer_at. The stage's
-    `fewer_rows` are the entries [fewer_at[s], fewer_at[s + 1]) of the columns fewer_step and fewer_rows. Columns of tilings,
-    with an entry per tiling t: the number of its stage; saved, tile_bytes, recomputed_macs as in Tiling; and tiles_at. The
-    tiling's tiles are the entries [tiles_at[t], tiles_at[t + 1]) of the column tiles.
+    - begin, end, bytes, most_overlap: an entry per stage, as in FusedStage.
+    - fewer_at, fewer_step, fewer_rows: the `fewer_rows` of stage s are the entries [fewer_at[s], fewer_at[s + 1]) of fewer_step
+      and fewer_rows.
+    - stage, saved, tile_bytes, recomputed_macs: an entry per tiling: the number of its stage, then as in Tiling.
+    - tiles_at, tiles: the tiles of tiling t are the entries [tiles_at[t], tiles_at[t + 1]) of tiles.
     """
 
     begin: Numbers
