@@ -30,7 +30,7 @@ FEWER_TRIES = TRIES // 200  # of the exact search without relocations, if a plac
 
 
 class Layout(NamedTuple):
-    """Buffers to be placed in one memory, the rules by which they may overlap, and what they were derived from."""
+    """Buffers to be placed in one memory, the rules by which they may overlap, and the stages from which they are derived."""
 
     row_graph: RowGraph
     stages: Sequence[tuple[int, ...]]  # the ops of each stage, by index
@@ -248,7 +248,7 @@ def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, d
 def plan_of_layout(
     placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({}), *, checked: bool = True
 ) -> Plan:
-    """Return the plan of a placed layout; if not `checked`, the caller must check it.
+    """Return the plan of a layout with offsets; if not `checked`, the caller must check it.
 
     `channels_once` is as in Plan: tensor -> number of its leading channels that are computed once, the others twice.
     """

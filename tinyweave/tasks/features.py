@@ -66,7 +66,11 @@ class LogMel:
 
     @cached_property
     def terms(self) -> Ints:
-        """Return the matrix of the cosine transform [coefficients, bands]: a mean, then cosines times GAIN."""
+        """Return the matrix of the cosine transform [coefficients, bands].
+
+        Its first row computes the mean of the bands; the other rows are cosines times GAIN. Values have `cosine_bits`
+        fractional bits.
+        """
         turns = np.arange(self.coefficients)[:, None] * (np.arange(self.bands) + 0.5) / self.bands
         gain = np.where(np.arange(self.coefficients) == 0, 1, GAIN)[:, None]
         return as_ints(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits)

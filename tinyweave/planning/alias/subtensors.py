@@ -66,7 +66,7 @@ def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
 
 
 def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
-    """Return the byte of its input at which each output of a split or slice begins; [] if the outputs cannot alias it."""
+    """Return, for each output of a split or slice, its first byte in the input; [] if the outputs cannot alias the input."""
     source, runs = data(graph, op), copies.moved(graph, op)
     if runs is None or len(runs) != len(op.outputs) or source.data is not None:
         return []
@@ -82,7 +82,7 @@ def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
 
 
 def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list[int]:
-    """Return the byte in its output at which each input of a concatenation begins; [] if they cannot be computed there."""
+    """Return, for each input of a concatenation, its first byte in the output; [] if the inputs cannot be computed there."""
     out = graph.output(op)
     axis = op.attrs["axis"] % len(out.shape)
     if any(extent > 1 for extent in out.shape[:axis]):

@@ -166,10 +166,11 @@ def _view(plan: Plan, op: Op) -> None:
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
-    """Return where the outputs of an op without code must lie: (output, operand, bytes by which it starts behind the operand).
+    """Return where the outputs of an op without code must lie, as (output, operand, offset).
 
-    The op must only join, cut or reshape tensors. Its reference runs on numbered elements, which shows where each element of an
-    output comes from. These elements must be contiguous.
+    The output must start `offset` bytes after the start of the operand. The op must only join, cut or reshape tensors. Its
+    reference runs on numbered elements, which shows where each element of an output comes from. These elements must be
+    contiguous.
     """
     if SPECS[op.kind].view:
         return [(op.outputs[0], graph.input(op).name, 0)]

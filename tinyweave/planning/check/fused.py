@@ -243,9 +243,14 @@ def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
 
 
 def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None = None) -> Region:
-    """Return the region of a row of tensor `name`; raise UnsoundPlanError if the row is not intact.
+    """Check that a row of a tensor is intact, report the read, and return the region of the whole row.
 
-    The read is reported: of the columns `cols`, None for all, by `op`, None for the caller of the model.
+    Args:
+        fused: the simulated stage.
+        op: the op that reads; None for the caller of the model.
+        name: the tensor.
+        row: its row.
+        cols: the columns that are read; None for all.
     """
     region = fused.place(name, row)
     if not fused.intact(name, row):

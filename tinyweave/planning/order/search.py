@@ -64,7 +64,7 @@ def file_order(graph: Graph) -> tuple[int, ...]:
 def without_views(graph: Graph) -> dict[str, str]:
     """Return each activation as the owner of its own memory: views such as reshapes count as copies.
 
-    The reordering paper counts so (`working_set`).
+    The paper on operator reordering counts RAM so (`working_set`).
     """
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
@@ -161,9 +161,10 @@ class _Section:
 
 
 def _sections(problem: OrderProblem, step_bytes: list[int], lower_bounds: list[int]) -> list[_Section]:
-    """Return the sections of the network between sets of ops that every order passes through, each in the file's order.
+    """Return the sections of the network, which can be ordered independently of each other, each in the file's order.
 
-    `step_bytes` are the bytes of each step in the file's order; `lower_bounds` the bytes that each op needs in any order.
+    A section has the ops between two sets of executed ops that every order passes through. `step_bytes` are the bytes of each
+    step in the file's order; `lower_bounds` the bytes that each op needs in any order.
     """
     sections = []
     for start, goal in pairwise(problem.cuts):
@@ -187,7 +188,7 @@ def _out_of_budget(problem: OrderProblem) -> bool:
 
 
 def _improve(problem: OrderProblem, section: _Section, bound: int) -> None:
-    """Raise a section's lower bound or find a better order of it; if neither succeeds, double its budget.
+    """Raise the lower bound of a section (part of the network), or find a better order of it; else double its budget.
 
     `bound` is a lower bound on the peak of the whole network: a section need not go below it.
     """

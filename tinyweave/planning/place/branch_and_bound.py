@@ -138,9 +138,10 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         return True
 
     def solve_parts(part: Sequence[int], sections: range, low: int, x: int, split: bool) -> bool | None:
-        """Split the sections where no unplaced buffer is alive on both sides, and solve each part; return as `solve`.
+        """Divide the sections into parts that no unplaced buffer links, and place the buffers of each part; return as `solve`.
 
-        x is the buffer that was placed last, -1 for none. If not `split`, the sections form one part.
+        `part` are the buffers that are alive in `sections`. x is the buffer that was placed last, -1 for none. If not `split`,
+        the sections are one part.
         """
         begin = sections.start
         for s in sections:

@@ -150,7 +150,7 @@ def _moves(search: _Search, state: _State, step: int, only: Collection[int] | No
 
 
 def _slides(search: _Search, state: _State, step: int) -> Iterator[_State]:
-    """Yield compacted states: the lowest buffers slid down, all others slid up, with one hole between them."""
+    """Yield states after all buffers are compacted: the lowest ones moved down, all others up, with one hole between them."""
     for count in range(len(state.layout) + 1):
         slid, low, high = state, 0, search.capacity
         for offset, x in (*state.layout[:count], *reversed(state.layout[count:])):
@@ -189,7 +189,7 @@ def _starts(search: _Search, layout: Offsets, x: int) -> list[int]:
 
 
 def _best(search: _Search, states: Iterable[_State]) -> list[_State]:
-    """Return the cheapest states, one per layout, at most as many as the beam is wide."""
+    """Return the cheapest states of a beam search, one per layout, at most as many as the beam is wide."""
     cheapest: dict[Offsets, _State] = {}
     for state in states:
         known = cheapest.get(state.layout)

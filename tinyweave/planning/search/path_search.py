@@ -332,7 +332,7 @@ class PathSearch:
         return [self.tiles[each] for each in self.stages.tiles_of(edge)]
 
     def _fewer(self, edge: int) -> dict[int, int]:
-        """Return op -> rows to compute, for the ops of a stage of whose output some rows are never read."""
+        """Return op -> rows to compute, for the ops of a stage whose output is read only in part."""
         return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.stage[edge])).items()}
 
     def _option(self, edge: int, byte_limit: int) -> _Option:

@@ -108,7 +108,7 @@ class CutGraph:
         return path[::-1]
 
     def _least_weights(self, cost: Numbers) -> Numbers:
-        """Return, for each cut, the least weight of a path from it to the last cut."""
+        """Return, for each cut, the least weight of a path from it to the last cut; NEVER if no allowed edges lead there."""
         left = np.full(self.last + 1, NEVER, np.int64)
         left[-1] = 0
         for cut in range(self.last, 0, -1):

@@ -199,7 +199,7 @@ class StageCycles:
     def fastest(self, index: int, cycles: Cycles, scratch: int) -> str:
         """Return the name of the op's fastest kernel that needs at most `scratch` bytes; ties are broken by less scratch.
 
-        `cycles` are those of each usable kernel.
+        `cycles` has an entry per usable kernel of the op.
         """
         kernels = zip(self.usable[index], cycles, strict=True)
         return min((taken, kernel.scratch, kernel.name) for kernel, taken in kernels if kernel.scratch <= scratch)[2]

@@ -76,7 +76,7 @@ class FusedStage(NamedTuple):
         end: one past the last step.
         bytes: RAM of all tensors that are alive in the stage, without tiles.
         most_overlap: upper bound on the output bytes that reuse the memory of tensors whose last use is in the stage.
-        fewer_rows: step -> rows to compute, for ops of whose output some rows are never read.
+        fewer_rows: step -> rows to compute, for ops whose output is read only in part.
         tilings: the choices of tiles.
     """
 

@@ -52,7 +52,7 @@ class Stages(NamedTuple):
     tiles: Numbers
 
     def fewer(self, stage: int) -> dict[int, int]:
-        """Return the `fewer_rows` of a stage: step -> rows to compute, for ops of whose output some rows are never read."""
+        """Return the `fewer_rows` of a stage: step -> rows to compute, for ops whose output is read only in part."""
         entries = slice(int(self.fewer_at[stage]), int(self.fewer_at[stage + 1]))
         return dict(zip(self.fewer_step[entries].tolist(), self.fewer_rows[entries].tolist(), strict=True))
 
