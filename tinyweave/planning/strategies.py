@@ -169,7 +169,8 @@ class PlanSpaces:
     def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[Kernels], *, fast: bool) -> None:
         """Compute which tensors of the graph share memory.
 
-        With `fast`, orders of the ops are searched only briefly, and ops are fused only to stream inputs or outputs.
+        With `fast`, orders of the ops are searched only briefly, and strategy `best` fuses ops only to stream inputs or
+        outputs.
         """
         self.graph, self.streams, self.fast = graph, streams, fast
         self._plan_space = partial(PlanSpace, memory=memory, kernel_set=kernel_set, streams=streams, fast=fast)

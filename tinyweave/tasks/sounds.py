@@ -107,7 +107,7 @@ def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
 
 
 def _speaker(path: str) -> str:
-    """Return the speaker in the name of a recording as in Speech Commands; the whole path if the name has no speaker."""
+    """Return the speaker in a file name such as SPEAKER_nohash_0.wav (Speech Commands); the whole path for other names."""
     speaker, separator, _ = path.rpartition("/")[2].partition(SPEAKER)
     return speaker if separator else path
 

@@ -195,8 +195,8 @@ def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:
 def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tuple[Access, ...] | None:
     """Return which rows from outside a tile the ops `run` read to compute `rows` rows of the last op's output.
 
-    None if the ops cannot form a tile: another op reads a tensor between them, an op upsamples or has no window, or a tensor is
-    read with different strides.
+    None if the ops cannot form a tile, for example because another op reads a tensor between them, an op upsamples or has no
+    window, or a tensor is read with different strides.
     """
     if len(run) == 1:
         return row_graph.accesses[run[0]]

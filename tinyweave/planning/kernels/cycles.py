@@ -38,7 +38,7 @@ def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> Cycle
 
 
 def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dict[int, float | None]:
-    """Estimate the cycles of each op that runs code: index of the op -> cycles, None if its kernel has no fitted constants."""
+    """Estimate the cycles of each op, by index: 0 for ops without code, None if the kernel has no fitted constants."""
     cycles: dict[int, float | None] = {}
     for index, part in _per_part(plan, core, reads):
         before = cycles.get(index, 0.0)
@@ -61,7 +61,8 @@ def _per_part(plan: Plan, core: str, reads: FlashReads | None) -> Iterator[tuple
 def kernel_calls(plan: Plan) -> Iterator[Call]:
     """Yield the kernel calls of each op: its index, the (rows, columns) that one call computes, and the number of such calls.
 
-    An op that runs on whole tensors, or that accumulates row by row, counts as one call, with None for (rows, columns).
+    An op that runs on whole tensors, or that accumulates row by row, counts as one call, with None for (rows, columns). So does
+    an op without code.
     """
     for stage in plan.stages:
         if stage.schedule is None:

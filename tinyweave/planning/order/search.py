@@ -300,10 +300,10 @@ class _SearchResult:
 def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
     """Search for a path from `start` to `goal`, or backward, on which no step needs more than `limit` bytes.
 
-    A path is a sequence of growing sets of executed ops; the search gives up after `budget` sets. The anchor is the set from
-    which the search goes on. If a set has no more live bytes than the anchor and all sets between the two, it becomes the new
-    anchor: adding its ops to any later set of any path leaves no more bytes alive there, so if there is a path, one passes
-    through it. The same holds for a single sequence that lowers memory, from any set.
+    A path is a sequence of growing sets of executed ops. The search gives up after `budget` sets. The anchor is the set from
+    which it goes on. If a set has no more live bytes than the anchor and all sets between the two, it becomes the new anchor:
+    adding its ops to any later set of any path leaves no more bytes alive there. So if any path leads to the goal, one that
+    passes through this set does too. The same holds for a single sequence that lowers memory, from any set.
     """
     traversal = _Traversal(problem, start, goal, backward=backward)
     anchor, path = traversal.done, list[OpSequence]()

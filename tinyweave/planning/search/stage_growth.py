@@ -288,7 +288,7 @@ def is_internal(tensor: ProblemTensor, begin: int, end: int) -> bool:
 def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
     """Return how many rows of each tensor in the stage [begin, end) are computed: tensor -> rows.
 
-    These are all rows if a later step reads the tensor, else the rows that the stage reads.
+    These are all rows of the stage's output and of tensors that a later step reads, else the rows that the stage reads.
     """
     problem = growth.problem
     needed = {x: 0 if is_internal(problem.tensors[x], begin, end) else problem.tensors[x].rows for x in growth.tensors}
