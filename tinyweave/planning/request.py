@@ -37,7 +37,7 @@ class Limits:
         return int(self.latency_ms * self.clock_hz / 1e3 + ROUNDING)
 
     def latency_excess(self, cycles: int | None) -> float | None:
-        """Return by how many milliseconds `cycles` exceed the time limit, 0 if they do not; None if either is unknown."""
+        """Return by how many milliseconds `cycles` exceed the time limit, at least 0; None if cycles or limit is unknown."""
         if self.cycles is None or self.clock_hz is None or cycles is None:
             return None
         return max(0, cycles - self.cycles) / self.clock_hz * 1e3

@@ -363,10 +363,11 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
 
 
 def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
-    """Return the rows that one iteration of a tile reads from outside the tile, and those of tensors inside it.
+    """Return the rows that one iteration of a tile reads from outside the tile and from tensors inside it.
 
-    Rows from outside are (op, tensor, row). Rows inside are (first row, number of rows) per read; the first row is relative to
-    the first row of that tensor that the iteration computes.
+    Returns:
+        The rows from outside as (op, tensor, row), and the reads inside as (first row, number of rows). The first row is
+        counted from the first row of that tensor that the iteration computes.
     """
     ops, inside = [fused.op(index) for index in tile.ops], {fused.op(index).outputs[0] for index in tile.ops[:-1]}
     computed, reads = {ops[-1].outputs[0]: rows}, list[tuple[Op, str, range]]()

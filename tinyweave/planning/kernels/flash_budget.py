@@ -176,7 +176,10 @@ def _copying_pays(graph: Graph, op: Op, kernels: Kernels) -> bool:
 
 
 def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
-    """Return the op's kernel that keeps many more constants than kernel `name`; `name` if there is none or it is portable."""
+    """Return the op's kernel that keeps many more constants than `name`, or `name` if there is no such kernel.
+
+    `name` is also returned if it is the portable kernel, or "" for an op without code.
+    """
     heavy = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
     return heavy.name if heavy is not None and heavy.flash_heavy else name
 

@@ -288,7 +288,10 @@ def _order_within(problem: OrderProblem, section: _Section, limit: int) -> tuple
 
 @dataclass(eq=False)
 class _SearchResult:
-    """The path found by a search: to the goal if `arrived`, else to the set `anchor`, which some best path passes through."""
+    """The path that a search found through sets of executed ops, up to the set `anchor`, which some best path contains.
+
+    If `arrived`, the path leads to the goal.
+    """
 
     anchor: int
     path: list[OpSequence]

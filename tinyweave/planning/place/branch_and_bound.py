@@ -54,8 +54,8 @@ def searcher(problem: PlacementProblem) -> Search:
     """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
     Its arguments are an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
-    equally low, it first tries the buffer with the largest section load, then the first in the order. With `reorder`, loads are
-    computed again whenever the search splits into independent parts.
+    equally low, it first tries the one whose sections (sets of buffers alive together) have the largest load in bytes, then the
+    first in the order. With `reorder`, loads are computed again whenever the search splits into independent parts.
     """
     cells, spent = len(problem.size) + sum(map(len, problem.weights)), 0
 

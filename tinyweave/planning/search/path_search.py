@@ -217,7 +217,7 @@ class PathSearch:
         return as_columns(stages)
 
     def _set_lower_bounds(self) -> None:
-        """Set the columns of all edges.
+        """Compute the columns of all edges, which are the tilings of fused stages and the unfused ops.
 
         min_bytes and min_cycles are lower bounds; min_cycles is an array [edge, scratch size]. ties decides between equally
         fast paths.
@@ -256,10 +256,10 @@ class PathSearch:
         return saved
 
     def _cycles_added_by_tiles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the cycles that each kind of tile adds to its ops, and the kind of each entry of `stages.tiles`.
+        """Return how many cycles a tile costs more than its ops untiled, per kind of tile, and the kind of each tile.
 
         Tiles of the same kind have the same ops and compute the same rows. The cycles are an array [kind, scratch size], for
-        the best width of the tile.
+        the best width of the tile. The kinds have an entry per entry of `stages.tiles`.
         """
         stages, known, added = self.stages, dict[tuple[int, tuple[int | None, ...]], int](), list[PerScratchSize]()
         stage_of_tile = np.repeat(stages.stage, np.diff(stages.tiles_at))
