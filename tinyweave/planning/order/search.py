@@ -374,7 +374,7 @@ def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget:
 
 
 class _Traversal:
-    """The direction of a search from the set of ops `done` to the set `target`.
+    """One direction of a search from the set of ops `done` to the set `target`: which sequences may follow, and their effects.
 
     Forward, a set holds the ops that have run. Backward, the search begins at the end, and a set holds the ops undone so far.
     Sequences are given by their position in `problem.sequences`.

@@ -133,7 +133,7 @@ def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[in
 def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
     """Return the state after one more buffer is placed: its layout is `others` and `item`, an (offset, buffer).
 
-    `cost` is added to the cost of the old `state`, which is 0 unless the buffer was copied there.
+    `cost` is the cost of placing the buffer: 0 unless it is copied from another offset.
     """
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))

@@ -39,7 +39,7 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:
-    """Return the graph with relocations added, and for each relocated tensor its names: first, then after each relocation.
+    """Return the graph with relocations added, and the names of each relocated tensor before and after each relocation.
 
     Each of `steps` is the index of an op, or the name of a tensor to relocate. Network outputs have their original name after
     the last relocation, all other tensors before the first.
