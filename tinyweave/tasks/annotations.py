@@ -113,7 +113,7 @@ def _first_file(paths: Sequence[Path]) -> Path | None:
 
 
 def _with_a_test(images: list[Annotated]) -> list[Annotated]:
-    """Use the validation part as test part if there is no test part: published data sets often withhold it."""
+    """Use the validation part as test part if there is none: published data sets often withhold the test part."""
     parts = {image.part for image in images}
     if "validation" not in parts or "test" in parts:
         return images

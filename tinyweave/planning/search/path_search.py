@@ -147,7 +147,10 @@ class PathSearch:
                 cost[edge] = self._cost(edge, byte_limit)
 
     def _unfused_ops(self, step: int) -> list[ChosenStage]:
-        """Return the unfused op of a step with each of its Pareto-optimal kernels; empty if it streams an input or output."""
+        """Return the unfused op of a step with each of its Pareto-optimal kernels; empty if the op must be fused.
+
+        An op must be fused if it reads a streamed input or writes a streamed output.
+        """
         index, less = self.order[step], 0
         if is_fused(self.row_graph, (index,)):
             return []

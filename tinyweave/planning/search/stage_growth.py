@@ -64,7 +64,7 @@ class Tiling(NamedTuple):
         )
 
     def continued(self) -> Tiling:
-        """Return the same tiles for the stage extended by an op outside all tiles."""
+        """Return the same tiles for the stage extended by an op outside all tiles; `saved` then shrinks by `output_buffer`."""
         return self._replace(saved=self.saved - self.output_buffer, output_buffer=0)
 
 
@@ -247,7 +247,10 @@ def compare_tilings(tiling: Tiling) -> tuple[int, int, int, int]:
 
 
 def dominates(one: Tiling, other: Tiling) -> bool:
-    """Return whether `one` is at least as good as `other` in saved bytes, tile buffer and recomputation."""
+    """Return whether `one` is at least as good as `other` in saved bytes, tile buffer and recomputation.
+
+    It must be so both if the stage ends here and if it continues.
+    """
     saved = one.saved - max(one.output_buffer - other.output_buffer, 0)
     return saved >= other.saved and one.tile_bytes <= other.tile_bytes and one.recomputed_macs <= other.recomputed_macs
 
