@@ -19,7 +19,7 @@ BEFORE = -1  # the first step of inputs and state
 class Life(NamedTuple):
     """The steps [begin, end) in which memory is in use; if `persistent`, it stays in use after the last step.
 
-    `begin` is BEFORE (-1) for network inputs and state, which exist before the first step.
+    `begin` is BEFORE (-1) for state and for inputs that are not streamed, which exist before the first step.
     """
 
     begin: int

@@ -32,8 +32,8 @@ class Aliases(NamedTuple):
 def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> Aliases:
     """Return the aliases with outputs of cuts inside their input and inputs of joins inside their output, where possible.
 
-    A cut is a split or slice, a join a concatenation. All cuts are aliased first, in order. Then joins follow from last to
-    first, since the input of a join may itself be joined.
+    A cut is an op such as split or slice, a join an op such as concatenation. All cuts are aliased first, in order. Then joins
+    follow from last to first, since the input of a join may itself be joined.
 
     Args:
         graph: the network.
