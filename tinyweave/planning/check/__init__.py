@@ -157,7 +157,10 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
 
 
 def _view(plan: Plan, op: Op) -> None:
-    """Check an op that runs no code: its outputs must lie exactly on the bytes of its inputs. Raise UnsoundPlanError if not."""
+    """Check an op that runs no code; raise UnsoundPlanError unless its outputs are already in place in its inputs' bytes.
+
+    For a concatenation, the inputs are in place in the output's bytes.
+    """
     for output, operand, between in _same_bytes(plan.graph, op):
         (memory, begin, end), (home, first, last) = region_of(plan, output), region_of(plan, operand)
         nested = (first <= begin and end <= last) or (begin <= first and last <= end)

@@ -40,7 +40,7 @@ class _State(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """The inputs of a beam search, the same for all steps."""
+    """The inputs of the beam search for relocations: buffers, how far they may overlap, capacity and beam width."""
 
     buffers: Sequence[Buffer]
     overlaps: Sequence[

@@ -36,7 +36,7 @@ class ParetoSearch:
     """
 
     def __init__(self, spaces: Sequence[tuple[PathSearch, int]]) -> None:
-        """Start with an empty cache and no caps."""
+        """Start with an empty cache and no byte limits of single path searches (caps)."""
         self.spaces = spaces
         self.known: dict[tuple[int, int], Path | None] = {}
         self.caps = dict[int, int]()
