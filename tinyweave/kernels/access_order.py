@@ -445,7 +445,7 @@ def _pairs(x: Tensor, out: Tensor) -> Steps:
 
 
 def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
-    """List the reads and writes of softmax and log_softmax: first a whole pixel is read, then each element before its output."""
+    """List the reads and writes of softmax and log_softmax, which read a whole pixel, then each element before its output."""
     x, out = graph.input(op), graph.output(op)
     pixels = np.arange(prod(x.shape[:-1]))[:, None]
     channel, size = np.arange(x.shape[-1]), itemsize(out.dtype)

@@ -22,7 +22,7 @@ from .geometry import Extents, Shape, extents
 
 
 class Strides(NamedTuple):
-    """A piece of an output, copied in runs (contiguous bytes) that are one stride apart along each axis, as in tw_strided_copy.c.
+    """A piece of an output, copied in runs (contiguous bytes) one stride apart along each axis, as in tw_strided_copy.c.
 
     Run (a, b, c, d) begins at byte start + a * stride[0] + ... + d * stride[3] of the input. The runs follow each other in the
     output.

@@ -28,7 +28,10 @@ class Features(NamedTuple):
 
 
 def plain(graph: Graph, op: Op) -> Features:
-    """Return the counts of MACs (or of window elements without MACs), outputs, inputs, pixels and calls: the default of kernels."""
+    """Return the counts of MACs, outputs, inputs, pixels and calls: the default of kernels.
+
+    An op without MACs counts the elements of its windows instead.
+    """
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
     weights = sum(t.elements for t in graph.inputs_of(op)[1:2] if t is not None and t.data is not None)

@@ -97,7 +97,7 @@ def layer_cycles(
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
-    """Return a graph and an op that compute only `part` of the output, from maps with only the rows and columns that this needs.
+    """Return a graph and an op that compute only `part` of the output, with maps cut to the rows and columns that this needs.
 
     An axis that is cut has no padding. If `part` is None or the whole output, or the op has no windows, return the arguments.
     """

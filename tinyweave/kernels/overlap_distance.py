@@ -200,7 +200,7 @@ def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d kernels that read the windows of two output pixels before they write both pixels."""
+    """Return the overlap distance of conv_2d kernels that read two output pixels' windows before they write both pixels."""
     x, out = graph.input(op), graph.output(op)
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
     return _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)
@@ -275,7 +275,7 @@ def windowed(
 
 
 def by_row(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of fully_connected that reads an input row once per four outputs, then per remaining output."""
+    """Return the overlap distance of fully_connected that reads a row once per four outputs, then per remaining output."""
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
     return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
@@ -295,7 +295,7 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
 
 
 def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
-    """Return the overlap distance of fully_connected that reads an input row per `at_once` outputs, then once for the others."""
+    """Return the overlap distance of fully_connected that reads a row per `at_once` outputs, then once for the others."""
     units, depth = graph.input(op, 1).shape
     return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
 
@@ -472,7 +472,7 @@ def padded(graph: Graph, op: Op) -> Distances:
 
 
 def joined(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distances of tw_concatenation, which copies one input after the other, row by row or pixel by pixel."""
+    """Return the overlap distances of tw_concatenation, which copies input after input, row by row or pixel by pixel."""
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):
         begins, count = _chunks(block)
@@ -483,7 +483,9 @@ def joined(graph: Graph, op: Op) -> Distances:
 
 
 def _chunks(block: copies.Box) -> tuple[Numbers, int]:
-    """Return the runs (contiguous elements) in which a tensor is copied into a larger one: a row, or a pixel if channels differ.
+    """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
+
+    A run is a row, or a pixel if the two tensors differ in their number of channels.
 
     Returns:
         The element index in the larger tensor at which each run begins, and the elements of a run.
