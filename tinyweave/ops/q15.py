@@ -1,6 +1,7 @@
 """logistic and tanh in 16-bit fixed point on numpy arrays, as in gemmlowp's fixedpoint.h.
 
-Inputs are int64 arrays of int16 values with `integer_bits` integer bits; results are in Q0.15. tw_q15.h has the same in C.
+Inputs are int64 arrays of int16 values with `integer_bits` integer bits and 15 - integer_bits fractional bits. Results are in
+Q0.15 (units of 2^-15). tw_q15.h has the same functions in C.
 """
 
 from __future__ import annotations
