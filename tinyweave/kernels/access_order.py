@@ -397,8 +397,8 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     """List the reads and writes of tw_depthwise_conv_2d_s8_mve, which computes sixteen channels of a pixel per step.
 
     If sixteen channels are several whole pixels, the kernel computes these pixels together. They are listed one by one here,
-    which gives the same overlap distance: each pixel reads and writes one pixel further than the pixel before. `lowest` is the
-    index of the first input pixel in the window of each output pixel.
+    which permits the same overlap of input and output: each pixel reads and writes one pixel further than the pixel before.
+    `lowest` is the index of the first input pixel in the window of each output pixel.
     """
     return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), LANES)
 

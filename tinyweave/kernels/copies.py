@@ -106,10 +106,10 @@ def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
 
 
 def _progressions(positions: Positions, itemsize: int) -> Strides | None:
-    """Return the strides of a piece, or None if the positions along some axis are not equally far apart.
+    """Return the strides of a piece (part of an output), or None if positions along some axis are not equally far apart.
 
     Args:
-        positions: For each axis, the input index of its entries; the index of an element is their sum over the axes.
+        positions: An array of input indices per axis; the index of an element is the sum of one entry per axis.
         itemsize: The bytes of an element.
 
     """
@@ -134,7 +134,7 @@ def _step(axis: NDArray[np.int64]) -> int | None:
 
 
 def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Strides | None:
-    """Merge contiguous axes and return the piece as strides, or None if more than four axes remain.
+    """Merge contiguous axes and return a piece (part of an output) as strides, or None if more than four axes remain.
 
     Args:
         start: The input offset of the first run, in bytes.
@@ -162,10 +162,10 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
 
 
 def _tables(positions: Positions, itemsize: int) -> Tables:
-    """Return a piece as tables: an offset per row, and an offset per column of a row.
+    """Return a piece (part of an output) as tables: an offset per row, and an offset per column of a row.
 
     Args:
-        positions: For each axis, the input index of its entries; the index of an element is their sum over the axes.
+        positions: An array of input indices per axis; the index of an element is the sum of one entry per axis.
         itemsize: The bytes of an element.
 
     """

@@ -30,7 +30,7 @@ NEVER = 1 << 40  # stands for the position read if a step reads nothing; beyond 
 
 
 def none(graph: Graph, op: Op) -> Distances:
-    """Return no distances: no input may overlap the output, since the kernel may read any input after any write."""
+    """Return {}: no input may overlap the output, since the kernel may read any input after any write."""
     return {}
 
 
@@ -82,13 +82,24 @@ def elementwise(graph: Graph, op: Op) -> Distances:
 
 @lru_cache(maxsize=1024)
 def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out_size: int) -> int:
-    """Return the overlap distance of an operand of `shape` that broadcasts to `out_shape`; sizes are bytes per element."""
+    """Return how many bytes below an operand that broadcasts the output of an elementwise op must begin.
+
+    Args:
+        shape: The shape of the operand.
+        out_shape: The shape of the output.
+        size: The bytes of an element of the operand.
+        out_size: The bytes of an element of the output.
+
+    """
     read = np.broadcast_to(np.arange(prod(shape)).reshape(shape), out_shape).ravel()
     return trailing(read * size, np.arange(1, len(read) + 1) * out_size)
 
 
 def _two_by_two(x: Tensor, out: Tensor) -> int:
-    """Return the overlap distance of an operand if it or the output is int4: two channels of a pixel are read, then written."""
+    """Return how many bytes below the operand `x` the output of an elementwise op must begin, if one of them is int4.
+
+    The kernel reads two channels of a pixel before it writes them.
+    """
     channel = np.arange(0, out.shape[-1], 2)
     pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
     read = pixels + np.minimum(channel, x.shape[-1] - 1) // _per_byte(x)
@@ -127,19 +138,28 @@ def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_four_channels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of depthwise convolutions that read a window for four output channels at a time."""
+    """Return how many bytes below its input the output of a depthwise convolution must begin.
+
+    The kernel reads a window for four output channels at a time.
+    """
     return _by_some_channels(graph, op, windows, 4)
 
 
 def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
-    """Return the overlap distance of a pool or depthwise convolution that computes `at_once` channels of a pixel at a time."""
+    """Return how many bytes below its input the output of a pool or depthwise convolution must begin.
+
+    The kernel computes `at_once` channels of a pixel at a time.
+    """
     x, out, dilation = graph.input(op), graph.output(op), op.attrs.get("dilation", (1, 1))
     channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once, "share": _per_byte(x)}
     return windowed(x.shape[1:3], out.shape[1:3], windows, dilation, **channels)
 
 
 def resized(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of resize_bilinear, which reads four input pixels for each channel of an output pixel."""
+    """Return how many bytes below its input the output of resize_bilinear must begin; nothing if the batch is not 1.
+
+    The kernel reads four input pixels for each channel of an output pixel.
+    """
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -148,7 +168,10 @@ def resized(graph: Graph, op: Op) -> Distances:
 
 
 def shown(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of resize_nearest_neighbor, which copies pixel by pixel."""
+    """Return how many bytes below its input the output of resize_nearest_neighbor must begin; nothing if the batch is not 1.
+
+    The kernel copies pixel by pixel.
+    """
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -158,7 +181,7 @@ def shown(graph: Graph, op: Op) -> Distances:
 
 
 def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:
-    """Return the overlap distance, in bytes, of a kernel that computes `at_once` channels of a pixel at a time.
+    """Return how many bytes below its input the output must begin, if `at_once` channels of a pixel are computed at a time.
 
     An output channel depends only on its own input channel, as in pools and depthwise convolutions.
 
@@ -179,9 +202,10 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
 
 @of_windows
 def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d kernels that read a window per four output channels, then per remaining channel.
+    """Return how many bytes below its input the output of conv_2d must begin.
 
-    With int16 values, they read a window per output channel.
+    The kernel reads a window once per four output channels, then once per remaining channel; on int16 maps, once per output
+    channel.
     """
     x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
@@ -191,16 +215,19 @@ def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d kernels that read a window per four output channels.
+    """Return how many bytes below its input the output of conv_2d must begin.
 
-    The last one to three channels that remain take one more read of the window together.
+    The kernel reads a window once per four output channels, then once for the last one to three channels together.
     """
     return _some_of_each(firsts_of(graph, op, windows) * graph.input(op).shape[3], graph.output(op).shape[3], 4)
 
 
 @of_windows
 def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d kernels that read two output pixels' windows before they write both pixels."""
+    """Return how many bytes below its input the output of conv_2d must begin.
+
+    The kernel reads the windows of two output pixels before it writes both pixels.
+    """
     x, out = graph.input(op), graph.output(op)
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
     return _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)
@@ -226,7 +253,9 @@ def _two_pixels(
 
 
 def in_twos(read: Numbers, written: Numbers) -> int:
-    """Return the overlap distance, in bytes, of steps that run in pairs: both steps of a pair read before either writes.
+    """Return how many bytes below the input the output must begin, if the steps of a kernel run in pairs.
+
+    Both steps of a pair read before either of them writes.
 
     Args:
         read: For each step the offset of the lowest input byte that it reads.
@@ -250,7 +279,7 @@ def windowed(
     at_once: int = 1,
     share: int = 1,
 ) -> int:
-    """Return the overlap distance of a convolution or pool on one map: how far below its input the output must begin.
+    """Return how far below its input the output of a convolution or pool on one map must begin (the overlap distance).
 
     Args:
         size: Rows and columns of the input.
@@ -275,14 +304,19 @@ def windowed(
 
 
 def by_row(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of fully_connected that reads a row once per four outputs, then per remaining output."""
+    """Return how many bytes below its input the output of fully_connected must begin.
+
+    The kernel reads an input row once per four outputs, then once per remaining output.
+    """
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
     return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
 
 
 def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
-    """Return the overlap distance of fully_connected that reads an input row once per four outputs, then per remaining output.
+    """Return how many bytes below its input the output of fully_connected must begin.
+
+    The kernel reads an input row once per four outputs, then once per remaining output.
 
     Args:
         count: The number of rows, which is the batch.
@@ -295,21 +329,31 @@ def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
 
 
 def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
-    """Return the overlap distance of fully_connected that reads a row per `at_once` outputs, then once for the others."""
+    """Return how many bytes below its input the output of fully_connected must begin.
+
+    The kernel reads an input row once per `at_once` outputs, then once for the remaining outputs together.
+    """
     units, depth = graph.input(op, 1).shape
     return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
 
 
 def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
-    """Return the overlap distance if pixel t reads from byte read[t] on, once per `at_once` of its `units` output channels."""
+    """Return how many bytes below its input the output must begin, if each pixel is read once per `at_once` output channels.
+
+    Args:
+        read: For each output pixel the offset of the lowest input byte that it reads.
+        units: The number of output channels.
+        at_once: The output channels computed at a time; fewer remaining channels are computed together.
+
+    """
     written = np.arange(len(read))[:, None] * units + np.array([(units - 1) // at_once * at_once, units])
     return trailing(read.repeat(2), written.ravel())
 
 
 def by_time(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of unidirectional_sequence_lstm, whose cells each read all inputs of a time step.
+    """Return how many bytes below its input the output of an LSTM must begin; nothing if the batch is not 1.
 
-    Return no distance if the batch is not 1.
+    Each cell reads all inputs of a time step and then writes its output.
     """
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
     time, batch = lstm.time_and_batch(graph, op)
@@ -319,9 +363,9 @@ def by_time(graph: Graph, op: Op) -> Distances:
 
 
 def by_meeting(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of transpose_conv, which reads the inputs of an output pixel once per four output channels.
+    """Return how many bytes below its input the output of transpose_conv must begin; nothing if the batch is not 1.
 
-    With int16 values, it reads them once per output channel. Return no distance if the batch is not 1.
+    The kernel reads the inputs of an output pixel once per four output channels; on int16 maps, once per output channel.
     """
     x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
     if x.shape[0] != 1:
@@ -354,16 +398,16 @@ def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> N
 
 
 def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4, *, share: int = 1) -> int:
-    """Return the overlap distance, in bytes, of a kernel that reads a whole window per `at_once` output channels of a group.
+    """Return how many bytes below its input the output must begin, if each step reads a whole window.
 
-    If fewer than `at_once` channels remain, it reads the window once for each.
+    A step writes `at_once` output channels of a group. If fewer than `at_once` channels remain, a step writes one.
 
     Args:
         first: For each output pixel the index of the first input pixel in its window.
         depth: The number of input channels.
         units: The number of output channels.
         groups: The number of groups of the convolution.
-        at_once: The output channels computed at a time.
+        at_once: The output channels that a step writes.
         share: The number of channels that are packed into a byte.
 
     """
@@ -404,7 +448,10 @@ def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
 
 
 def reduced(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of reductions, which read all inputs of an output element before they write it."""
+    """Return how many bytes below its input the output of a reduction must begin.
+
+    The kernel reads all inputs of an output element before it writes the element.
+    """
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
     read = _numbered(x).min(axis=over).ravel()
@@ -412,7 +459,10 @@ def reduced(graph: Graph, op: Op) -> Distances:
 
 
 def multiplied(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distances of batch_matmul, which reads a row and a column for each output element."""
+    """Return how many bytes below each operand the output of batch_matmul must begin.
+
+    The kernel reads a row and a column for each output element.
+    """
     a, b = (_numbered(graph.input(op, index)) for index in (0, 1))
     rows = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a).min(axis=-1)[..., :, None]
     cols = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b).min(axis=-2)[..., None, :]
@@ -425,14 +475,20 @@ def multiplied(graph: Graph, op: Op) -> Distances:
 
 
 def gathered(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of tw_strided_copy, which copies runs of bytes that are one stride apart along each axis."""
+    """Return how many bytes below its input the output of tw_strided_copy must begin.
+
+    The kernel copies runs of bytes that are one stride apart along each axis of the input.
+    """
     pieces = copies.moved(graph, op)
     assert pieces is not None
     return _copied(op, ((piece.run, piece.start + _added(*map(_multiples, piece.size, piece.stride))) for piece in pieces))
 
 
 def looked_up(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of tw_table_copy, which copies runs of bytes from offsets that are stored in tables."""
+    """Return how many bytes below its input the output of tw_table_copy must begin.
+
+    The kernel copies runs of bytes from input offsets that are stored in tables.
+    """
     found = []
     for piece in copies.listed(graph, op):
         rows, cols = (np.where(axis < 0, NEVER, axis) for axis in (piece.rows, piece.cols))
@@ -451,11 +507,13 @@ def _added(*axes: Numbers) -> Numbers:
 
 
 def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
-    """Return the overlap distance of a copying op.
+    """Return how many bytes below its input the output of a copying op must begin.
+
+    The output is written in runs (contiguous bytes), each of which is read whole before it is written.
 
     Args:
         op: The op.
-        pieces: For each piece of the output, the bytes of its runs (contiguous bytes), and the input offset of each run.
+        pieces: For each piece (part) of the output, the bytes of a run and the input offset of each run; `NEVER` for padding.
 
     """
     sizes, read = zip(*((np.full(begins.size, run), begins) for run, begins in pieces), strict=True)
@@ -463,7 +521,10 @@ def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
 
 
 def padded(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of tw_pad, which writes padding, then copies a row, or a pixel if channels are padded."""
+    """Return how many bytes below its input the output of tw_pad must begin.
+
+    The kernel writes padding, then copies a row, or a pixel if channels are padded.
+    """
     out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
     begins, count = _chunks(block)
@@ -472,7 +533,10 @@ def padded(graph: Graph, op: Op) -> Distances:
 
 
 def joined(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distances of tw_concatenation, which copies input after input, row by row or pixel by pixel."""
+    """Return how many bytes below each input the output of tw_concatenation must begin.
+
+    The kernel copies one input after the other, row by row or pixel by pixel.
+    """
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):
         begins, count = _chunks(block)

@@ -235,7 +235,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Return the positions of several axes, merged into one axis."""
+    """Merge several axes of a piece into one axis: return the sums of all combinations of one entry per axis."""
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 
@@ -327,7 +327,7 @@ def slice_is_inside(graph: Graph, op: Op) -> bool:
 
 
 def multiples_match(graph: Graph, op: Op) -> bool:
-    """the multiples must be one positive number per axis"""
+    """the multiples must be one positive number of repetitions per axis"""
     multiples = _integers(graph, op, 1)
     return len(multiples) == len(_x(graph, op)) and min(multiples, default=1) > 0
 
@@ -364,7 +364,7 @@ def blocks_fit(graph: Graph, op: Op) -> bool:
 
 
 def block_shape_fits(graph: Graph, op: Op) -> bool:
-    """block sizes must be positive, one per spatial axis with a pair of paddings or crops, dividing the padded axis or batch"""
+    """each spatial axis must have a positive block size that divides the padded axis or the batch, and a padding or crop pair"""
     shape, block, pairs = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
     fits = len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)
     if not fits or min(block) < 1 or pairs.min() < 0:
@@ -381,7 +381,7 @@ def permutation_is_valid(graph: Graph, op: Op) -> bool:
 
 
 def slice_is_valid(graph: Graph, op: Op) -> bool:
-    """begin, end and strides must be equally long vectors; strides not 0, and positive at an index; indices must exist"""
+    """begin, end and strides must be equally long vectors, no stride 0; a single index must exist and have a positive stride"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
     shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():

@@ -29,12 +29,12 @@ class Parameters(NamedTuple):
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the fixed-point factors for the op's beta and input scale."""
+    """Return the fixed-point factors of a softmax for its beta and input scale."""
     return of_differences(float(np.float32(op.attrs["beta"])) * graph.input(op).scale)
 
 
 def of_differences(scale: float) -> Parameters:
-    """Return the fixed-point factors for differences x - max(x) of integers in units of `scale`."""
+    """Return the fixed-point factors of a softmax for integer differences x - max(x) in units of `scale`."""
     multiplier, left_shift = quantize_multiplier(scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)

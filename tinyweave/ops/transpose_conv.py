@@ -98,7 +98,7 @@ def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
-    """input, filter and output must have four axes, none of them empty, equal batches, and the channels of the filter"""
+    """input, filter and output must have four axes, none empty, and equal batches; the channels must be those of the filter"""
     x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
     are_maps = len(x) == len(weights) == len(out) == 4 and min(*x, *weights, *out) >= 1
     return are_maps and x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]

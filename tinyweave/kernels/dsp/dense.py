@@ -403,7 +403,7 @@ def joined(groups: int, *parts: Numbers) -> Words:
 
     Args:
         groups: The number of groups.
-        parts: Arrays with an equal share for each group, in the order in which a row holds them.
+        parts: Arrays that are divided evenly among the groups, in the order in which a row holds them.
 
     """
     return (np.concatenate([part.reshape(groups, -1) for part in parts], axis=1) & WORD).astype(np.uint32)

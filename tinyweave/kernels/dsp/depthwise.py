@@ -233,7 +233,7 @@ def flash_with_outliers(graph: Graph, op: Op) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of the depthwise kernels of tw_line.h: how many bytes below its input the output must begin.
+    """Return how many bytes below its input the output of the depthwise kernels of tw_line.h must begin.
 
     The kernels read four channels of a strip of rows and a block of columns, then write their outputs.
     """

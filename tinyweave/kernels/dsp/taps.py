@@ -109,7 +109,7 @@ def flash(graph: Graph, op: Op) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of the depthwise kernels of tw_taps.h: how many bytes below its input the output must begin.
+    """Return how many bytes below its input the output of the depthwise kernels of tw_taps.h must begin.
 
     The kernels read four channels of two neighbouring outputs of a row, then write them.
     """

@@ -82,7 +82,7 @@ def scratch_of(depth: int, units: int) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of the Winograd kernel: how many bytes below its input the output must begin.
+    """Return how many bytes below its input the output of the Winograd kernel must begin.
 
     The kernel reads the windows of two successive 2x2 tiles before it writes either tile.
     """
@@ -91,7 +91,7 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def _distance(size: tuple[int, ...], out: tuple[int, ...], pad: tuple[int, int]) -> int:
-    """Return the overlap distance of the Winograd kernel, in bytes.
+    """Return how many bytes below its input the output of the Winograd kernel must begin.
 
     Args:
         size: Rows, columns and channels of the input.
