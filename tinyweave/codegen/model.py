@@ -275,7 +275,7 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the part of an initial value that repeats along its first axis longer than 1, and how often it repeats."""
+    """Return the part of a state's initial value that repeats along its first axis longer than 1, and how often it repeats."""
     axis = next((axis for axis, extent in enumerate(value.shape) if extent > 1), None)
     if axis is None or (value != value.take([0], axis)).any():
         return value, 1

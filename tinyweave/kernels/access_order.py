@@ -121,9 +121,10 @@ def _first_byte(element: Numbers, tensor: Tensor) -> Numbers:
 
 
 def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
-    """Return how many outputs are written after each step, if each step writes `at_once` of `count` outputs.
+    """Return for each step of a pixel how many of its `count` outputs are complete when the step ends.
 
-    If fewer than `at_once` outputs remain, the last step writes all of them (`rest_at_once`), or one step writes each.
+    Each step writes `at_once` outputs. If fewer remain, the last step writes all of them (`rest_at_once`), or one step writes
+    each.
     """
     whole = count // at_once * at_once
     rest = [count] if rest_at_once else range(whole + 1, count + 1)
@@ -137,7 +138,7 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
         lowest: The index of the first input pixel in the window of each output pixel.
         x: The input.
         out: The output.
-        ends: For each step of a pixel and group, how many output channels of the group are written after it.
+        ends: For each step of a pixel and group, how many output channels of the group are complete when the step ends.
         groups: The number of groups of the convolution.
 
     """

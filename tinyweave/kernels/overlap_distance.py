@@ -442,7 +442,7 @@ def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Wind
 
 
 def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
-    """Return the first of the positions begin, begin + step, begin + 2 * step, ... that is in [0, size), or `NEVER`."""
+    """Return for each begin the first of the positions begin, begin + step, ... that is in [0, size); `NEVER` if none is."""
     first = begin + -(np.minimum(begin, 0) // step) * step
     return np.where(first < size, first, NEVER)
 

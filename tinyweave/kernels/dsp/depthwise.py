@@ -115,7 +115,8 @@ def _words(count: int, width: int, stride: int) -> int:
 def block(columns: int, width: int, stride: int) -> int:
     """Return the output columns that are computed at a time (a block); the last block of a row may have fewer.
 
-    As many columns are computed as fit into a line, evenly distributed over the blocks.
+    The number of blocks is the smallest for which a block fits into a line of LINE_WORDS words. The columns are evenly
+    distributed over the blocks.
 
     Args:
         columns: The output columns of a row.
