@@ -131,7 +131,7 @@ def check(graph: Graph) -> Graph:
     """Return `graph` if all ops are supported, meet their constraints and have correct output shapes.
 
     Raises:
-        CompileError: An op does not.
+        CompileError: An op is not supported, breaks a constraint, or computes another shape than its output tensor has.
 
     """
     for op in (*graph.init, *graph.ops):

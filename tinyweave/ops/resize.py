@@ -71,7 +71,10 @@ def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]
 
 
 def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
-    """Return for each of `out` rows (or columns) the nearest of `size` input rows; float32 arithmetic, as in LiteRT."""
+    """Return for each of `out` rows (or columns) the nearest of `size` input rows; float32 arithmetic, as in LiteRT.
+
+    `attrs` has the op's attributes align_corners and half_pixel_centers.
+    """
     where = float_line(size, out, attrs["align_corners"], attrs["half_pixel_centers"])
     at = (np.arange(out, dtype=np.float32) + where.first) * where.scale
     chosen = np.floor(at.astype(np.float64) + (0.5 if attrs["align_corners"] else 0))

@@ -90,7 +90,7 @@ def loop(count: int, body: str) -> str:
 
 
 def clamp(layer: Layer, activation: str) -> Members:
-    """Return the members out_min and out_max: the limits of a fused activation in the output's quantisation."""
+    """Return the struct members out_min and out_max: the limits of a fused activation in the output's quantisation."""
     low, high = activation_range(activation, layer.output)
     return {"out_min": low, "out_max": high}
 
@@ -113,27 +113,27 @@ def types_note(layer: Layer) -> str:
 
 
 def type_limits(layer: Layer) -> Members:
-    """Return the members out_min and out_max: the limits of the output's type."""
+    """Return the struct members out_min and out_max: the limits of the output's type."""
     return dict(zip(("out_min", "out_max"), ir.limits(layer.output.dtype), strict=True))
 
 
 def image_shapes(layer: Layer) -> dict[str, tuple[int, int, int]]:
-    """Return the members in and out: the extents of one image of the data input and of the output, as (h, w, c)."""
+    """Return the struct members in and out: the extents (h, w, c) of one image of the data input and of the output."""
     return {"in": hwc(ops.data(layer.graph, layer.op).shape[1:]), "out": hwc(layer.output.shape[1:])}
 
 
 def shape(layer: Layer) -> Members:
-    """Return the member shape: the extents of the input, as (h, w, c)."""
+    """Return the struct member shape: the extents of the input, as (h, w, c)."""
     return {"shape": hwc(layer.input().shape)}
 
 
 def zeros(layer: Layer) -> Members:
-    """Return the members in_zero and out_zero: the zero points of the data input and of the output."""
+    """Return the struct members in_zero and out_zero: the zero points of the data input and of the output."""
     return {"in_zero": ops.data(layer.graph, layer.op).zero_point, "out_zero": layer.output.zero_point}
 
 
 def inner_members(inner: str, members: Iterable[Members]) -> list[Members]:
-    """Return the members with "<inner>." before each name, to initialise a struct inside a struct."""
+    """Return the struct members with "<inner>." before each name, to initialise a struct inside a struct."""
     return [{f"{inner}.{key}": value for key, value in line.items()} for line in members]
 
 
@@ -143,7 +143,12 @@ def fused_activation(layer: Layer) -> str:
 
 
 def operand_members(layer: Layer) -> tuple[Members, Members]:
-    """Return two lines of members of an op on a and b: the extents of a, b and the output, and their zero points."""
+    """Return two groups of struct members for an op on operands a and b.
+
+    Returns:
+        The extents of a, b and the output; the zero points of those that are quantised.
+
+    """
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
     shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None

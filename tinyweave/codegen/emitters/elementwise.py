@@ -43,7 +43,7 @@ def emit_pool(layer: Layer) -> Code:
 
 
 def binary_members(layer: Layer) -> tuple[Members, Members]:
-    """Return two lines of members of an op with two operands: the extents, and the zero points with the clamp."""
+    """Return two groups of struct members of an op with two operands: the extents, and the zero points with the clamp."""
     shapes, zero_points = operand_members(layer)
     return shapes, {**zero_points, **clamp(layer, layer.op.attrs.get("activation", "none"))}
 
@@ -107,12 +107,12 @@ def emit_mul_dsp(layer: Layer) -> Code:
 
 
 def mul_members(layer: Layer) -> list[Members]:
-    """Return the members of the struct tw_mul."""
+    """Return the members of the parameter struct tw_mul, in lines."""
     return [*binary_members(layer), elementwise.mul_rescale(layer.graph, layer.op)._asdict()]
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
-    """Return two lines of members: multiplier and shift for inputs at or above the zero point, and for inputs below it."""
+    """Return two groups of struct members: multiplier and shift for inputs at or above the zero point, and for inputs below."""
     (positive, positive_shift), (negative, negative_shift) = slopes
     return (
         {"positive_multiplier": positive, "positive_shift": positive_shift},

@@ -48,7 +48,7 @@ def emit_pad(layer: Layer) -> Code:
 
 
 def block_members(block: copies.Box, layer: Layer) -> Members:
-    """Return the members for a tensor that is placed inside a larger one; extents of the last axis are in bytes."""
+    """Return the struct members for a tensor that is placed inside a larger one; extents of the last axis are in bytes."""
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}

@@ -96,12 +96,12 @@ def emit_lean(layer: Layer) -> Code:
 
 
 def base_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """Return the members of tw_conv_dsp, for a parameter struct that contains it as its member `base`."""
+    """Return the members of the struct tw_conv_dsp, for a parameter struct that contains it as its member `base`."""
     return inner_members("base", streamed_members(layer, plane))
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """Return the members of tw_conv_dsp, with which all structs of kernels that read a weight stream begin.
+    """Return the members of the struct tw_conv_dsp, with which all parameter structs with a weight stream begin.
 
     Args:
         layer: The layer.
@@ -157,7 +157,7 @@ def emit_fully_connected_dsp(layer: Layer) -> Code:
 
 
 def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tuple[Members, ...]:
-    """Return the members of tw_fully_connected.
+    """Return the members of the struct tw_fully_connected.
 
     Args:
         layer: The layer.

@@ -244,7 +244,7 @@ def _both(weights: Numbers, quads: int) -> Numbers:
 
     Returns:
         Words of shape [pair of filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word
-            of lanes (k + 1, k + 3).
+        of lanes (k + 1, k + 3).
 
     """
     count, taps = weights.shape

@@ -111,7 +111,7 @@ def _words(weights: Numbers) -> Numbers:
 
     Returns:
         Words of shape [four filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word of
-            lanes (k + 1, k + 3).
+        lanes (k + 1, k + 3).
 
     """
     count, taps = weights.shape

@@ -53,7 +53,7 @@ PIXEL = (*depthwise.PLAIN, depthwise.map_is_a_column, output_is_one_pixel, is_no
 
 
 def function(graph: Graph, op: Op) -> str:
-    """Return the name of the C function that computes the outputs of a row."""
+    """Return the name of the C function of tw_taps.h that computes a row of outputs for the op's window size and stride."""
     return f"tw_taps_{kernel_size(graph, op)[0]}_{op.attrs['stride'][1]}"
 
 
