@@ -30,7 +30,8 @@ def schedule_of(stage: Stage) -> RowSchedule:
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
     """Return activation -> C expression of its view, for all activations that a fused stage reads or writes.
 
-    `labels` are the short names of tensors in the C.
+    A view (tw_view) has the address of a map or of the rows of it that are kept. `labels` are the short names of tensors in the
+    C.
     """
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles

@@ -235,7 +235,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Merge several axes of a piece into one axis: return the sums of all combinations of one entry per axis."""
+    """Merge several axes of `Positions` into one axis: return the sums of all combinations of one entry per axis."""
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 
@@ -364,7 +364,7 @@ def blocks_fit(graph: Graph, op: Op) -> bool:
 
 
 def block_shape_fits(graph: Graph, op: Op) -> bool:
-    """each spatial axis must have a positive block size that divides the padded axis or batch, and a pair of paddings or crops"""
+    """each spatial axis must have a positive block size dividing the padded axis or batch, and a pair of paddings or crops"""
     shape, block, pairs = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
     fits = len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)
     if not fits or min(block) < 1 or pairs.min() < 0:

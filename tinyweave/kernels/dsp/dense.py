@@ -133,7 +133,7 @@ def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
 
 FilterRequirement = Callable[[Filters], EachFilter]
 RESCALES_EXACTLY: tuple[FilterRequirement, ...] = (sums_fit, shifts_fit)  # then SMMULR and SMMLAR rescale each sum exactly
-SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # then a word holds two filters' sums
+SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # then one word holds two sums
 PAIRS_EXACTLY = (*SUMS_EXACTLY, *RESCALES_EXACTLY)
 
 
@@ -162,7 +162,7 @@ def has_low_window(graph: Graph, op: Op) -> Check:
 
 
 def are_outliers(given: Filters, exact: tuple[FilterRequirement, ...]) -> Mask:
-    """Return for each filter whether it is an outlier: whether it fails a requirement of the fast arithmetic (`exact`)."""
+    """Return for each filter whether it is an outlier: whether it fails a requirement (`exact`) of the fast arithmetic."""
     return np.asarray(~np.all([requirement(given).met for requirement in exact], axis=0))
 
 
@@ -185,7 +185,9 @@ SEGMENTS = (weights_are_int8, weights_have_no_zero_point, has_weights, *map(of_o
 
 
 def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
-    """Return the weight stream of tw_fully_connected_dsp.h, one row per group of eight filters; missing filters are 0.
+    """Return the weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
+
+    A row has the initial sums and the weights, as words in the order in which the kernel reads them.
 
     Args:
         given: The filters.
@@ -348,7 +350,10 @@ def lean_flash(graph: Graph, op: Op) -> int:
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h, one row per group of four filters; missing filters and weights are 0."""
+    """Return the weight stream of tw_pair_s8.h: one row per group of four filters, padded with filters and weights of 0.
+
+    A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)

@@ -68,7 +68,10 @@ INT4_MAPS = (
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_w4.h, one row per group of four filters; missing filters and weights are 0."""
+    """Return the weight stream of tw_pair_w4.h: one row per group of four filters, padded with filters and weights of 0.
+
+    A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     given = given.padded(-(-len(given.bias) // AT_ONCE) * AT_ONCE)
     return _joined(given, AT_ONCE, rescales(given, AT_ONCE))
 
@@ -90,12 +93,15 @@ def scratch_of(inputs: int, filters: int) -> int:
 
 
 def eight_at_a_time(given: Filters) -> Words:
-    """Return the int4 weight stream of tw_fully_connected_dsp.h, one row per group of eight filters; missing filters are 0."""
+    """Return the int4 weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
+
+    A row has the initial sums and the weights, as words in the order in which the kernel reads them.
+    """
     return _joined(given.padded(-(-len(given.bias) // 8) * 8), 8)
 
 
 def words_of_int4(graph: Graph, op: Op) -> Words:
-    """Return the weight stream of a convolution of int4 maps."""
+    """Return the weight stream of tw_pair_w4.h for a convolution of int4 maps."""
     return stream(of_int4(filters(graph, op)))
 
 

@@ -179,6 +179,8 @@ def function(rows: int, width: int, stride: int) -> str:
 def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
     """Return the weight stream of tw_line.h, one row per channel.
 
+    A row has the bias, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+
     Args:
         given: The filters.
         rows: The rows of the window.

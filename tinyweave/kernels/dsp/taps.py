@@ -63,7 +63,10 @@ def begins(channels: int) -> NDArray[np.int64]:
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_taps.h, one row per block of four channels."""
+    """Return the weight stream of tw_taps.h, one row per block of four channels.
+
+    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     of_fours = begins(len(given.bias))[:, None] + np.arange(CHANNELS)
     doubled = (2 * given.weights[of_fours]).transpose(0, 2, 1)
     lanes = (doubled[..., :2] & 0xFFFF) | (doubled[..., 2:] & 0xFFFF) << 16

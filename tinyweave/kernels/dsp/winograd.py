@@ -46,7 +46,11 @@ REQUIREMENTS = (*SHAPE, input_channels_are_a_multiple_of_4, *map(dense.of_op, EX
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_winograd.h, one row per group of four filters; missing filters are 0."""
+    """Return the weight stream of tw_winograd.h: one row per group of four filters, padded with filters of 0.
+
+    A row has the biases, the transformed weights and the rescaling factors, as words in the order in which the kernel reads
+    them.
+    """
     given = given.padded(-(-len(given.bias) // 4) * 4)
     groups = len(given.bias) // 4
     weights = given.weights.reshape(len(given.bias), KERNEL, KERNEL, -1)

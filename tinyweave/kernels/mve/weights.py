@@ -106,7 +106,10 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
 
 
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
-    """Return the weight stream of tw_mve_pair.h, one row per group of four filters; missing filters are 0."""
+    """Return the weight stream of tw_mve_pair.h: one row per group of four filters, padded with filters of 0.
+
+    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     given = given.padded(-(-len(given.bias) // FILTERS) * FILTERS)
     count, taps = given.weights.shape
     fours = count // FILTERS
@@ -139,9 +142,10 @@ def pixels_at_once(channels: int, stride: int) -> int:
 
 
 def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
-    """Return the weight stream of tw_mve_taps.h, one row per block of 16 channels; missing channels are 0.
+    """Return the weight stream of tw_mve_taps.h: one row per block of 16 channels, padded with channels of 0.
 
-    If the kernel computes several pixels as one vector, the filters are repeated for each. `stride` is the horizontal stride.
+    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them. If the
+    kernel computes several pixels as one vector, the filters are repeated for each pixel. `stride` is the horizontal stride.
     """
     again = pixels_at_once(len(given.bias), stride)
     repeated = dense.Filters(*(np.concatenate([part] * again) for part in given))
