@@ -68,7 +68,7 @@ def moved(graph: Graph, op: Op) -> list[Strides] | None:
 
 
 def listed(graph: Graph, op: Op) -> list[Tables]:
-    """Return for each piece of a copying op's output the tables of input offsets that its runs are copied from."""
+    """Return for each piece (part) of a copying op's output the tables of input offsets from which it is copied."""
     return [_tables(piece, itemsize(graph.output(op).dtype)) for piece in pieces(graph, op)]
 
 

@@ -271,17 +271,20 @@ def is_padded(graph: Graph, op: Op) -> bool:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of the kernels of tw_conv_pairs.h, in bytes."""
+    """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes."""
     return scratch_of(*conv.kernel_size(graph, op), graph.input(op).shape[3], padded=is_padded(graph, op))
 
 
 def copying_scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of the kernels that copy their weight stream to it, in bytes: the stream, then that of `scratch`."""
+    """Return the scratch memory of the kernels that first copy their weight stream to it, in bytes.
+
+    It holds the stream, then what `scratch` counts.
+    """
     return flash(graph, op) + scratch(graph, op)
 
 
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
-    """Return the scratch of the kernels of tw_conv_pairs.h, in bytes.
+    """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes.
 
     It holds two windows of 16-bit values, the incomplete quads at the ends of their rows, and a row with padding if pixels are
     not whole words.

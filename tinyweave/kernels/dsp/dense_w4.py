@@ -77,12 +77,12 @@ def stream(given: Filters) -> Words:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of tw_conv_2d_s4_dsp, in bytes."""
+    """Return the scratch memory of tw_conv_2d_s4_dsp, in bytes."""
     return scratch_of(prod(graph.input(op, 1).shape[1:]), graph.output(op).shape[3])
 
 
 def scratch_of(inputs: int, filters: int) -> int:
-    """Return the scratch of tw_conv_2d_s4_dsp, in bytes: two windows of 16-bit values and two output pixels.
+    """Return the scratch memory of tw_conv_2d_s4_dsp, in bytes: two windows of 16-bit values and two output pixels.
 
     Args:
         inputs: The inputs of a window.

@@ -108,7 +108,14 @@ THREE_BY_THREE = (window_is_3x3, *LINES)
 
 
 def _words(count: int, width: int, stride: int) -> int:
-    """Return the words of a line that `count` outputs of a row need; `count` is rounded up to a multiple of four."""
+    """Return the words of a line that `count` outputs of a row need; a word holds two columns of 16 bits.
+
+    Args:
+        count: The outputs; they are rounded up to a multiple of four.
+        width: The columns of the window.
+        stride: The horizontal stride.
+
+    """
     return ((-(-count // AT_ONCE) * AT_ONCE - 1) * stride + taps(width) + 1) // 2
 
 
@@ -146,13 +153,13 @@ def rows_at_a_time(graph: Graph, op: Op) -> int:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of the depthwise kernels of tw_line.h, in bytes."""
+    """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes."""
     shape = plane(graph, op)
     return scratch_of(shape.kernel, shape.stride, columns_at_a_time(graph, op), rows_at_a_time(graph, op))
 
 
 def scratch_of(kernel: tuple[int, int], stride: tuple[int, int], columns: int, rows: int) -> int:
-    """Return the scratch of the depthwise kernels of tw_line.h, in bytes: four lines per input row of a strip.
+    """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes: four lines per input row of a strip.
 
     Of the last line only the words that are read are counted.
 

@@ -70,12 +70,12 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of the Winograd kernel, in bytes."""
+    """Return the scratch memory of the Winograd kernel, in bytes."""
     return scratch_of(graph.input(op).shape[3], graph.output(op).shape[3])
 
 
 def scratch_of(depth: int, units: int) -> int:
-    """Return the scratch of the Winograd kernel, in bytes, for `depth` input and `units` output channels.
+    """Return the scratch memory of the Winograd kernel, in bytes, for `depth` input and `units` output channels.
 
     It holds the transformed windows of two tiles, half-transformed columns or sums, outputs outside the computed range, and two
     pixels of padding.

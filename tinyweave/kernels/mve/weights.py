@@ -57,12 +57,12 @@ def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of tw_conv_2d_s8_mve, in bytes."""
+    """Return the scratch memory of tw_conv_2d_s8_mve, in bytes."""
     return scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
 def scratch_of(rows: int, cols: int, depth: int) -> int:
-    """Return the scratch of tw_conv_2d_s8_mve, in bytes: the windows copied at a time, each rounded up to whole vectors.
+    """Return the scratch memory of tw_conv_2d_s8_mve, in bytes: the windows copied at a time, each rounded up to whole vectors.
 
     Args:
         rows: The rows of a window.
@@ -121,12 +121,12 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
 
 
 def taps_scratch(graph: Graph, op: Op) -> int:
-    """Return the scratch of tw_depthwise_conv_2d_s8_mve, in bytes."""
+    """Return the scratch memory of tw_depthwise_conv_2d_s8_mve, in bytes."""
     return taps_scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
 def taps_scratch_of(rows: int, cols: int, channels: int) -> int:
-    """Return the scratch of tw_depthwise_conv_2d_s8_mve, in bytes, for a window of `rows` x `cols`.
+    """Return the scratch memory of tw_depthwise_conv_2d_s8_mve, in bytes, for a window of `rows` x `cols`.
 
     It holds an offset per tap, a pixel of zero points, and a window of 16 channels.
     """
