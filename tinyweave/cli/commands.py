@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__
 from ..api.options import SAMPLES, SEED
+from ..command_words import quoted
 from . import steps
 from .modules import (
     api,
@@ -364,11 +365,9 @@ def deploy(
         files.write_below(written.scratch, reports)
     steps.show(
         record,
-        lambda: [text.show_target, text.show_memory, text.show_instructions, text.show_proof, text.show_verdict],
+        lambda: [partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model)))],
         as_json=as_json,
     )
-    if not as_json:
-        print(f"C and the report with every layer: {folder}")
     steps.report_earlier_files(folder, written, as_json=as_json)
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
 

@@ -41,6 +41,7 @@ from .words import (
     ablation_rows,
     advice_lines,
     advice_title,
+    board_lines,
     bound_line,
     change_rows,
     comparison_lines,
@@ -52,14 +53,22 @@ from .words import (
     kernel_lines,
     kernel_rows,
     layer_rows,
+    memory_limit_lines,
     memory_rows,
+    next_lines,
+    peak_text,
     picture,
     profile_rows,
     proof_lines,
     target_text,
+    time_limit_lines,
     twice_lines,
+    fits_line,
     verdict_lines,
 )
+
+
+VERDICT_STYLES = {True: "bold green", False: "bold red", None: "bold"}
 
 
 def console() -> Console:
@@ -227,15 +236,31 @@ def show_memory(out: Console, record: Record) -> None:
 
 def show_proof(out: Console, record: Record) -> None:
     """Show which runs were compared, and whether their bytes are equal."""
-    verify = record["verify"]
-    good = "yellow" if verify["without_litert"] else "green"
-    show_lines(out, proof_lines(record), {True: good, False: "bold red", None: ""}[verify["ok"]])
+    show_lines(out, proof_lines(record), _proof_style(record["verify"]))
     out.print()
+
+
+def _proof_style(verify: Record) -> str:
+    return {True: "yellow" if verify["without_litert"] else "green", False: "bold red", None: ""}[verify["ok"]]
+
+
+def show_deployment(out: Console, record: Record, folder: str, model: str) -> None:
+    """Show a deployment: the verdict, RAM and Flash, time and kernels, the proof, and what to do next with the C in `folder`."""
+    show_target(out, record)
+    show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
+    for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
+        out.print(Text(f"  {line}"))
+    limits = [*memory_limit_lines(record), *time_limit_lines(record)]
+    peak = [f"peak: {peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
+    work = [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)]
+    show_lines(out, [*limits, "", *work, *peak])
+    show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
+    show_lines(out, [*board_lines(record), "", *next_lines(record, folder, model)])
 
 
 def show_verdict(out: Console, record: Record) -> None:
     """Show the verdict."""
-    show_lines(out, verdict_lines(record), {True: "bold green", False: "bold red", None: "bold"}[record["fits"]])
+    show_lines(out, verdict_lines(record), VERDICT_STYLES[record["fits"]])
 
 
 def show_advice(out: Console, record: Record) -> None:

@@ -14,6 +14,7 @@ from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, roun
 from .record import Record, costs
 
 MOST_REASONS, MOST_NAMES = 5, 3  # for portable kernels, and layers named per reason
+MOST_BOARDS = 5  # that are named
 COSTLY = 0.01  # of the cycles; layers in portable kernels that take less in all are not named
 PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
 LIMITING = {"--device", "--flash", "--latency-ms"}  # options of a proposal that keeps the network and changes its limits
@@ -259,18 +260,23 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         [("  row source", count_text(part["row_source"]), "", about)] if part["row_source"] else []
         for part, about in ((ram, "brings the input"), (flash, "its code and tables"))
     )
+    left = {
+        key: "" if over is None else f"{over:,} B too many" if over else f"{limits[key] - record[key]['total']:,} B left"
+        for key, over in record["excess"].items()
+        if key != "latency_ms" and record[key]["total"] is not None
+    }
     return [
-        ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
+        ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", left.get("ram", "")),
         ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
         ("  static data", count_text(ram["static"]), "", ""),
         (
             "  stack",
             count_text(ram["stack"]),
             "",
-            "measured: the deepest that one inference went" if ram["stack"] is not None else "",
+            "measured: the deepest of one inference" if ram["stack"] is not None else "",
         ),
         *source,
-        ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", ""),
+        ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", left.get("flash", "")),
         ("  weights", count_text(flash["weights"]), "", ""),
         ("  tables", count_text(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
         ("  code", count_text(flash["code"]), "", ""),
@@ -278,8 +284,8 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def proof_lines(record: Record) -> list[str]:
-    """Return lines on the comparison of bytes: result, reference, machines and compilers, and what was not checked."""
+def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
+    """Return lines on the comparison of bytes: result, reference, machines (with their compilers), and what was not checked."""
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
@@ -289,25 +295,64 @@ def proof_lines(record: Record) -> list[str]:
     for title, said in (("not compared with LiteRT: ", verify["without_litert"]), ("", verify["first_difference"])):
         lines += [f"  {title}{clean(said, 400)}"] if said else []
     for place, compiler in verify["compilers"].items():
-        used = verify["touched"].get(place)
+        used, by = verify["touched"].get(place), f"; {compiler}" if compilers else ""
         right = "arena touched up to its last byte and no further"
         if used != arena:
             right = f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
-        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
+        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}{by}")
     for board, compiler in verify["boards"].items():
-        lines.append(f"  as firmware on QEMU's {board}: every output byte was compared; {compiler}")
+        by = f"; {compiler}" if compilers else ""
+        lines.append(f"  as firmware on QEMU's {board}: every output byte was compared{by}")
     if set(verify["compilers"]) == {"host"}:
         lines.append("  not run on an emulated core")
     return lines
+
+
+def fits_line(record: Record) -> str:
+    """Return whether the network fits the device and the limits."""
+    device, limits = record["device"]["name"] if record["device"] else "", record["limits"]
+    if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
+        return "no limit given: pass --device, --ram or --flash for a verdict"
+    return f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()
+
+
+def memory_limit_lines(record: Record) -> list[str]:
+    """Return a line with the bytes of each memory and its room, if the device has several memories for arenas."""
+    room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
+    each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
+    return [f"    {', '.join(each)}"] if len(room) > 1 else []
+
+
+def time_limit_lines(record: Record) -> list[str]:
+    """Return the time of an inference beside its limit, if there is one."""
+    return [] if record["limits"]["latency_ms"] is None else [_latency_line(record)]
+
+
+def board_lines(record: Record) -> list[str]:
+    """Return how many of the listed boards have room for the network, and those with the least RAM."""
+    boards = record["boards"]
+    if not boards:
+        return [] if boards is None else ["none of the listed boards has room for it"]
+    shown, more = ", ".join(boards[:MOST_BOARDS]), len(boards) - MOST_BOARDS
+    return [f"listed boards with room for it: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
+
+
+def next_lines(record: Record, folder: str, model: str) -> list[str]:
+    """Return what a user does next with the C in `folder`: compile it, export it, look at the report."""
+    name, device = record["model"]["name"], record["device"]
+    options = f" --device {device['name']}" if device else ""
+    return [
+        f"next: compile all .c files of {folder} with your firmware and call {name}_invoke(), see {name}.h;",
+        f"  or write a project: tinyweave export {model}{options} --format cmake (or arduino, zephyr, ...)",
+        f"report with every layer: {folder}/report.html",
+    ]
 
 
 def verdict_lines(record: Record) -> list[str]:
     """Return the verdict: whether it fits, RAM, Flash and time against their limits, the peak, and boards with room."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
     device = record["device"]["name"] if record["device"] else ""
-    lines = [f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()]
-    if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
-        lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
+    lines = [fits_line(record)]
     need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
     for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
         if need is None:
@@ -319,15 +364,12 @@ def verdict_lines(record: Record) -> list[str]:
         note = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
         lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{note}")
-        if key == "ram" and len(limits["memories"] or {}) > 1:
-            used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
-            lines.append(f"    {', '.join(used)}")
-    boards = record["boards"]
+        lines += memory_limit_lines(record) if key == "ram" else []
     return [
         *lines,
-        *([] if limits["latency_ms"] is None else [_latency_line(record)]),
+        *time_limit_lines(record),
         *([f"  peak: {peak_text(record['peak'])}"] if record["peak"] else []),
-        *([] if boards is None else [f"  listed boards with room for it: {', '.join(boards) or 'none'}"]),
+        *(f"  {line}" for line in board_lines(record)),
     ]
 
 
