@@ -17,9 +17,9 @@ class PlanOptions:
     """Options of the planner, including the limits that a plan must meet.
 
     Attributes:
-        schedule: strategy of the planner. `best` uses every technique, `unfused` runs one layer after the other, and `layer`
-            does so in the file's order without sharing bytes. Planners of papers: `patch` or `patch:N:K` (N x N patches of the
-            first K layers), `msf`, `stream2d`.
+        schedule: strategy of the planner. `best` uses every technique. `unfused` runs layer by layer, without fused stages and
+            recomputation. `layer`, the baseline, also keeps the file's op order and lets no output overlap an operand. Planners
+            of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`, `stream2d`.
         optimize: objective within the limits. `size` minimises the RAM, with portable kernels; `speed` the estimated cycles;
             `balanced` the product of RAM and cycles. None is `speed` if `ram` is given, else `balanced`.
         stream_inputs: whether a callback delivers the inputs row by row, so that no whole input is in RAM.
