@@ -1,4 +1,4 @@
-"""Quantise a float model to int8 with samples, measure its error, and prepare PyTorch modules for quantisation-aware training."""
+"""Quantise a float model to int8 with samples, measure its error, and prepare PyTorch modules for training in int8."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def precision_limits(
 
 
 def _flash(model: Model, graph: Graph) -> int:
-    """Return the upper bound on the Flash (bytes) of the smallest plan of an int8 graph, which is a quantised form of `model`."""
+    """Return the upper bound on the Flash (bytes) of the smallest plan of `graph`, an int8 form of `model`."""
     return estimate_flash(make_plan(with_io(replace(model, original=graph), "model", "model"), SMALLEST)).upper_bound
 
 
