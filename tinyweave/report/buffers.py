@@ -68,7 +68,7 @@ def buffer_records(plan: Plan) -> list[Record]:
 
 
 def _touches(plan: Plan) -> tuple[Touches, Touches]:
-    """Return the writes and the reads of each tensor, as (step, layer); an op without code, such as a reshape, writes nothing."""
+    """Return the writes and the reads of each tensor, as (step, layer); an op without code (a view) writes nothing."""
     writers, readers = defaultdict[str, list[tuple[int, str]]](list), defaultdict[str, list[tuple[int, str]]](list)
     for step, index in ((step, index) for step, stage in enumerate(plan.stages) for index in stage.ops):
         op = plan.graph.ops[index]

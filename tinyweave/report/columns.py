@@ -57,7 +57,7 @@ def bytes_of(memories: Mapping[str, int] | None) -> str:
 
 
 def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), gap: str = "  ") -> list[str]:
-    """Return rows of cells as lines with aligned columns, separated by `gap`; the columns with indices in `right` align right."""
+    """Return rows of cells as lines with aligned columns, `gap` between them; columns with an index in `right` align right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         gap.join(

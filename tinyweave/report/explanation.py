@@ -17,9 +17,7 @@ MOST_NAMES = 6
 
 
 def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
-    """Return lines: the tensor, its lifetime, its kernel, the buffers that share its bytes or must not, and what would save
-    memory.
-    """
+    """Return lines on a tensor: lifetime, kernel, buffers that share its bytes or must not, and what would save memory."""
     label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
     tensor = plan.graph.tensors.get(explanation.tensor)
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
@@ -50,7 +48,7 @@ def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
 
 
 def _twice(plan: Plan, name: str) -> list[str]:
-    """Return a sentence, as a list, if the layer that computes this tensor runs twice (rematerialisation); else an empty list."""
+    """Return a sentence, as a list, if the layer that computes this tensor runs twice (rematerialisation), else []."""
     maker = plan.graph.ops[plan.graph.producer[name]] if name in plan.graph.producer else None
     for op in filter(is_rematerialised, plan.graph.ops):
         if maker is op:
@@ -63,8 +61,9 @@ def _twice(plan: Plan, name: str) -> list[str]:
 
 
 def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
-    """Return lines on the lifetime: the first writer, the last reader, and why the tensor lives longer as an input, output or
-    state.
+    """Return lines on the lifetime of a tensor: first writer, last reader, and its role as network input, output or state.
+
+    `by_rows` says whether the tensor is streamed row by row.
     """
     begins = [f"written by {_touch(explanation.writers[0])}"] if explanation.writers else []
     ends = [f"read last by {_touch(explanation.readers[-1])}"] if explanation.readers else ["read by no layer"]

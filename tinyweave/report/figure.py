@@ -156,7 +156,7 @@ def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
-    """Return the list of tensors that are alive in the first of `steps`, at (x, top); small tensors are summed up."""
+    """Return the list of tensors that are alive in the first of `steps`, at (x, top); the smallest of many are summed up."""
     if not steps:
         return []
     tensors = list(steps[0]["tensors"].items())[::-1]

@@ -89,8 +89,10 @@ def search_record(found: SearchResult, run: Record) -> Record:
 
 
 def _stage_one(run: Record) -> Record:
-    """Return how the width of a supernet was chosen: widths, the share of networks that fit, and limits that suffice for
-    enough.
+    """Return how a supernet's width was chosen (stage one of TinyNAS).
+
+    `share` is the fraction of the width's networks that fit. `enough` has the limits within which sufficiently many would fit,
+    or None if they do.
     """
     return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
 
