@@ -112,7 +112,7 @@ def _work(plan: Plan) -> float:
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return a published figure with its cycles as milliseconds at the device's clock; None if it has no cycles for this core."""
+    """Return a published figure with its cycles converted to milliseconds; None if it has no cycles for the device's core."""
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
     return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
@@ -131,8 +131,7 @@ def front_entries(record: Record) -> list[tuple[str, Record]]:
 
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return table cells: a header, then a row per plan with arena, milliseconds, cycles relative to the fastest, MACs and so
-    on.
+    """Return table cells: a header, then a row per plan with arena, time, MACs, constants and gap.
 
     Columns without any value are left out.
     """

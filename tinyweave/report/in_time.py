@@ -29,9 +29,7 @@ def stream_record(model: Model) -> dict[str, Any] | None:
 
 
 def stream_title(stream: dict[str, Any]) -> str:
-    """Return a sentence on a record of `stream_record`: frames and MACs per call, bytes of state, calls until the window is
-    full.
-    """
+    """Return a sentence on the result of `stream_record`: frames and MACs per call, and bytes of state."""
     share = f", {100 * stream['macs'] / stream['macs_window']:.1f} % of the window's" if stream["macs_window"] else ""
     return (
         f"streaming in time: a call takes {stream['hop']:,} of {counted(stream['window'], 'frame')} and executes "
@@ -43,7 +41,7 @@ def stream_title(stream: dict[str, Any]) -> str:
 def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return table cells: a header, then a row per layer with rows of its map, rows computed and kept, MACs, and why not fewer.
 
-    Layers after the last layer with a time axis share one row, except the first of them.
+    Of the layers after the last one with a time axis, the first has a row, and the others share a row.
     """
     layers = stream["layers"]
     last = max((i for i, layer in enumerate(layers) if layer["rows"] is not None), default=-1)

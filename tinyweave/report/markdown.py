@@ -65,7 +65,7 @@ def _work(record: Record) -> str:
 
 
 def _loops(record: Record) -> str:
-    """Return a sentence on the instructions of the row loops of fused stages, which belong to no layer; "" if there are none."""
+    """Return a sentence on the instructions of the loops over rows in fused stages, which belong to no layer, or ""."""
     loops = [f"step {step['step'] + 1} {step['loop']['instructions']:,}" for step in record["steps"] or () if step["loop"]]
     return f"Stages take instructions for their loops besides: {', '.join(loops)}." if loops else ""
 

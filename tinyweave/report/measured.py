@@ -77,7 +77,10 @@ def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
 
 
 def measured_rows(entries: Sequence[Record], estimated: int | None) -> list[tuple[str, str, str, str]]:
-    """Return table cells: a header, a row per layer, and a row for the sum; `estimated` are the cycles of the whole inference."""
+    """Return table cells: a header, a row per layer, and a row for the sum.
+
+    `estimated` are the estimated cycles of the whole inference; None if unknown.
+    """
     rows = [("layer", "estimated", "measured", "ratio")]
     total = sum(entry["measured"] for entry in entries)
     whole = {"name": "all", "estimated": estimated, "measured": total, "ratio": total / estimated if estimated else None}
