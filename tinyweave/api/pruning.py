@@ -81,7 +81,7 @@ def prune_model(
         samples: as for `quantize`.
         options: limits and training.
         read_as: scale, offset and labels of the samples.
-        path: where the caller will write the int8 file; None is the model's path with `_pruned.tflite` appended to its stem.
+        path: where the caller will write the int8 file; None is beside the model, named STEM_pruned.tflite.
         progress: called during long steps.
 
     Raises:

@@ -78,7 +78,7 @@ def quantize_model(
         read_as: scale, offset and labels of the samples.
         options: method of choosing ranges, improvements, and limits of mixed precision.
         blamed: whether to measure the error of each layer too.
-        path: where the caller will write the int8 file; None is the model's path with `_int8.tflite` appended to its stem.
+        path: where the caller will write the int8 file; None is beside the model, named STEM_int8.tflite.
         progress: called during long steps.
     """
     check_quantisable(model.original)

@@ -183,9 +183,7 @@ def show_pruning(out: Console, record: Record) -> None:
 
 
 def _near(near: Record) -> str:
-    """Return the error of an int8 network as text: SQNR, and for a classifier the agreement with the float model and the
-    accuracy.
-    """
+    """Return the error of an int8 network as text: SQNR, agreement with the float model, and accuracy, as far as known."""
     same, right = near["agreement"], near["accuracy"]
     parts = [f"{near['sqnr_db']:.1f} dB"]
     parts += [] if same is None else [f"{100 * same:.1f} % the same class"]

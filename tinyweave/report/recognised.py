@@ -48,7 +48,7 @@ def confusion(labels: NDArray[np.int64], answers: NDArray[np.int64], classes: in
 
 
 def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64], heard: Heard | None = None) -> str:
-    """Return an SVG of a confusion matrix `counts` ([true class, predicted class]) and of a recording if `heard` is not None."""
+    """Return an SVG of a confusion matrix ([true class, predicted class]), and of a recording if `heard` is not None."""
     second = TOP + HEAD + CELL * len(classes) + HEAD
     recording = [] if heard is None else _recording(classes, heard, second + HEAD)
     lines = sheet(second + (4 * HEAD + WAVE + ROW * len(classes) if recording else 0), escape(title))

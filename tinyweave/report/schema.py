@@ -59,8 +59,10 @@ def kind_of(value: Any) -> str:
 
 
 def faults(value: Any, kind: str) -> str:
-    """Return a description of the first violation of a definition of schema.json, or of a contradiction, or "" if there is
-    none.
+    """Check a value against the definition `kind` of schema.json, and a model's record for contradictions.
+
+    Returns:
+        A description of the first fault, or "" if there is none.
     """
     import fastjsonschema
 

@@ -61,7 +61,10 @@ from .words import (
 
 
 def console() -> Console:
-    """Return a console for standard output with the terminal's width; for a pipe, of the width COLUMNS, by default 100 columns."""
+    """Return a console for standard output.
+
+    It is as wide as the terminal; for a pipe, as the environment variable COLUMNS says, or else 100 columns.
+    """
     columns = os.environ.get("COLUMNS", "")
     width = max(MIN_WIDTH, int(columns)) if columns.isdecimal() else WIDTH
     return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=True)
@@ -156,8 +159,7 @@ def show_unsupported(out: Console, record: Record) -> None:
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
-    """Show a table of measured instructions and estimated cycles per layer with a bar for each, and why faster kernels do not
-    apply.
+    """Show a table of instructions and cycles per layer with a bar for each, and why layers have no faster kernel.
 
     If `before`, an earlier record, is not None, also show what changed since then.
     """
@@ -205,7 +207,7 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Show the Pareto front: a row per plan with a bar for its arena, published figures of the same network, and the verdict."""
+    """Show the Pareto front: a row per plan with a bar for its arena, published figures, and the verdict."""
     labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)
