@@ -6,7 +6,7 @@ from .example import example_files, profile_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
-# name of a device -> target of `idf.py`
+# name of a device -> name of the target in ESP-IDF
 CHIPS = {"esp32": "esp32", "esp32-s3": "esp32s3", "esp32-c3": "esp32c3", "esp32-c6": "esp32c6"}
 
 
