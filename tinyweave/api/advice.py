@@ -276,7 +276,8 @@ def _with_int4_weights(search: _Search, start: Proposal) -> list[Remedy]:
 
 
 def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
-    """Return `start` with the smallest Flash limit (a power of two of KiB) that fits it, or an empty list if none fits.
+    """Replan `start` with the smallest Flash limit that fits it, a power of two of KiB; return it as a list, empty if none
+    fits.
 
     The limit leaves room for kernels that are faster than the smallest ones.
     """
@@ -469,8 +470,8 @@ def _closest(tried: Sequence[_Candidate]) -> list[_Candidate]:
 def _best(done: Sequence[Proposal], tried: Sequence[_Candidate], base: Proposal) -> list[Proposal]:
     """Return at most MOST_PROPOSALS of the proposals in `done`, the best first.
 
-    A proposal with all changes of a better one and more changes is dropped if it saves no RAM. If `done` is empty and the RAM
-    is exceeded, return the tried plans with the least RAM, if they need less than `base`.
+    A proposal that has all changes of a better proposal, and others, is dropped unless it saves RAM. If `done` is empty and the
+    RAM limit is exceeded, return the tried plans with the least RAM, if they need less than `base`.
     """
     ranked = sorted(done, key=lambda each: each.rank)
     if not ranked and not base.fits_ram:

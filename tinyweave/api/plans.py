@@ -136,10 +136,13 @@ def flash_front(
 def baseline_plans(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> dict[str, Plan | CompileError]:
-    """Return the plan by each strategy of OTHER_SCHEDULES without RAM and time limits, or the error that prevents it.
+    """Plan a model by each strategy of OTHER_SCHEDULES (planners of papers, and layer by layer), to compare with `best`.
 
-    The recomputation limit `max_mac_overhead` is ignored for strategies that do not recompute. `known` is the cache of
+    RAM and time limits do not apply, and `max_mac_overhead` only to strategies that recompute. `known` is the cache of
     `make_plan`.
+
+    Returns:
+        strategy -> its plan, or the error that prevents a plan.
     """
     known = {} if known is None else known
     limits = Limits(flash=request.limits.flash, reads=request.limits.reads)

@@ -121,7 +121,7 @@ def merge_files(sources: Sequence[Source]) -> dict[str, str]:
 
 
 def write(source: Source, folder: Path) -> None:
-    """Write the files of emitted C into an existing folder."""
+    """Write the emitted C files of a model into an existing folder."""
     write_below(folder, source.files)
 
 
@@ -359,7 +359,8 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
-    """Return layer -> count: of the layer's step if it runs unfused, else of its kernel calls in a fused stage.
+    """Return layer -> count (instructions or cycles): of the layer's step if unfused, else of its kernel calls in a fused
+    stage.
 
     Args:
         plan: the plan.

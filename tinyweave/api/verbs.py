@@ -284,7 +284,7 @@ def deploy(
         device: a device or its name, as for `verify`.
         options: options of the planner.
         folder: the folder of the C, created if necessary.
-        inputs: as for `verify`. Their number, `samples` and `seed` choose the samples of the comparison.
+        inputs: samples for the comparison, as for `verify`.
         samples: as for `verify`.
         seed: as for `verify`.
         second_emulator: also run complete firmware on a board that QEMU emulates, and compare its outputs.
@@ -534,7 +534,7 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
 
 
 def _read(model: Model | str | Path) -> Model:
-    """Return the model; read a path without passes, as `reorder`, `quantize` and `prune` need it."""
+    """Return a model as it is, or import a path without passes, as `reorder`, `quantize` and `prune` need it."""
     return model if isinstance(model, Model) else api.read(model)
 
 

@@ -111,7 +111,7 @@ class Planner:
             self.turns.release()
 
     def _submitted(self, work: Callable[..., Any], *arguments: Any) -> tuple[ProcessPoolExecutor, asyncio.Future[Any]]:
-        """Submit work to an idle process, or else to a new one; return the process and its future."""
+        """Submit `work` to an idle worker process, or else to a new one; return the process and the future of the result."""
         pool = self.idle.pop() if self.idle else self._started()
         try:
             answer = pool.submit(work, *arguments)
@@ -123,7 +123,10 @@ class Planner:
         return pool, asyncio.wrap_future(answer)
 
     def _release(self, pool: ProcessPoolExecutor, answer: asyncio.Future[Any]) -> None:
-        """Keep a process that has answered for the next request; kill and replace a process that has not."""
+        """Return a process to the idle ones after a request, if it has answered and fewer than PROCESSES are idle.
+
+        Otherwise kill it, and start new idle processes as needed.
+        """
         self.busy.discard(pool)
         is_whole = answer.done() and not isinstance(answer.exception(), BrokenProcessPool)
         if is_whole and len(self.idle) < PROCESSES:

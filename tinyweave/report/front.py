@@ -167,7 +167,7 @@ def front_lines(record: Record) -> list[str]:
 
 
 def proved_lines(record: Record) -> list[str]:
-    """Return sentences on what is proved about the Pareto front, and on why strategies of other planners have no plan."""
+    """Return sentences on what is proved about the Pareto front, and on why some strategies of other planners have no plan."""
     proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
     proved += ", moves between steps apart"
     if any(point["gap"] for point in record["points"]):
