@@ -276,10 +276,9 @@ def _with_int4_weights(search: _Search, start: Proposal) -> list[Remedy]:
 
 
 def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
-    """Replan `start` with the smallest Flash limit that fits it, a power of two of KiB; return it as a list, empty if none
-    fits.
+    """Replan `start` with the smallest Flash limit that fits it, and return it as a list, empty if none fits.
 
-    The limit leaves room for kernels that are faster than the smallest ones.
+    The limit is a power of two of KiB and leaves room for kernels that are faster than the smallest ones.
     """
     least = math.ceil(math.log2(HEADROOM * start.need.upper_bound / 1024))
     sizes = (f"{kib // 1024}m" if kib >= 1024 else f"{kib}k" for kib in (1 << least, 2 << least))

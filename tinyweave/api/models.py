@@ -40,7 +40,7 @@ def load_file(path: str | Path, io: str = "model", name: str | None = None, *, l
 
     Args:
         path: path of the file.
-        io: "int8" removes float32 and uint8 conversions of inputs and outputs; "model" keeps them.
+        io: "int8" removes the conversions of inputs and outputs from and to float32 and uint8; "model" keeps them.
         name: prefix of the C names; None makes it from the file's name.
         layout: "nhwc" removes transposes of inputs and outputs, so that channels are last; "model" keeps them.
 
@@ -102,7 +102,9 @@ def with_io(model: Model, io: str, layout: str) -> Model:
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:
-    """Return the model as one that takes `hop` new frames of its input window per call and keeps the others as state.
+    """Return the model as one that takes `hop` new frames of its input window per call and computes only what they change.
+
+    Rows that earlier calls computed are kept as state.
 
     Args:
         model: the model; it may stream already, with another hop.

@@ -110,7 +110,7 @@ def merge_files(sources: Sequence[Source]) -> dict[str, str]:
     """Return the files of several models (name -> text) for one folder, with one copy of each shared kernel.
 
     Raises:
-        CompileError: two models have different files with the same name.
+        CompileError: two models have a file of the same name that is not a shared kernel.
     """
     for index, one in enumerate(sources):
         for other in sources[:index]:
@@ -128,14 +128,14 @@ def write(source: Source, folder: Path) -> None:
 def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
     """Return samples for a comparison, each with one array per network input.
 
-    A model that streams in time gets one additional sample for each further call that fills its window.
+    A model that streams in time gets as many samples more as calls are needed to fill its window, less one.
 
     Args:
         model: the model.
         count: number of samples. If it is less than the number of `inputs`, all `inputs` are still returned.
         seed: seed of the random samples.
-        inputs: the first samples. After them follow all minima, all maxima, all zero points, then at least one random sample;
-            `count` cuts this list.
+        inputs: the first samples. After them follow all minima, all maxima and all zero points, as far as `count` allows, and
+            at least one random sample.
 
     Raises:
         CompileError: there would be no sample, the seed is negative, or an array does not fit its input.
@@ -359,8 +359,9 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
-    """Return layer -> count (instructions or cycles): of the layer's step if unfused, else of its kernel calls in a fused
-    stage.
+    """Return layer -> count (instructions or cycles).
+
+    It is the count of the layer's step if the layer runs unfused, and of the layer's kernel calls if it runs in a fused stage.
 
     Args:
         plan: the plan.

@@ -135,7 +135,10 @@ RUNGS = (
 
 
 def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
-    """Return the blocks of a network and its number of classes (None without a classifier); None for a ResNet."""
+    """Return the blocks of a network and its number of classes (None without a classifier).
+
+    For a ResNet the result is None, because its blocks have another type.
+    """
     make = NETWORKS[name].blocks
     return make(resolution, width) if make else None
 

@@ -262,7 +262,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
             pass  # the rest of its body
 
     async def while_waited_for(request: Request, answer: Coroutine[Any, Any, Any]) -> Response:
-        """Return an answer as JSON; cancel its computation if the page closes the connection."""
+        """Return the result of the coroutine `answer` as JSON; cancel it if the page closes the connection."""
         work, gone = asyncio.ensure_future(answer), asyncio.ensure_future(disconnected(request))
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)

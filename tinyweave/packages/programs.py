@@ -106,7 +106,7 @@ def _check_one(package: Package) -> None:
 
 
 def _pictures(package: Package) -> dict[str, str]:
-    """Return pieces of C that programs for JPEG files share, by the name of their placeholder.
+    """Return name of a template's placeholder -> C code that programs for JPEG files share.
 
     Raises:
         CompileError: the input of a model does not come from a JPEG row source.

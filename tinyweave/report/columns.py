@@ -102,7 +102,10 @@ def beside_bars(rows: Sequence[Sequence[str]], right: frozenset[int], width: int
 
 
 def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) -> list[str]:
-    """Return rows as aligned lines of at most `width` characters; text of the last column is wrapped within this column."""
+    """Return rows as aligned lines of `width` columns at most; long text of the last column is wrapped within this column.
+
+    The last column is never narrower than 16 characters, even if lines then exceed `width`.
+    """
     heads = align([row[:-1] for row in rows], right)
     start = max(map(len, heads)) + 2
     lines = []

@@ -48,7 +48,7 @@ def sheet(height: int, title: str) -> list[str]:
 
 
 def _longest_name(record: Record) -> int:
-    """Return the letters of the longest layer name if names must be drawn vertically below the steps, else 0."""
+    """Return the number of letters of the longest layer name if names must be drawn vertically below the steps, else 0."""
     names = [_step_name(0, step) for step in record["orders"]["file"]["steps"]]
     column = (WIDTH - LEFT - RIGHT - NAMES) / max(1, len(names))
     longest = max(map(len, names), default=0)

@@ -46,8 +46,8 @@ def front_record(
         model: the model.
         plans: the Pareto-optimal plans, the fastest first.
         limits: limits of RAM, Flash and time.
-        core: core whose estimated cycles compare the plans, or its cost model core's if it has no cycle constants. Without any,
-            MACs compare the plans.
+        core: core whose estimated cycles compare the plans. If it has no cycle constants, those of a similar core are used; if
+            a plan's kernels have none, MACs compare the plans.
         device: device whose clock converts cycles to milliseconds; None for no milliseconds.
         by_flash: the Pareto-optimal plans in constants and cycles.
         standing: strategy of another planner -> its plan, or the reason why there is none.

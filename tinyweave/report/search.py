@@ -244,5 +244,5 @@ def _input_of(prepared: Record) -> str:
 
 
 def _of(limit: int | None) -> str:
-    """Return a limit as text, such as `of 65,536`."""
+    """Return a limit as text, such as `of 65,536`, or `(no limit)` for None."""
     return "(no limit)" if limit is None else f"of {limit:,}"
