@@ -169,7 +169,7 @@ def _number_or_none(value: Any) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a finite number that fits a float, and no bool."""
+    """Return whether a value is a finite number that fits a float; False for a bool."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -177,7 +177,7 @@ def _is_number(value: Any) -> bool:
 
 
 def write_lock(path: Path, results: Sequence[GuardResult]) -> None:
-    """Write the measurements of models into a tinyweave.lock.json, sorted by name; it replaces the file."""
+    """Write the measurements of models, sorted by name, into a tinyweave.lock.json, which is replaced."""
     models = {}
     for each in sorted(results, key=lambda one: one.config.name):
         about = {"file": each.config.file.name, "sha256": each.sha256, "device": each.config.device}

@@ -196,6 +196,9 @@ def convert_qat(trained: qat.FakeQuantModule, name: str | None = None) -> Model:
     Args:
         trained: the module from `prepare_qat`, after training.
         name: name of the model, from which the prefix of its C names is made; None takes the module's class name.
+
+    Raises:
+        CompileError: `trained` is not a module from `prepare_qat`.
     """
     if not isinstance(trained, qat.FakeQuantModule):
         raise CompileError(f"a {type(trained).__name__} is not a module of prepare_qat", "train that module, then give it")

@@ -82,8 +82,8 @@ class Profile:
         foreign: kernels of the plan that the emulated core cannot run; portable C replaced them.
         instructions: instructions of one inference.
         per_step: instructions of each step of the plan (a layer or a fused stage), including the calls of the trace hook.
-        per_layer: layer name -> instructions. For a layer of a fused stage, only those of its kernel calls are counted, and it
-            is missing if they are unknown.
+        per_layer: layer name -> instructions. A layer of a fused stage counts only the instructions of its kernel calls, and is
+            missing if they are unknown.
         cycles: lowest, likely and highest number of cycles of the inference.
         cycles_per_step: the same for each step.
         cycles_per_layer: the same for each layer, by name.

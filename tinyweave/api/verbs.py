@@ -230,6 +230,10 @@ def verify(
 
     Returns:
         The comparison; `.ok` is True if every byte is right and each arena is used exactly up to its planned size.
+
+    Raises:
+        CompileError: the plan is of another model, a sample does not fit the inputs, a compiler or emulator is missing, or an
+            option is wrong.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned)
     proof = api.ProofOptions(list(map(_arrays, inputs)), samples, seed)
@@ -255,6 +259,12 @@ def profile(
         planned: the plan to measure; None plans the model first.
         sample: the input, as for `verify`; None is a random input with a fixed seed.
         changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        Instructions, cycles, and bytes of RAM and Flash, in all and per layer.
+
+    Raises:
+        CompileError: as for `verify`.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned)
     arrays = None if sample is None else _arrays(sample)
@@ -294,6 +304,9 @@ def deploy(
 
     Returns:
         The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`.
+
+    Raises:
+        CompileError: as for `verify`; or `second_emulator` is set and QEMU has no board with this core or is not installed.
     """
     written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
@@ -318,6 +331,9 @@ def compare(
         options: options of the planner without `ram`, `flash` and `latency_ms`, since each board has its own memory.
         sample: the input of the inference, as for `profile`.
         changes: fields of PlanOptions, as for `plan`.
+
+    Raises:
+        CompileError: a limit is given, or as for `verify`.
     """
     arrays = None if sample is None else _arrays(sample)
     chosen = _changed(options, changes)
@@ -333,6 +349,9 @@ def reorder(model: Model | str | Path) -> Reordering:
 
     Returns:
         The order, its peak in bytes (`.best.peak`), and the model as a .tflite file with its ops in this order (`.file`).
+
+    Raises:
+        CompileError: the file is damaged or has an op that is not supported.
     """
     return api.reorder_model(_read(model))
 
@@ -483,6 +502,9 @@ def search(
 
     Returns:
         The network found, its accuracy, and its deployment; `.fits` says whether it meets all limits as measured.
+
+    Raises:
+        CompileError: the samples cannot be read, a Dataset has no `space`, no network of the space fits, or an option is wrong.
     """
     from ..nas import costs, prepare, searching
 

@@ -68,7 +68,7 @@ class LadderNetwork(NamedTuple):
 
 
 def _blocks_of(arch: Callable[[int, float], Arch]) -> Callable[[int, float], Blocks]:
-    """Return a function that makes the blocks of the architecture which `arch` returns for a resolution and a width."""
+    """Return a function of (resolution, width) that returns the blocks of the architecture `arch(resolution, width)`."""
 
     def found(side: int, width: float) -> Blocks:
         made = arch(side, width)

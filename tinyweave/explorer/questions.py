@@ -177,7 +177,7 @@ def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, 
 
 
 def _request(asked: Asked) -> Request:
-    """Return the planner's request for a request of the page, without the RAM limit."""
+    """Return what the page asks for as a Request for the planner, without the RAM limit."""
     return Request(
         asked.schedule,
         max_mac_overhead=asked.overhead if asked.schedule in ("best", "msf") else None,

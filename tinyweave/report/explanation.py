@@ -86,7 +86,7 @@ def _rule(overlap: Overlap) -> str:
 
 
 def _beside(distance: int) -> str:
-    """Return a distance in bytes as text: below (if positive), above, or with the operand."""
+    """Return how many bytes an output begins below its operand (above if `distance` is negative), as text."""
     return f"{distance:,} B below" if distance > 0 else f"{-distance:,} B above" if distance else "with it"
 
 
