@@ -31,7 +31,7 @@ REQUEST_FIELDS = {  # option -> field of a Request
 }
 OVERHEADS = (1.1, 1.2, 1.5)  # MAC overheads, tried last because recomputation is slow to plan and to run
 SMALLEST = {"optimize": "size"}  # chooses the kernels with the fewest constants
-MOST_TRIES = 24  # most combinations of options, without those for other boards
+MOST_TRIES = 24  # most combinations of options to plan on the same board
 HOPELESS = 2  # stop raising the MAC overhead if the lower bound on the RAM exceeds this multiple of the limit
 MOST_BOARDS = 2  # most boards to plan for, per combination of options
 TOO_SLOW = 1.5  # skip a board whose time, scaled by its clock, exceeds this multiple of the limit
@@ -139,7 +139,7 @@ class _Search:
         request: the request, whose plan does not fit.
         progress: called for each try.
         models: (io, layout) -> the model with these options, a cache.
-        tried: the candidates so far, except those with another model or Flash limit.
+        tried: the candidates so far, except candidates with another model or Flash limit.
     """
 
     model: results.Model
@@ -175,7 +175,7 @@ class _Search:
 
         Args:
             changes: options to change in the request.
-            board: another board, whose limits and core replace those of the request; None for the same board.
+            board: another board, whose limits and core replace the limits and core of the request; None for the same board.
             model: another model, such as one with 4-bit weights; None for the same model.
         """
         if self.progress:

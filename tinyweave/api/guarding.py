@@ -109,7 +109,7 @@ class GuardResult:
 
 
 def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
-    """Deploy every model of the tinyweave.toml at `path` and return its measurements, beside those in tinyweave.lock.json.
+    """Deploy every model of the tinyweave.toml at `path`, and return its measurements now and in tinyweave.lock.json.
 
     Raises:
         CompileError: a file has a mistake, or a model cannot be deployed.
@@ -125,7 +125,7 @@ def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
 
 
 def _guarded(watched: ModelConfig, before: Values | None, progress: Progress) -> GuardResult:
-    """Deploy one model in a temporary folder and return its measurements; `before` are those of the lock file."""
+    """Deploy one model in a temporary folder and return its measurements; `before` are its measurements in the lock file."""
     loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):

@@ -102,9 +102,9 @@ def with_io(model: Model, io: str, layout: str) -> Model:
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:
-    """Return the model as one that takes `hop` new frames of its input window per call and computes only what they change.
+    """Return the model as one that takes `hop` new frames of its input window per call.
 
-    Rows that earlier calls computed are kept as state.
+    A call computes only the rows that the new frames change; rows that earlier calls computed are kept as state.
 
     Args:
         model: the model; it may stream already, with another hop.

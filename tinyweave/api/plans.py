@@ -179,7 +179,7 @@ def limits_of(
     """Return limits of RAM, Flash and time for the planner.
 
     Args:
-        device: the device whose limits apply where none are given; None for no such limits.
+        device: the device, whose limits apply if `ram` or `flash` is None; None for no device.
         ram: RAM limit in bytes, or text such as "64k"; it replaces the device's memory maps by one memory. None takes the
             device's.
         flash: Flash limit, likewise; None takes the device's.

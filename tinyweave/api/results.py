@@ -17,7 +17,7 @@ from ..planning import Limits, Plan
 from ..planning.order.search import Order, live_owners
 from ..simulate.instruction_timing import Cycles, milliseconds
 
-if TYPE_CHECKING:  # what `inspect` does not need
+if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..quantize.blame import Blame
     from ..quantize.calibrate import Calibration
     from ..quantize.calibration_samples import Preprocessing
@@ -156,7 +156,7 @@ class FlashEstimate(NamedTuple):
     def excess(self, limit: int | None) -> int | None:
         """Return the bytes by which the constants alone exceed `limit`, or 0 if constants plus code certainly fit.
 
-        None if there is no limit, or if it lies between the constants and the upper bound, so that only a build can tell.
+        None if `limit` is None, or if it is between the constants and the upper bound, so that only a build can tell.
         """
         if limit is None or self.constants <= limit < self.upper_bound:
             return None

@@ -89,7 +89,7 @@ class EarlierPlan:
 
 
 def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = CodeOptions()) -> Source:
-    """Return the C files of a plan, with those of the row source if the options name one.
+    """Return the C files of a plan, and the C files of the row source if the options name one.
 
     Raises:
         CompileError: the row source does not suit the model's input, or two files would have the same name.

@@ -254,7 +254,7 @@ def _is_mfcc(chosen: Options) -> bool:
 
 
 def _size(given: str) -> tuple[int, int]:
-    """Return (rows, columns) of --size, which has one side or rows and columns."""
+    """Parse --size into (rows, columns): one side, such as 32, or rows and columns, such as 120x160."""
     sides = given.split("x")
     if not all(side.isdecimal() and len(side) < 6 for side in sides) or len(sides) > 2:
         raise ir.CompileError(f"--size {given} is no size", "give a side such as 32, or rows and columns such as 120x160")

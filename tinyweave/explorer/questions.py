@@ -107,8 +107,8 @@ def _number(value: dict[str, Any], key: str, least: float, most: float) -> float
 def fast(asked: Asked) -> dict[str, Any] | None:
     """Estimate a built-in network without building its graph; None for a dropped model.
 
-    `arena` is the least RAM in bytes of a plan without recomputation, or None if no formula covers the network. The other keys
-    are those of `by_formula`.
+    `arena` is the least RAM in bytes of a plan without recomputation, or None if no formula covers the network. The result also
+    has the keys of `by_formula`.
     """
     if asked.network not in NETWORKS:
         return None

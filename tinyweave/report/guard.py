@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 def guard_record(results: Sequence[GuardResult]) -> Record:
-    """Return the record of `guard --json`: for each model its limits, its measurements, and those of tinyweave.lock.json."""
+    """Return the record of `guard --json`: for each model its limits, and its measurements now and in tinyweave.lock.json."""
     return {
         "tinyweave": __version__,
         "schema": VERSION,

@@ -25,7 +25,7 @@ from .in_time import stream_record
 from .schema import VERSION
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
-if TYPE_CHECKING:  # what `inspect` does not need
+if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..api.advice import Proposal, Remedy
     from ..planning.explain import Explanation
     from ..simulate.compare import Verification
@@ -364,7 +364,7 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
 
 
 def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
-    """Return the record of `compare`: a model's record with an entry per board, those that fit first, then by RAM."""
+    """Return the record of `compare`: a model's record with an entry per board; boards that fit first, then by RAM."""
     return record(model, plan=plan) | {
         "fits": any(board.fits for board in boards),
         "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram or 0) if board.fits],
