@@ -20,16 +20,17 @@ class PlanOptions:
         schedule: strategy of the planner. `best` uses every technique. `unfused` runs layer by layer, without fused stages and
             recomputation. `layer`, the baseline, also keeps the file's op order and lets no output overlap an operand. Planners
             of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`, `stream2d`.
-        optimize: objective within the limits. `size` minimises the RAM, with portable kernels; `speed` the estimated cycles;
-            `balanced` the product of RAM and cycles. None is `speed` if `ram` is given, else `balanced`.
+        optimize: objective within the limits. `size` minimises the RAM, with portable kernels unless the core's own kernels
+            give a smaller arena or the time is limited; `speed` minimises the estimated cycles, `balanced` the product of RAM
+            and cycles. None is `speed` if `ram` is given, else `balanced`.
         stream_inputs: whether a callback delivers the inputs row by row, so that no whole input is in RAM.
         stream_outputs: whether a callback receives outputs row by row. It applies to output maps that are computed by rows and
             that no op reads.
         max_mac_overhead: upper bound on the MACs, as a multiple of the network's MACs. None allows no recomputation, except in
             `patch` and `msf`, which may then recompute without limit.
-        stream_time: number of new frames per call, for a network whose input is a window of frames. Each call computes only
-            what the new frames change, and keeps the rest as state. "auto" chooses a number that fits the network's strides;
-            None computes the whole window in each call.
+        stream_time: number of new frames per call, for a network whose input is a window of frames. A call computes only the
+            rows that the new frames change; rows of earlier calls are kept as state. "auto" chooses a number that fits the
+            network's strides; None computes the whole window in each call.
         ram: RAM limit in bytes, or text such as "64k" or "1m"; None takes the device's RAM.
         flash: Flash limit, likewise; None takes the device's Flash.
         latency_ms: time limit of one inference in milliseconds; None is no limit. It needs a device with a known clock and a

@@ -232,7 +232,7 @@ class Deployment:
     row_source_flash: int = 0
 
     def __repr__(self) -> str:
-        """Return both verdicts and the profile."""
+        """Return whether the model fits, whether its bytes are right, and the profile, as one line."""
         return (
             f"<Deployment of '{self.model.name}': {_fit_text(self.fits)}, {_proof_text(self.verification)}, {self.profile!r}>"
         )

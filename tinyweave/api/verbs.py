@@ -261,7 +261,7 @@ def profile(
         changes: fields of PlanOptions, as for `plan`.
 
     Returns:
-        Instructions, cycles, and bytes of RAM and Flash, in all and per layer.
+        Instructions and cycles, in all and per layer, and the bytes of RAM and Flash.
 
     Raises:
         CompileError: as for `verify`.

@@ -31,7 +31,7 @@ waiting_signals: set[int] = set()  # signals that the handler of `__main__` is g
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; `arguments` are the words after `tinyweave`, None to take them from sys.argv."""
+    """Run one command and return its exit code; `arguments` are the words after `tinyweave`, None to take sys.argv."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # print names that the terminal's encoding lacks
     try:
