@@ -244,7 +244,7 @@ def _given(path: str) -> Model:
 
 
 def look(path: str) -> dict[str, Any]:
-    """Import a model and return its number of layers; raise CompileError if it cannot be compiled."""
+    """Import a model and return a dict with its number of `layers`; raise CompileError if it cannot be compiled."""
     return {"layers": len(_given(path).graph.ops)}
 
 

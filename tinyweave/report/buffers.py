@@ -124,7 +124,7 @@ def stage_records(plan: Plan) -> list[Record]:
 
 
 def _stage(plan: Plan, step: int, stage: Stage) -> Record:
-    """Return one fused stage as plain values."""
+    """Return a fused stage as plain values: its layers, their row timings and tiles, and the rows that it keeps of each map."""
     graph, schedule = plan.graph, stage.schedule
     assert schedule is not None
     keys = ("first", "every", "rows", "rows_per_iteration")

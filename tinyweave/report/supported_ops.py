@@ -20,7 +20,7 @@ Generated from `tinyweave/ops` (`pytest --update-golden tests/report/test_suppor
 
 
 def supported_ops() -> str:
-    """Return the page: the common constraints, then the types and the other constraints of each op kind."""
+    """Return the text of SUPPORTED_OPS.md: the common constraints, then types and further constraints of each op kind."""
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
     rows = [HEAD, "## Common constraints", "", *(f"{number}. {sentence}" for sentence, number in common.items())]
