@@ -1,4 +1,4 @@
-"""The commands, one function each, which call `api` and print the results."""
+"""The commands, one function each; a command calls `api` and prints the result. Its docstring is its help text."""
 
 from __future__ import annotations
 
@@ -437,6 +437,7 @@ def compare(
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if the option --version was given."""
     if wanted:
         print(f"tinyweave {__version__}")
         raise typer.Exit
@@ -447,5 +448,6 @@ def _options(
     context: typer.Context,
     version: Annotated[bool, option("--version", "Print the version and exit.", is_eager=True, callback=_version)] = False,
 ) -> None:
+    """Print the help if no command was given; typer calls this function before each command."""
     if context.invoked_subcommand is None:
         print(context.get_help())

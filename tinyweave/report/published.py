@@ -1,7 +1,7 @@
-"""Find figures that others published for the same network.
+"""Find RAM and time figures that others published for the same network.
 
-In: a graph as its file has it. Out: the figures of published.json whose network has the same layers: kinds, types and shapes in
-the same order, whatever their names and weights.
+In: an imported graph. Out: the entries of published.json whose network has the same layers: kinds, types and shapes in the same
+order, regardless of names and weights.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ FIGURES = Path(__file__).with_name("published.json")
 
 
 def published(graph: Graph) -> list[dict[str, Any]]:
-    """Return the figures for a network with these layers: tool, ram in bytes, instructions and cycles by core, note, source."""
+    """Return the published figures for a network with these layers.
+
+    Each has the tool, RAM in bytes, instructions and cycles by core, a note and the source. The list is empty if there are
+    none.
+    """
     return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
 
 
 def fingerprint(graph: Graph) -> str:
-    """Return a digest of the kinds, types and shapes of a graph's layers."""
+    """Return a digest of the kinds, types and shapes of a graph's layers, in order; equal digests mean equal architectures."""
     layers = [
         (op.kind, [(graph.tensors[name].dtype, graph.tensors[name].shape) for name in (*op.inputs, *op.outputs) if name])
         for op in graph.ops
@@ -33,4 +37,5 @@ def fingerprint(graph: Graph) -> str:
 
 @cache
 def _figures() -> dict[str, Any]:
+    """Return published.json: fingerprint of a network -> its figures."""
     return dict(json.loads(FIGURES.read_text()))
