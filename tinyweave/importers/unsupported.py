@@ -8,7 +8,10 @@ class Unsupported(Exception):  # noqa: N818
 
 
 def normalised_axis(rank: int, axis: int, what: str = "axis") -> int:
-    """Return an axis, which may be negative, as an index in [0, rank); raise Unsupported if it is out of range."""
+    """Convert a possibly negative axis to an index in [0, rank); raise Unsupported if it is out of range.
+
+    `what` names the argument in the message.
+    """
     if not -rank <= axis < rank:
         raise Unsupported(f"its {what} {axis} is out of range for {rank}; the file may be damaged")
     return axis % rank
