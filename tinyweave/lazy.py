@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def lazy(name: str) -> ModuleType:
-    """Return a module of tinyweave by its dotted name in the package; its code runs when an attribute is first used."""
+    """Return the module `name` of tinyweave, such as "planning.check", without running it yet.
+
+    Its code runs when an attribute of the module is first used.
+    """
     full = f"{__package__}.{name}"
     if full in sys.modules:
         return sys.modules[full]

@@ -175,9 +175,10 @@ class Builder:
         return self.map(kind, (x.tensor, *more), x.axes, x.dims, attrs)
 
     def tensor(self, x: Map, dims: Sequence[Axes]) -> str:
-        """Return the name of a tensor with the elements of `x` and the axes `dims`; add a reshape or gather if needed.
+        """Return the name of a tensor with the elements of `x` and the layout `dims`: a group of Axis units per tensor axis.
 
-        Raise Unsupported if only a transpose could give this layout.
+        This is the tensor of `x` if it has this layout. Otherwise a reshape or a gather is added, once per layout. Raise
+        Unsupported if only a transpose could give the layout.
         """
         dims = tuple(dims)
         if dims == x.dims:

@@ -156,7 +156,7 @@ Variable = tuple[bytes, bytes]  # container and name
 
 @dataclass(frozen=True)
 class _Subgraph:
-    """A subgraph of the file; tensors are indices into its list of tensors."""
+    """A subgraph of the file. A tensor is an index into the subgraph's list of tensors; ABSENT is an absent optional input."""
 
     table: tflite.SubGraph
     operators: list[tflite.Operator]
@@ -263,7 +263,10 @@ def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) ->
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
-    """Return the op that initialises a variable tensor as TFLite does: with the real number 0."""
+    """Return the op that initialises a state tensor with the real number 0, as TFLite does.
+
+    The constant 0 is added to `tensors`. It is the zero point if the state is int8.
+    """
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
     value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
@@ -392,9 +395,10 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
 
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
-    """Return a tensor of the file, or raise CompileError if its type, quantisation or data is unsupported or inconsistent.
+    """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
-    If `written` is set, an op computes the tensor, or it is an input of the network.
+    `written` says that an op computes the tensor or that it is an input of the network. `dtype` and `shape` are from
+    `_claimed`.
     """
     if table.Type() not in DTYPES:
         raise CompileError(

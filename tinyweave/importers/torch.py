@@ -27,7 +27,7 @@ QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 def from_module(module: Any, example: Any, name: str = "") -> Graph:
     """Return the graph of an nn.Module in evaluation mode, called `name`, or by default like the module's class.
 
-    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1. Only the shapes matter.
+    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
     """
     return graph_of(fuse_gelu(trace(module, example)), name or type(module).__name__)
 

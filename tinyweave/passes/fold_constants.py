@@ -1,6 +1,6 @@
-"""Fold ops whose result is known before the network runs into constants, computed by the numpy reference.
+"""Replace ops whose result is known at compile time by constants, computed by the numpy reference.
 
-These are ops with constant inputs only, and `shape`, since every shape is static.
+These are ops whose inputs are all constant, and `shape`, since every shape is static.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_EFFORT = 1 << 28  # multiply-accumulates; a file of a few bytes may ask for 
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Fold ops with known results, as long as the limits MAX_BYTES and MAX_EFFORT allow."""
+    """Replace ops with a known result by constants, in execution order, until MAX_BYTES or MAX_EFFORT is used up."""
     tensors = dict(graph.tensors)
     known = replace(graph, tensors=tensors)  # a view that includes the constants folded so far
     unfolded: list[Op] = []

@@ -84,7 +84,10 @@ def division(b: Builder, x: Any, y: Any) -> Map:
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
-    """Return the importer function of a unary op kind with fixed attributes."""
+    """Return the importer function of an element-wise op with one operand.
+
+    `kind` is the TFLite op kind, `attrs` are its attributes.
+    """
     return lambda b, x: b.like(kind, x, **attrs)
 
 
