@@ -1,7 +1,7 @@
 """Find the layers that lose accuracy: measure the SQNR at the network's outputs with each layer quantised alone and together.
 
-A layer is an op with its weights and its output, or an input of the network. Everything is measured on the float graph, with
-fake quantisation of the layer's weights and output.
+SQNR is the signal to quantisation noise ratio. A layer is an op with its weights and its output, or an input of the network.
+Everything is measured on the float graph, with fake quantisation of the layer's weights and output.
 """
 
 from __future__ import annotations

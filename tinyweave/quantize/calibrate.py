@@ -207,10 +207,10 @@ def _subsample_indices(graph: Graph, inputs: Mapping[str, Array], runs: float, m
 
 
 def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array]:
-    """Return the chosen samples, plus, for each input, the sample with its largest magnitude if that is far above theirs.
+    """Return the samples with the indices `chosen`, and for each input a sample with far larger values if there is one.
 
-    That is far above if it is more than FAR_ABOVE times the largest magnitude of this input in the chosen samples. Without
-    these samples, a range that clips them would look best.
+    This is the sample with the input's largest magnitude. It is far larger if its magnitude is above FAR_ABOVE times the
+    largest magnitude in the chosen samples. Without it, a range that clips it would look best.
     """
     more = set[int]()
     for array in inputs.values():

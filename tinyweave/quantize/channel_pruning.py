@@ -33,7 +33,7 @@ class Footprint:
     flash: int
 
     def excess(self, limits: Footprint) -> float:
-        """Return the excess over both limits, each as a share of the limit, added up; 0 if both are met."""
+        """Return the sum of the relative excess over the RAM limit and over the Flash limit; 0 if both are met."""
         return max(0.0, self.ram / limits.ram - 1) + max(0.0, self.flash / limits.flash - 1)
 
 
