@@ -155,7 +155,7 @@ class _Step:
         return piece
 
     def label(self, name: str) -> str:
-        """Return the prefix of the names of ops for a map: the name of the op that computes it."""
+        """Return the prefix of the names of a map's ops: the name of the op that computes the map; "frames" for the input."""
         if name not in self.graph.producer:
             return "frames"
         op = self.graph.ops[self.graph.producer[name]]

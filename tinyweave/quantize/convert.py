@@ -38,7 +38,7 @@ def affine(low: float, high: float, dtype: str = "int8", least_scale: float = LE
 
 
 def interval(quant: Quant, dtype: str = "int8") -> tuple[float, float]:
-    """Return the smallest and largest real number that a per-tensor scale and zero point can represent."""
+    """Return the least and the greatest real number that integers of `dtype` represent with a per-tensor `quant`."""
     least, most = ((level - quant.zero_point[0]) * quant.scale[0] for level in limits(dtype))
     return least, most
 

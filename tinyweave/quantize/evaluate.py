@@ -98,7 +98,10 @@ def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = (
 
 
 def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
-    """Return the outputs of an op for a batch of samples."""
+    """Return the outputs of an op for a batch of samples.
+
+    `arrays` are its inputs: [samples, *shape] for activations, [*shape] for constants, None for absent inputs.
+    """
     inputs, results = graph.inputs_of(op), graph.outputs_of(op)
     varies = [tensor is not None and tensor.data is None for tensor in inputs]
     stacked = [a for a, v in zip(arrays, varies, strict=True) if a is not None and v]
