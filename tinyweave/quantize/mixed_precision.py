@@ -153,7 +153,7 @@ class _Search:
         return _meets_quality(self.graph(int4, int16), self.limits, self.measures)
 
     def damages(self, int4: Names) -> dict[str, float]:
-        """Return by how much int4 weights in each candidate raise the noise, given int4 weights in the other ops of `int4`."""
+        """Return for each candidate by how much int4 weights in it raise the noise, if all other ops of `int4` have them."""
         base = self.graph(int4)
         held = evaluate(base, self.inputs, keep=True)
         level, damages = self._noise(base, held), dict[str, float]()
@@ -171,7 +171,7 @@ class _Search:
         return knapsack([(name, self.saves[name], damages[name]) for name in self.candidates], saved)
 
     def fitting(self, saved: int) -> Names | None:
-        """Return candidates that save `saved` bytes for little measured noise; None if all of them save less."""
+        """Return candidates that save at least `saved` bytes for little measured noise; None if all of them save less."""
         best = self.least_damage(saved, self.damages(NONE))
         if not best:
             return best

@@ -74,7 +74,11 @@ def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Qua
 
 
 def _propagate_scale(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards: bool) -> None:
-    """Copy the scale from the only input of a scale-preserving op to its outputs, or from an output to the input."""
+    """Copy a known scale through `op`, if all its tensors have one scale and it has one input; `quants` is extended.
+
+    If `forwards` is set, it is copied from the input to the outputs, else from an output to the input. Scales that are already
+    in `quants` stay.
+    """
     sources = [name for _, name in float_inputs(graph, op)]
     spec = SPECS[op.kind]
     if not spec.shares_scale or len(sources) != 1 or (spec.averages and not forwards):
@@ -145,9 +149,9 @@ def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
 
 
 def _input_range(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Range:
-    """Return the range of the input `name` outside of which the op's outputs do not change within their useful ranges.
+    """Return the range of values of the input `name` that the op's outputs can distinguish.
 
-    `useful` has the range of each output that later ops can distinguish.
+    Outside of it the outputs do not change, or are outside of the range `useful[output]`, which later ops can distinguish.
     """
     outputs = [useful[out] for out in op.outputs if out in useful]
     if not outputs:

@@ -207,7 +207,7 @@ class FakeQuantModule(nn.Module):
         return bits
 
     def _by_table(self, op: Op, x: Tensor) -> Tensor:
-        """Return the outputs of a unary op as its int8 kernel computes them, by a table of 256 values."""
+        """Return the outputs of a unary op for inputs x as its int8 kernel computes them, by a table of 256 entries."""
         names = op.inputs[0] or "", op.outputs[0]
         quants = [Quant((float(self.scale(name).detach()),), self.quants[self.keys[name]].zero_point) for name in names]
         tensors = {n: Value(n, (1, 256), "int8", q) for n, q in zip(names, quants, strict=True)}

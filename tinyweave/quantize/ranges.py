@@ -121,10 +121,7 @@ def least_error(histogram: Histogram) -> Range:
 
 
 def entropy(histogram: Histogram) -> Range:
-    """Return the range with the least Kullback-Leibler divergence between the values and their int8 form.
-
-    Clipped values count at the ends of the range. The mass of an int8 level is spread evenly over its non-empty bins.
-    """
+    """Return the range of least Kullback-Leibler divergence between the distributions of the values and of their int8 form."""
     centres, counts = histogram.occupied(ENTROPY_BINS)
     if len(centres) < 2:
         return min_max(histogram)
