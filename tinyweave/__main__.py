@@ -25,7 +25,7 @@ class Ended(BaseException):
 
 
 def main() -> int:
-    """Run the command that sys.argv has, and return its exit code: 128 + the signal's number if a signal ended it."""
+    """Run the command in sys.argv and return its exit code, or 128 + the signal's number if a signal ended it."""
     # signals that the parent process ignores, as under nohup, stay ignored
     handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     report = sys.unraisablehook

@@ -94,7 +94,7 @@ def write_files(contents: Mapping[Path, str | bytes]) -> None:
 def _scratch(folder: Path) -> Iterator[Path]:
     """Yield a new scratch folder inside `folder`; it is deleted when the block ends.
 
-    `folder` and its parents are created if they are missing, and these are deleted again if the block raises.
+    `folder` and its parents are created if they are missing. Folders that were created are deleted again if the block raises.
     """
     scratch = folder / f"{SCRATCH}{secrets.token_hex(4)}"
     new: list[Path] = []

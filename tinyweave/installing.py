@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).parents[1]  # if this copy is a checkout
 def install(extra: str) -> str:
     """Return the command that installs the optional packages of an extra, such as "torch".
 
-    It names a folder, an origin or the packages, because no package index has tinyweave.
+    It names the folder or URL from which tinyweave was installed, or the packages, because no package index has tinyweave.
     """
     return f"{pip()} install {_source(extra)}"
 

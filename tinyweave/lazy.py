@@ -38,8 +38,8 @@ def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
     Args:
         package: full name of the package.
-        modules: relative name of a module, such as `plans` or `..planning` -> its names, separated by spaces. A module's own
-            name stands for the module.
+        modules: module name relative to the package, such as `plans` or `..planning` -> names to import from it, separated by
+            spaces. A name that equals the module's name stands for the module itself.
     """
     home = {name: module for module, names in modules.items() for name in names.split()}
 

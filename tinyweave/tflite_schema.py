@@ -55,7 +55,7 @@ Values = dict[str, Any]  # schema field -> value; a tuple becomes a vector of in
 
 @dataclass(frozen=True)
 class Field:
-    """How one attribute of an op, or a few, are read from and written to fields of its options table.
+    """How an attribute of an op, in rare cases several or none, is read from and written to fields of its options table.
 
     `read(table, graph, op)` returns the attributes. The op that it gets has the attributes of the preceding Fields. `read` is
     None if the operands imply the field. `write(graph, op)` returns the values of the schema's fields.
@@ -79,7 +79,7 @@ class Options:
 
     @property
     def is_read(self) -> bool:
-        """Whether any field of the table must be read."""
+        """Whether any attribute is read from the table."""
         return any(field.read is not None for field in self.fields)
 
 
@@ -169,9 +169,9 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
-    """Return the Field of an enum, whose attribute is a name.
+    """Return the Field of an enum: a name in the attribute `attr`, and a number in the field `field` of the file.
 
-    `numbers` maps each supported name to its number in the schema. `what` describes the attribute in errors.
+    `numbers` maps each supported name to its number. `what` describes the attribute in errors.
     """
     names, supported = {number: name for name, number in numbers.items()}, f"supported: {', '.join(numbers)}"
 
@@ -218,7 +218,7 @@ def _extents(graph: Graph, op: Op, index: int) -> Size:
 
 
 def _same(graph: Graph, op: Op) -> Padding | None:
-    """Return SAME padding of `op` as numbers, ((top, bottom), (left, right)).
+    """Return the padding that SAME means for `op`, as numbers ((top, bottom), (left, right)).
 
     Return None for a transposed convolution whose output size is only known at run time.
     """
@@ -251,7 +251,7 @@ def _write_padding(graph: Graph, op: Op) -> Values:
 
 
 def _read_general_scales(o: Any, graph: Graph, op: Op) -> Attrs:
-    """Check an add or sub, which gets no attribute here: int16 tensors must not use TFLite's power-of-two arithmetic."""
+    """Return no attributes; raise CompileError if TFLite would compute an int16 add or sub with power-of-two arithmetic."""
     tensors = [t for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None]
     if o.PotScaleInt16() and all(t.dtype == "int16" and _is_power_of_two(t) for t in tensors):
         raise CompileError(

@@ -226,7 +226,7 @@ def _nodes(onnx: Any, node: Any) -> list[Node]:
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:
-    """Return an attribute as plain Python data or an array. A subgraph is returned as it is; no supported op has one."""
+    """Return an ONNX attribute as plain Python data or an array; a subgraph (no supported op has one) is returned unchanged."""
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
         if value.external_data:

@@ -197,7 +197,7 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
     x, weights, bias = graph.input(op), graph.input(op, 1), graph.optional_input(op, 2)
     assert weights.data is not None
     left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
-    if weights.quant is None:  # float: removed channels have no share
+    if weights.quant is None:  # float: removed channels contribute nothing
         cut = [part(graph, op, "weights", weights, left), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
         return replace(op, inputs=(x.name, *(t.name for t in cut))), cut
     products, reads, always, _ = taps(graph, op)

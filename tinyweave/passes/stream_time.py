@@ -134,7 +134,8 @@ class _Step:
         self.ops: list[Op] = []
         self.init: list[Op] = []
         self.tensors = dict(net.graph.tensors)
-        self.pieces: dict[str, list[tuple[int, int, str]]] = {}  # map -> tensors with some of its rows: (first, after, tensor)
+        # map -> tensors with some of its rows, each as (first row, row after the last, name of the tensor)
+        self.pieces: dict[str, list[tuple[int, int, str]]] = {}
         # the values of all tensors for a window of zero points, which the initial state is taken from
         self.quiet = run(net.graph, {net.graph.inputs[0]: silence(net.graph)}, keep=True)
 

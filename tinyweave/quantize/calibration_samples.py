@@ -149,8 +149,8 @@ def open_samples(
         scale: the factors of Preprocessing; images require them.
         offset: the offsets of Preprocessing.
         labels: a class number per sample, as a sequence or a path (.npy, or text with a number per line), or "folders": the
-            class of a file is the position of its folder in alphabetical order. None for no labels, or for those in an .npz
-            file.
+            class of a file is the position of its folder in alphabetical order. None means the labels of an .npz file, or no
+            labels.
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
     by_folder = isinstance(labels, str) and labels == FOLDERS

@@ -1,7 +1,7 @@
 """Structured pruning: remove whole channels with the smallest weights until a network meets a RAM and a Flash limit.
 
 Tied channels, such as the channels of both operands of an addition, are removed together. A step tries each layer: it removes
-an eighth of the layer's channels, those of the smallest L1 norm, and measures with the planner how many bytes this saves. It
+the eighth of the layer's channels that has the smallest L1 norm, and measures with the planner how many bytes this saves. It
 then keeps the removal that saves most in relation to the lost norm. Source: Li et al., Pruning Filters for Efficient ConvNets
 (2017), for the norm; the planner's bytes replace parameter counts.
 """
@@ -39,7 +39,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class PrunedLayer:
-    """Ops (`layers`) whose tied channels were pruned, and their number of channels before and after."""
+    """One or more ops whose channels were pruned together, and the number of channels before and after."""
 
     layers: tuple[str, ...]
     before: int

@@ -28,7 +28,8 @@ def int16_quant(largest: float) -> Quant:
 def takes_int16(graph: Graph, op: Op, groups: ScaleGroups) -> bool:
     """Return whether an op of a float graph can have int16 activations.
 
-    It needs an int16 kernel, and none of its inputs may be a requantised copy (`ScaleGroups.requantised`).
+    It needs an int16 kernel, and may not read a requantised copy, a copy of an input with another scale
+    (`ScaleGroups.requantised`).
     """
     activations = [t.name for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None and t.data is None]
     is_copied = any((op.name, index) in groups.requantised for index in range(len(op.inputs)))

@@ -20,7 +20,7 @@ from .convert import as_real
 from .evaluate import Array, evaluate
 from .scale_groups import is_float
 
-Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the float graph, and dequantised ones of the int8 graph
+Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the float graph; dequantised ones of the int8 graph
 
 
 def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:

@@ -229,9 +229,10 @@ def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str
 
 
 def _with_own_integers(graph: Graph, small: Graph, integers_of: Mapping[str, Tensor]) -> Graph:
-    """Return the int8 graph with the int8 constants of the model's file, which were dequantised and quantised again.
+    """Return the int8 graph `small` with the int8 constants of the model's file instead of its own.
 
-    `graph` is the float graph, `small` its int8 form, and `integers_of` has the constants of the file.
+    Its own constants are the file's constants after dequantisation and quantisation, so they may have lost precision. `graph`
+    is the float graph of `small`. `integers_of` maps names to the file's constants.
     """
     tensors = dict(small.tensors)
     before = {op.name: op for op in graph.ops}

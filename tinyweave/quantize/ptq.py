@@ -99,7 +99,7 @@ def quantise(
         reached = sqnr(real, small, few) if adjusts else 0.0
 
     def better(other: Graph, what: str) -> tuple[Graph, float]:
-        """Return the graph `other`, which has the improvement `what`, and its SQNR; or the graph before it and its SQNR.
+        """Return the graph `other`, which has the improvement `what`, and its SQNR, or the current graph and its SQNR.
 
         The improvement is taken if it raises the SQNR and the limits still hold.
         """

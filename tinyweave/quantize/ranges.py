@@ -27,7 +27,10 @@ Range = tuple[float, float]
 
 @dataclass(eq=False)
 class Histogram:
-    """Counts of values in `BINS` equal bins over [-limit, limit]; a value outside doubles the limit and merges bins."""
+    """Counts of values in BINS equal bins over [-limit, limit].
+
+    If a value is outside of the limit, the limit is doubled and pairs of bins are merged.
+    """
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
     limit: float = 0.0  # a power of two; 0 as long as all values are 0

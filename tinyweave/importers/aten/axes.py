@@ -47,7 +47,7 @@ def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "sof
 
 
 def _ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
-    """Return a tensor that holds `x` with exactly one tensor axis per logical axis.
+    """Find or add a tensor that holds `x` with exactly one tensor axis per logical axis.
 
     Returns:
         The logical axes in the tensor's order, the tensor's name, and its axes as groups of Axis units. The order is that of
@@ -78,7 +78,10 @@ def _axis_set(x: Map, dim: Any) -> set[int]:
 
 
 def reduce(kind: str) -> Callable[..., Map]:
-    """Return the importer function of a reduction over some axes, by default all; `kind` is the TFLite op kind or "sum"."""
+    """Return a function that imports a reduction over some axes, by default all.
+
+    `kind` is the TFLite op kind, or "sum".
+    """
     if kind == "sum":
         return sum_
 
@@ -106,10 +109,11 @@ def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: A
 
 
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
-    """Return the importer function of aten.max or aten.min.
+    """Return a function that imports aten.max or aten.min.
 
-    The functions have two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum
-    or minimum of two maps, imported as the op kind `pair`.
+    The ATen op has two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum or
+    minimum of two maps, imported as the op kind `pair`. The indices that a reduction along one axis also returns are
+    Unavailable.
     """
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:

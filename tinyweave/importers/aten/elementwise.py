@@ -32,7 +32,7 @@ def stored_constant(value: Any, what: str) -> Array:
 
 
 def binary(kind: str) -> Callable[..., Map]:
-    """Return the importer function of an element-wise op with two operands that broadcast; `kind` is the TFLite op kind.
+    """Return a function that imports an element-wise op with two operands, which broadcast; `kind` is the TFLite op kind.
 
     The function computes x op (alpha * y). One of the operands must be a map, the other may be a constant.
     """
@@ -84,7 +84,7 @@ def division(b: Builder, x: Any, y: Any) -> Map:
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
-    """Return the importer function of an element-wise op with one operand.
+    """Return a function that imports an element-wise op with one operand.
 
     `kind` is the TFLite op kind, `attrs` are its attributes.
     """

@@ -54,7 +54,7 @@ def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias:
 
 
 def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
-    """Add a batch_matmul that sums the squares over the last `count` axes. These axes keep an extent of 1."""
+    """Return the sum of squares over the last `count` axes, a batch_matmul of each row with itself. The axes keep extent 1."""
     last = flattened(x.axes[-count:])
     begin = len(x.order) - len(last)
     rows, inner = x.order[:begin], x.order[begin:]

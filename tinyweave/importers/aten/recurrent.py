@@ -21,7 +21,7 @@ LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent on
 
 
 def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropout: float, train: bool) -> tuple[Axes, Axes]:
-    """Return the groups of Axis units of a sequence's time axis and of its feature axis.
+    """Return the time axis and the feature axis of a sequence, each as a group of Axis units (see `channels_last`).
 
     `states` are the initial states, which must be 0. Raise Unsupported for options that TFLite's ops do not have.
     """
@@ -57,11 +57,11 @@ def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarr
 
 
 def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Callable[..., list[Any]]:
-    """Return the importer function of a recurrent op of one or several layers, called `what` in messages.
+    """Return a function that imports a recurrent op of one or several layers, called `what` in messages.
 
-    `layer` adds one layer and returns the name of its output [1, time, cells]. The function returns the outputs of the op: the
-    sequence, the final hidden state, and `others`, which are placeholders for outputs that no op may read. The final hidden
-    state is a function that adds its slice when it is read, so that an unread state costs nothing.
+    `layer` adds one layer and returns the name of its output [1, time, cells]. The returned function returns the outputs of the
+    op: the sequence, the final hidden state, and `others`, which are outputs that no op may read. The final hidden state is
+    itself a function, which adds a slice when an op reads the state, so that an unread state costs nothing.
     """
 
     def apply(

@@ -78,7 +78,7 @@ def _check_filters(x: Map, rank: int, channels: int) -> None:
 def _windows(
     x: Map, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int]
 ) -> tuple[list[int], Pads, bool]:
-    """Compute how sliding windows cover a map. All arguments and results have one entry for h and one for w.
+    """Compute how sliding windows cover a map. Each sequence has one entry for h and one for w.
 
     An entry of `padding` is one number for both sides, or (before, after).
 
@@ -276,7 +276,7 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
-    """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is a placeholder."""
+    """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is Unavailable to later ops."""
     window = _adaptive_window(x, output_size)
     return [max_pool(b, x, window if len(x.axes) == 4 else window[1:]), INDICES_READ]
 

@@ -88,7 +88,7 @@ MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze 
 
 
 def _function(op: str) -> Function:
-    """Return the importer function of an op.
+    """Return the function that imports the ONNX op `op`.
 
     It calls the op's function in MAPPED if an input is a map, and the op's function in FOLDED if all inputs are constant.
     """

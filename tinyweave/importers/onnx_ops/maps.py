@@ -101,7 +101,7 @@ def transposed_convolution(
 
 
 def pool(function: Function) -> Function:
-    """Return the importer function of a pooling op.
+    """Return a function that imports a pooling op.
 
     `function` gets the builder, the map, the kernel, strides, paddings and dilations as `_windows` returns them, the ceil_mode
     and the other attributes.
@@ -128,12 +128,12 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
 ) -> list[Any]:
-    """Import MaxPool; arguments are as in `average_pool`. The second output, the indices, is a placeholder."""
+    """Import MaxPool; arguments are as in `average_pool`. The second output, the indices, is Unavailable to later ops."""
     return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
 
 
 def global_reduction(kind: str) -> Function:
-    """Return the importer function of a reduction over all rows and columns; `kind` is the TFLite op kind."""
+    """Return a function that imports a reduction over all rows and columns; `kind` is the TFLite op kind."""
     return lambda b, x: axes.reduce(kind)(b, x, range(2, len(x.axes)), True)
 
 
@@ -157,7 +157,7 @@ def _multiplied(values: Array, factor: float) -> Array:
 
 
 def variadic(kind: str) -> Function:
-    """Return the importer function of an op with any number of inputs, as a chain of binary ops of the TFLite kind `kind`."""
+    """Return a function that imports an op with any number of inputs, as a chain of binary ops of the TFLite kind `kind`."""
 
     def apply(b: Builder, *inputs: Any) -> Map:
         combine: Callable[[Any, Any], Map] = partial(elementwise.binary(kind), b)
@@ -206,7 +206,7 @@ def batch_norm(
 def layer_norm(
     b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Any]:
-    """Import LayerNormalization over the axes from `axis` on. The second and third output are placeholders."""
+    """Import LayerNormalization over the axes from `axis` on. Its second and third output are Unavailable to later ops."""
     unread = Unavailable("its mean or inverse deviation is read; only its normalised output is supported")
     return [norms.layer_norm(b, x, _normalised_shape(x, axis), scale, bias, epsilon), unread, unread]
 
@@ -221,7 +221,7 @@ def _normalised_shape(x: Map, axis: int) -> tuple[int, ...]:
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
-    """Import Dropout in inference mode as the identity. The second output, the mask, is a placeholder."""
+    """Import Dropout in inference mode as the identity. The second output, the mask, is Unavailable to later ops."""
     if training is not None and np.any(elementwise.constant(training, "mode")):
         raise Unsupported("it is in training mode; export the model for inference")
     return [x, Unavailable("its mask is read; only its output is supported")]
@@ -241,14 +241,14 @@ def power(b: Builder, x: Map, exponent: Any) -> Map:
 
 
 def softmax(kind: str) -> Function:
-    """Return the importer function of Softmax or LogSoftmax; `kind` is the TFLite op kind."""
+    """Return a function that imports Softmax or LogSoftmax; `kind` is the TFLite op kind."""
     return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)
 
 
 def reduction(kind: str) -> Function:
-    """Return the importer function of a reduction; `kind` is the TFLite op kind or "sum".
+    """Return a function that imports a reduction; `kind` is the TFLite op kind or "sum".
 
-    Its axes are an attribute or, in later opsets, the second input.
+    The axes are an attribute or, in later opsets, the second input.
     """
 
     def apply(
@@ -403,7 +403,7 @@ def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:
-    """Return the importer function of LSTM or GRU.
+    """Return a function that imports LSTM or GRU.
 
     Args:
         kind: "lstm" or "gru".

@@ -132,7 +132,7 @@ def _gemm(b: Builder, *inputs: Any, **attrs: Any) -> Map:
 
 
 def _binary(function: Function, axis: int | None = None) -> Function:
-    """Return the importer function of a QLinear op with two operands.
+    """Return a function that imports a QLinear op with two operands.
 
     `function` imports the float op. `axis` is the per-channel axis of a constant operand; None means per-tensor scales.
     """
@@ -146,7 +146,7 @@ def _binary(function: Function, axis: int | None = None) -> Function:
 
 
 def _unary(function: Function) -> Function:
-    """Return the importer function of a QLinear op with one operand; `function` imports the float op."""
+    """Return a function that imports a QLinear op with one operand; `function` imports the float op."""
 
     def apply(b: Builder, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, **attributes: Any) -> Any:
         output = function(b, _dequantised_map(b, x, x_scale, x_zero), **attributes)
@@ -156,7 +156,7 @@ def _unary(function: Function) -> Function:
 
 
 def _channels_first(function: Function) -> Function:
-    """Wrap the importer function of a float op: refuse the op if its attribute channels_last is set."""
+    """Wrap a function that imports a float op, so that the op is refused if its attribute channels_last is set."""
 
     def apply(b: Builder, x: Map, *, channels_last: int = 0, **attributes: Any) -> Any:
         if channels_last:
