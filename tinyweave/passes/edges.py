@@ -23,6 +23,8 @@ def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
 def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
     """Return the input of the file that the stripped ops convert to `values`, or None if no input gives exactly these values.
 
+    Stripped ops are the quantize and transpose ops that the passes removed at this input.
+
     Args:
         original: the imported graph, before the passes.
         tensors: the TensorMap of the passes.

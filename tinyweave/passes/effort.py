@@ -15,7 +15,7 @@ CALL = 1024  # multiply-accumulates per numpy call
 
 
 def effort(graph: Graph, op: Op) -> int:
-    """Estimate how many multiply-accumulates take as long as the numpy reference of `op`.
+    """Estimate the cost of running the numpy reference of `op`: the number of multiply-accumulates that take as long.
 
     An op with a window costs an additional CALL per tap (position in the window), because its reference loops over the taps.
     """

@@ -17,7 +17,10 @@ MAX_EFFORT = 1 << 28  # multiply-accumulates; a file of a few bytes may ask for 
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace ops with a known result by constants, in execution order, until MAX_BYTES or MAX_EFFORT is used up."""
+    """Replace ops whose result is known at compile time by constants.
+
+    An op stays if all folded results together would exceed MAX_BYTES, or if folding would cost more than MAX_EFFORT.
+    """
     tensors = dict(graph.tensors)
     known = replace(graph, tensors=tensors)  # a view that includes the constants folded so far
     unfolded: list[Op] = []

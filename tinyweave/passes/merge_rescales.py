@@ -60,7 +60,7 @@ def _is_unary(op: Op) -> bool:
 
 
 def _values(known: Range, tensor: Tensor) -> Values:
-    """Return every value that the tensor can hold, in its type; `known` is its value range."""
+    """Return all integers between the least and the greatest value that the tensor can hold, as an array of its type."""
     return np.arange(int(known.low.min()), int(known.high.max()) + 1).astype(tensor.dtype)
 
 
@@ -83,9 +83,9 @@ def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
 
 
 def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
-    """Fuse the clamp `op` into `before` as its activation, if one gives the same bytes for every sum; return the graph.
+    """Fuse the clamp `op` into `before` as its activation, and return the graph.
 
-    If no activation does, the graph is unchanged.
+    The graph is unchanged if no activation gives the same bytes for every sum that `before` can compute.
     """
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)

@@ -76,12 +76,12 @@ def is_only_for(graph: Graph, tensor: Tensor, op: Op) -> bool:
 
 
 def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
-    """Return a new int32 constant called `<op>.<role>`; it is not yet in the graph."""
+    """Return a new int32 constant with these values, called `<op>.<role>`; it is not yet in the graph."""
     return constant(graph, op, role, np.array(values, np.int32))
 
 
 def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
-    """Return a new constant called `<op>.<role>`, made unique; it is not yet in the graph."""
+    """Return a new constant with the values `data`, called `<op>.<role>`, made unique; it is not yet in the graph."""
     name = unused(f"{op.name}.{role}", graph.tensors)
     return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
 

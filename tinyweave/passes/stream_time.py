@@ -46,7 +46,10 @@ class StreamedLayer:
 
 @dataclass(frozen=True, eq=False)
 class TimeStream:
-    """A network that takes its window hop by hop, and keeps rows of its maps as state."""
+    """A network on a sliding window of frames that takes only the new frames, a hop, at each call.
+
+    It keeps rows of its maps, which it would otherwise have to recompute, as state.
+    """
 
     graph: Graph  # the network of one call: its input is a hop
     window: Graph  # the original network: its input is the whole window
@@ -127,7 +130,7 @@ def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileErro
 
 
 class _Step:
-    """The graph of one call while it is built, op by op."""
+    """The graph of one call, one inference on a hop of new frames, while it is built op by op."""
 
     def __init__(self, net: Followed, rows: Mapping[str, CallRows]) -> None:
         self.net, self.graph, self.times, self.rows = net, net.graph, net.times, rows
@@ -235,7 +238,7 @@ class _Step:
 
 
 def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
-    """Return the graph of one call, in which each map has the rows `rows[map]`."""
+    """Return the graph of one call, which computes, keeps or reads from state the rows of each map that `rows` lists."""
     step, graph, source = _Step(net, rows), net.graph, net.graph.inputs[0]
     new = f"{source}:new"
     step.tensors[new] = resized(graph.tensors[source], net.times[source], net.hop, new)

@@ -78,7 +78,7 @@ def suited_hop(times: Mapping[str, TimeAxis]) -> int:
 
 
 def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
-    """Return for each map the rows that a call computes and keeps; `chosen` has the choices that are not the default."""
+    """Return for each map the rows that a call computes and keeps; `chosen` has the Choices that are not the default."""
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
     bottom |= {name: 0 for name in graph.outputs if name in times}
@@ -120,10 +120,11 @@ def read_rows(window: Window, first: int, after: int, size: int) -> tuple[int, i
 
 
 def choose(net: Followed) -> dict[str, str]:
-    """Return a choice for each map that is better than the default: "long" to keep more rows, "anew" to keep none.
+    """Choose for each map of a streamed network how many rows a call keeps for the next call.
 
-    The cost is work per call times RAM (the largest map plus all state). It is lowered by changing one choice at a time, a
-    local search.
+    The choice is "long" for all steady rows, or "anew" for none; a map that is not in the result keeps as few rows as possible.
+    A local search, which changes one choice at a time, lowers the product of work per call and RAM (the largest map plus all
+    state).
     """
     graph, work = net.graph, macs_per_op(net.graph, clipped=True)
     sizes = [sum(tensor.bytes for tensor in graph.outputs_of(op)) for op in graph.ops]

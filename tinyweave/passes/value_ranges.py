@@ -73,7 +73,7 @@ def channels(tensor: Tensor) -> int:
 
 
 def taps(graph: Graph, op: Op) -> Taps:
-    """Return the products that each output channel of a conv_2d, depthwise_conv_2d or fully_connected sums up.
+    """Return the Taps of a conv_2d, depthwise_conv_2d or fully_connected: the products that each output channel sums up.
 
     The weights must be constant.
     """
@@ -122,7 +122,11 @@ Rule = Callable[[Graph, Op, Known], list[Range]]
 
 
 def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the output's range of an op that rises or falls with each operand: it takes its extremes at ends of the ranges."""
+    """Return the range of the output, as a list of one, of an op that rises or falls with each operand.
+
+    Such an op takes its extremes where the operands take theirs, so its reference runs on all combinations of these. If a
+    rescaling may overflow, the range is that of the type.
+    """
     out = graph.output(op)
     if not _is_tame(graph, op):
         return [_at_first(out)]
@@ -132,9 +136,10 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the outputs' ranges of an op that never falls when an operand rises.
+    """Return the range of each output of an op that never falls when an operand rises.
 
-    Its reference runs once on the least and once on the greatest value of all operands.
+    Its reference runs on the least and on the greatest values of all operands. If a rescaling may overflow, the range is that
+    of the type.
     """
     outputs = graph.outputs_of(op)
     if not all(t.elements for t in (*outputs, *graph.inputs_of(op)) if t is not None) or not _is_tame(graph, op):
@@ -147,7 +152,10 @@ def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _filled(tensor: Tensor, known: Known, side: int) -> NDArray[np.generic]:
-    """Return a value for the whole tensor: its data, or the least (side 0) or greatest (side 1) value of each channel."""
+    """Return the data of a constant, or an array of an activation's shape with each channel at one end of its range.
+
+    `side` 0 is the least, 1 the greatest value of the channel.
+    """
     if tensor.data is not None:
         return tensor.data
     return np.broadcast_to(known[tensor.name][side], tensor.shape or (1,)).reshape(tensor.shape)
@@ -166,7 +174,7 @@ def _is_tame(graph: Graph, op: Op) -> bool:
 
 
 def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the output's range of a convolution or dense layer, from the extremes of each product.
+    """Return the range of the output, as a list of one, of a convolution or dense layer, from the extremes of each product.
 
     Where a window may read padding, the product may be 0. The extremes of the sums are then rescaled and clamped as in the
     reference. Channels whose sums may overflow int32 get the whole range of the activation.
@@ -191,7 +199,7 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _unary(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Return the output's range of a unary op, from its results for every value that the input can hold."""
+    """Return the range of the output, as a list of one, of a unary op, from its results for all values of the input."""
     (x, out), bounds = (graph.input(op), graph.output(op)), known[graph.input(op).name]
     values = np.arange(int(bounds.low.min()), int(bounds.high.max()) + 1)
     table = SPECS[op.kind].reference(graph, op, [values.astype(x.dtype)])[0]
