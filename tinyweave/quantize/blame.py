@@ -73,9 +73,9 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     layers = tuple(by_layer)
 
     def rerun(values: Mapping[str, Array], layer: str, chosen: Collection[str]) -> dict[str, Array]:
-        """Return all activations after a layer, and everything that depends on it, has been computed again from `values`.
+        """Recompute a layer and everything that depends on it, and return all activations.
 
-        The layers in `chosen` are quantised, the others are float.
+        `values` are the activations so far. The layers in `chosen` are quantised, all others are float.
         """
 
         def visit(name: str, array: Array) -> Array:

@@ -91,7 +91,7 @@ def calibrate(
 
 
 def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return the scales of all groups, where an op's output scale is raised if it is too fine for the op's kernel.
+    """Return the scales of all groups, with output scales raised that are too fine for the kernel of their op.
 
     Too fine means below FINEST times the scale of the sum or product that the op computes before it rescales.
     """

@@ -40,9 +40,9 @@ def signal_tensors(graph: Graph) -> tuple[str, ...]:
 
 
 def noise_to_signal(reference: Mapping[str, Array], changed: Mapping[str, Array], names: tuple[str, ...]) -> float:
-    """Return the power of the error divided by the power of the signal, summed over the tensors `names`.
+    """Return the sum, over the tensors `names`, of (power of the error) / (power of the signal).
 
-    `reference` has the signal, `changed` the signal with the error, by tensor name.
+    `reference` has the signals and `changed` the signals with errors, by tensor name.
     """
     total = 0.0
     for name in names:

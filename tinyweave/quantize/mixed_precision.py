@@ -220,8 +220,8 @@ class _Search:
 def knapsack(items: Sequence[tuple[str, int, float]], saved: int) -> Names | None:
     """Return the items of least total damage that have at least `saved` bytes together; None if all items have fewer.
 
-    An item is (name, bytes, damage). Bytes are rounded down to units, so the result always has enough. If no items reach
-    `saved` only because of the rounding, all items are returned.
+    An item is (name, bytes, damage). Bytes are rounded down to multiples of saved / LEVELS, so the result always has enough. If
+    only this rounding keeps the items from reaching `saved`, all items are returned.
     """
     if saved <= 0:
         return NONE

@@ -119,7 +119,7 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
 
 
 def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
-    """Return the range of an op's output; `known` has the ranges of its activations, which are infinite if they are missing."""
+    """Return the range of an op's output; `known` has the ranges of its inputs, and a missing range is infinite."""
     operands = [
         known.get(t.name, ALL) if t.data is None else (float(t.data.min()), float(t.data.max())) if t.data.size else (0.0, 0.0)
         for t in graph.inputs_of(op)
@@ -194,8 +194,9 @@ def _hull(ranges: Sequence[Range]) -> Range:
 def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str, Quant], dict[tuple[str, int], str]]:
     """Let the tensors of each op that demands one scale for all of them have one scale.
 
-    If the op has one input, and an output that is no larger, the output is rescaled after the op, by a reshape to its own
-    shape. Otherwise inputs get a requantised copy.
+    If the op has one input, and an output that is no larger, the op computes with the input's scale. Its output is rescaled
+    afterwards: a reshape to the same shape is added, which reads a requantised copy. Otherwise the op itself reads requantised
+    copies of its inputs.
 
     Returns:
         The graph, the scale of each activation, and the copies as in `ScaleGroups.requantised`.

@@ -124,7 +124,10 @@ def least_error(histogram: Histogram) -> Range:
 
 
 def entropy(histogram: Histogram) -> Range:
-    """Return the range of least Kullback-Leibler divergence between the distributions of the values and of their int8 form."""
+    """Return the range of least Kullback-Leibler divergence between the distributions of the values and of their int8 form.
+
+    Values outside the range count at its ends. The count of an int8 level is spread evenly over its non-empty bins.
+    """
     centres, counts = histogram.occupied(ENTROPY_BINS)
     if len(centres) < 2:
         return min_max(histogram)

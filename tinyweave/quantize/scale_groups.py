@@ -43,7 +43,7 @@ class ScaleGroups:
 
 
 def is_float(tensor: Tensor | None) -> bool:
-    """Return whether a tensor is float32; None is not."""
+    """Return whether a tensor is float32; None, an absent input, is not."""
     return tensor is not None and tensor.dtype == "float32"
 
 
