@@ -83,7 +83,7 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
 
 
 def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: list[int], edges: tuple[int, int]) -> int:
-    """Write a SubGraph table.
+    """Write a SubGraph table and return its offset.
 
     `tensors` and `ops` are the offsets of its tensors and ops, `edges` the offsets of the vectors of its inputs and outputs.
     """
@@ -92,13 +92,19 @@ def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: 
 
 
 def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) -> int:
-    """Write the table of metadata entries; the content of the i-th name is in the buffer with the index first + i."""
+    """Write the vector of metadata entries and return its offset.
+
+    The content of the i-th entry is in the buffer with the index first + i.
+    """
     entries = ({"Name": builder.CreateString(name), "Buffer": index} for index, name in enumerate(names, first))
     return _offsets(builder, [_table(builder, "Metadata", **entry) for entry in entries])
 
 
 def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
-    """Write the signature `serving_default`: the names of inputs and outputs with their tensor indices."""
+    """Write a vector with the signature `serving_default`, and return its offset.
+
+    The signature has the names of inputs and outputs with their tensor indices.
+    """
 
     def tensor_maps(names: Sequence[str]) -> int:
         fields = ({"Name": builder.CreateString(name), "TensorIndex": indices[name]} for name in names)
@@ -138,7 +144,7 @@ def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
-    """Write the tensor that stands for a resource variable in the ops that read or assign it."""
+    """Write the tensor that read and assign ops use as handle of a resource variable, and return its offset."""
     name, shape = builder.CreateString(tensor.name), _ints(builder, [])
     return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=shape, HasRank=True)
 
@@ -151,7 +157,7 @@ def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Code
 def _initialiser(
     builder: flatbuffers.Builder, graph: Graph, variables: list[str], buffer_of: Mapping[str, int], codes: Codes
 ) -> int:
-    """Write the subgraph that assigns their initial values to the resource variables."""
+    """Write the subgraph that assigns the resource variables their initial values, and return its offset."""
     tensors, ops = list[int](), list[int]()
     for op in graph.init:
         (state,), value = op.outputs, graph.input(op)
@@ -166,7 +172,7 @@ def _initialiser(
 def _operator(
     builder: flatbuffers.Builder, graph: Graph, op: Op, code: int, operands: tuple[list[int], list[int]], **more: int
 ) -> int:
-    """Write an Operator table together with the options table of `op`.
+    """Write an Operator table together with the options table of `op`, and return its offset.
 
     `code` is the index of its OperatorCode. `operands` are the tensor indices of its inputs and its outputs. `more` are further
     fields of the Operator table.
@@ -190,7 +196,10 @@ def _field_value(builder: flatbuffers.Builder, value: Any) -> Any:
 
 
 def _table(builder: flatbuffers.Builder, name: str, /, **fields: Any) -> int:
-    """Write a table of the schema, such as "Tensor"; strings, vectors and inner tables are given as offsets."""
+    """Write a table of the schema, such as "Tensor", and return its offset.
+
+    In `fields`, strings, vectors and inner tables are given as offsets.
+    """
     getattr(tflite, f"{name}Start")(builder)
     for field, value in fields.items():
         getattr(tflite, f"{name}Add{field}")(builder, value)
@@ -215,7 +224,7 @@ def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
 
 
 def _bytes_buffer(builder: flatbuffers.Builder, payload: bytes) -> int:
-    """Write a Buffer table whose bytes are aligned to BUFFER_ALIGN."""
+    """Write a Buffer table whose bytes are aligned to BUFFER_ALIGN, and return its offset."""
     builder.StartVector(1, len(payload), BUFFER_ALIGN)
     builder.head -= len(payload)  # StartVector reserved the bytes; the builder fills from the back
     builder.Bytes[builder.head : builder.head + len(payload)] = payload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Unsupported(Exception):  # noqa: N818
-    """The reason why an op cannot be imported; `program.graph_of` adds the op's name and module."""
+    """Raised if an op cannot be imported; the text is the reason. `program.graph_of` adds the op's name and module."""
 
 
 def normalised_axis(rank: int, axis: int, what: str = "axis") -> int:

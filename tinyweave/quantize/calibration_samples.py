@@ -72,10 +72,10 @@ class Samples:
         return {t.name: np.stack(column) for t, column in zip(self.tensors, columns, strict=True)}
 
     def integer_scales(self) -> dict[str, Quant]:
-        """Return input name -> scale and zero point with which stored int8 samples already are the values of an int8 input.
+        """Return, for inputs whose samples are 8-bit integers, the scale with which these integers are the int8 input itself.
 
-        uint8 samples are 128 larger than these values. With such a scale, firmware need not convert its data. Inputs whose
-        samples are not 8-bit integers are left out, and so are all if the preprocessing is per channel.
+        Firmware then need not convert its data: int8 samples are used unchanged, uint8 samples minus 128. An input is left out
+        if its zero point would not be an int8 integer, and all inputs are left out if the preprocessing is per channel.
         """
         (factor, *more), (offset, *others), quants = self.preprocessing.scale, self.preprocessing.offset, dict[str, Quant]()
         if more or others or factor <= 0 or not self.sources:

@@ -295,7 +295,7 @@ def channel_shuffle(b: Builder, x: Map, groups: int) -> Map:
 
 
 def identity(b: Builder, x: Map, *_: Any, **__: Any) -> Map:
-    """Import an op that returns its input unchanged, such as aten.contiguous."""
+    """Import an op that returns its first input unchanged, such as aten.contiguous; other arguments are ignored."""
     return x
 
 

@@ -124,7 +124,7 @@ def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = Non
 
 
 def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
-    """Import max(0, min(1, alpha * x + beta)) as relu6(6 * alpha * x + 6 * beta) / 6."""
+    """Import a hard sigmoid, max(0, min(1, alpha * x + beta)), as relu6(6 * alpha * x + 6 * beta) / 6."""
     x = x if abs(6 * alpha - 1) < 1e-6 else binary("mul")(b, x, 6 * alpha)
     return binary("mul")(b, b.like("relu6", binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
 

@@ -73,7 +73,10 @@ def _per_tensor(scale: Any, zero: Any, unsigned: bool) -> Quant:
 
 
 def _is_unsigned(low: int, high: int) -> bool:
-    """Return whether integers in [low, high] are uint8. A range within int8, such as [0, 127], is int8."""
+    """Return whether integers in [low, high] are uint8. A range within int8, such as [0, 127], is int8.
+
+    Raise Unsupported for a range that fits neither.
+    """
     if not -128 <= low < high <= 255 or (low < 0 and high > 127):
         raise Unsupported(f"its integers lie in [{low}, {high}]; int8 and uint8 are supported")
     return high > 127
@@ -101,7 +104,7 @@ def dequantize_channels(
 
 
 def _integers(x: Any) -> Any:
-    """Return a constant that holds integers; raise Unsupported if it has been dequantised before."""
+    """Return `x` if it is a constant of integers; raise Unsupported if it has been dequantised before."""
     if not isinstance(x, np.ndarray) or x.dtype == QUANTISED_DTYPE:
         raise Unsupported("it dequantises a constant that is dequantised already")
     return x

@@ -59,7 +59,7 @@ def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 
 
 
 def _check_type(zero: Any) -> None:
-    """Raise Unsupported if a zero point is of another type than int8 or uint8. int64 is the type of a zero point left out."""
+    """Raise Unsupported if a zero point is neither int8 nor uint8. int64 is accepted, too: the default 0 has this type."""
     if zero.dtype not in (np.int8, np.uint8, np.int64):
         raise Unsupported(f"its integers are {zero.dtype}; int8 and uint8 are supported")
 
