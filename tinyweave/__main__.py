@@ -14,7 +14,7 @@ import signal
 from types import FrameType
 
 SIGNALS = tuple(number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
-RETRY_S = 0.01  # between attempts to raise Ended
+RETRY_S = 0.01  # seconds between attempts to raise Ended
 PATIENCE = 1000  # attempts for which an import may delay Ended: on a busy machine it takes more than a few seconds
 
 _WAITING: set[int] = set()  # signals that are going to be raised once an import or a clean-up ends

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
 
-TYPE_CHECKING = False  # of typing, which takes long to import
+TYPE_CHECKING = False  # as in typing, which takes long to import
 if TYPE_CHECKING:
     from typing import Any
 
@@ -29,7 +29,7 @@ def lazy(name: str) -> ModuleType:
     sys.modules[full] = module
     spec.loader.exec_module(module)
     parent, _, child = full.rpartition(".")
-    setattr(sys.modules[parent], child, module)  # as an import does
+    setattr(sys.modules[parent], child, module)  # an import statement does this, too
     return module
 
 

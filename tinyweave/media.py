@@ -23,7 +23,7 @@ from .ir import CompileError, Tensor
 
 Array = NDArray[Any]
 MAX_SAMPLE = 1 << 27  # bytes of one image or recording
-MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, packed and unpacked
+MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, both compressed and decompressed
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 RECORDINGS = (".wav",)
 ARRAYS = (".npy", ".npz")
@@ -33,7 +33,7 @@ DAMAGED = (  # errors of NumPy and zipfile for damaged, encrypted or otherwise c
     *(OSError, ValueError, TypeError, EOFError, MemoryError, KeyError, SyntaxError, RuntimeError),
     *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
-WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes per sample
+WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # bytes per sample -> numpy type
 
 
 def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
@@ -127,7 +127,7 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
             unpacked = sum(member.file_size for member in members)
             if unpacked > limit:
                 raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {limit:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # members that are not arrays are bytes
+            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # np.load returns members that are not arrays as bytes
                 return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
     except DAMAGED as error:

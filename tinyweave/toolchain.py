@@ -28,11 +28,14 @@ from .installing import pip
 from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
-BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits of the cache: our builds, and zig's own cache
+BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits in bytes: our cached builds, and zig's own cache
 TRIM_EVERY_S = 600
-CACHES = {"win32": ("LOCALAPPDATA", ""), "darwin": ("", "~/Library/Caches")}  # platform -> variable, default folder
+CACHES = {
+    "win32": ("LOCALAPPDATA", ""),
+    "darwin": ("", "~/Library/Caches"),
+}  # platform -> environment variable with the cache folder, default folder
 SINCE = "since"  # a file in zig's folder whose time is that of the folder's creation
-IN_USE_S = 2 * COMPILE_LIMIT_S  # entries used more recently are kept, since another process may be reading them
+IN_USE_S = 2 * COMPILE_LIMIT_S  # younger cache entries are kept, since another process may be reading them
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from .quantised_constants import QUANTISED_DTYPE, as_tensor
 from .unsupported import Unsupported
 
 # Limits on what a damaged file can ask for, each several times what real networks need.
-MAX_ELEMENTS = 1 << 26  # per tensor
-MAX_OUTPUTS = 1 << 11  # per op
+MAX_ELEMENTS = 1 << 26  # elements of a tensor
+MAX_OUTPUTS = 1 << 11  # outputs of an op
 
 
 class Unavailable(NamedTuple):
@@ -48,7 +48,7 @@ class Axis(NamedTuple):
 
 
 Axes = tuple[Axis, ...]
-Names = Sequence[str | None]  # of input tensors; None: an optional input that is absent
+Names = Sequence[str | None]  # names of an op's input tensors; None is an absent optional input
 Attrs = Mapping[str, Any] | None
 Shape = tuple[int, ...]
 
@@ -331,7 +331,7 @@ def in_layout(x: Map, values: np.ndarray) -> np.ndarray:
     moved = values.reshape(split).transpose([logical.index(axis) for axis in x.order])
     left = iter(moved.shape)
     parts = [tuple(itertools.islice(left, len(dim))) for dim in x.dims]
-    # an axis that is broadcast only in part is written out in full
+    # if only some units of a tensor axis are broadcast, the constant is repeated along the others of this axis
     wholes: list[tuple[int, ...]] = [
         part if set(part) <= {1} else tuple(axis.extent for axis in dim) for part, dim in zip(parts, x.dims, strict=True)
     ]

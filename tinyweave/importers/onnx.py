@@ -22,9 +22,9 @@ from .onnx_ops.quantised import QUANTISED
 from .program import ImportedProgram, Node, Ref, graph_of
 
 OLDEST_OPSET = 13
-MAX_FILE = 1 << 28  # bytes; a float network is four times as large as its int8 form
+MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
-MAX_BYTES = 1 << 28  # of all initializers together
+MAX_BYTES = 1 << 28  # total size of all initializers
 FLOATS = ("float16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or save the model as one file: onnx.save(onnx.load(path), out)"
 STANDARD = ("", "ai.onnx")  # names of the default operator domain

@@ -23,14 +23,14 @@ from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, common
 from .unsupported import Unsupported
 
 MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per element of a quantised constant
-MAX_ATTEMPTS = 16  # combinations of memory orders of the inputs
+MAX_ATTEMPTS = 16  # combinations of memory orders of the inputs that are tried
 # exceptions that ill-formed arguments raise in an importer function
 ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
 LIMITING = ("maximum", "minimum", "padv2")  # ops whose constant may be infinite
 CHANGED = "is read through another view after the network has changed it in place"
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
 NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numbers, such as -100"
-MAX_LISTED = 12  # reasons in one message
+MAX_LISTED = 12  # reasons that one message lists
 
 
 Refused = tuple[str, str, str]  # an op that cannot be imported, its module or node, and the reason
@@ -46,7 +46,7 @@ class Ref(NamedTuple):
 class Node:
     """One op of an ImportedProgram. It has one output; several outputs are a list that `getitem` nodes index."""
 
-    name: str  # of its output
+    name: str  # the name of its output
     op: str  # the framework's name of the op, without namespace and overload
     args: tuple[Any, ...]  # tensors are Refs
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class ImportedProgram:
     nodes: Sequence[Node]  # in execution order
     outputs: Sequence[Ref]
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
-    framework: str  # its name in messages
+    framework: str  # the framework's name in messages
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:
@@ -78,7 +78,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
     refused: list[tuple[int, list[Refused]]] = []
-    # with three axes try the given order first, with four channels last
+    # for inputs with three axes the logical order is tried first, for inputs with four axes channels last
     choices = [memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1] for shape in program.inputs.values()]
     for chosen in islice(product(*choices), MAX_ATTEMPTS):
         problems: list[Refused] = []
@@ -137,7 +137,7 @@ def _attempt(
         check_computed(computed)
     names = []
     for ref in program.outputs:
-        b.where, value = ref.name, values.get(ref.name)  # a constant that no node reads is not among them
+        b.where, value = ref.name, values.get(ref.name)  # `values` lacks constants that no node reads
         try:
             if not isinstance(value, Missing):
                 names.append(_output(b, value))

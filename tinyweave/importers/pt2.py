@@ -40,10 +40,16 @@ MAX_FILE = 1 << 28  # bytes of the file, and of its unpacked content
 MAX_JSON = 1 << 26  # bytes of the graph; most of them are stack traces
 MAX_NODES = 1 << 14
 MAX_RANK = 8
-MAX_ELEMENTS = 1 << 24  # of a constant computed at import
+MAX_ELEMENTS = 1 << 24  # elements of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
-STORED = {1: "u1", 2: "i1", 4: "<i4", 5: "<i8", FLOAT32: "<f4"}  # of constants; integers must be dequantised
+STORED = {
+    1: "u1",
+    2: "i1",
+    4: "<i4",
+    5: "<i8",
+    FLOAT32: "<f4",
+}  # type code -> numpy type of constants; integers must be dequantised
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 # an element stands for the real number scale * (value - zero); `bits` is the width of the integer type
 QUANTISED_DTYPE = np.dtype([("value", np.int32), ("scale", np.float32), ("zero", np.int32), ("bits", np.int8)])
-SHIFT = 128  # from uint8 to int8
+SHIFT = 128  # the difference between a uint8 value and the int8 value that replaces it
 MAX_QUANTISED = 1 << 24  # elements of one constant; an element takes 13 bytes
 
 

@@ -36,9 +36,9 @@ from ..tflite_schema import (
 ABSENT = -1  # index of an absent optional input
 # Limits on what a file may ask for, each several times what the largest of a hundred real networks needs.
 MAX_FILE = 1 << 26  # bytes
-MAX_COUNT = 1 << 16  # tensors, and operands of all ops together
-MAX_OPS = 1 << 11  # the time of some passes grows with their square
-MAX_BYTES = 1 << 24  # of one tensor, and of all state together; more than any microcontroller has
+MAX_COUNT = 1 << 16  # number of tensors, and of operands of all ops together
+MAX_OPS = 1 << 11  # ops; the time of some passes grows with their square
+MAX_BYTES = 1 << 24  # bytes of one tensor, and of all state together; more than any microcontroller has
 MAX_TOTAL = 1 << 27  # bytes of all tensors together; the passes visit every element
 # TFLite type that no op supports -> supported type of the same size, so that the tensor's bytes are counted right
 AS_LARGE = {"FLOAT16": "int16", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
@@ -160,7 +160,7 @@ class _Subgraph:
 
     table: tflite.SubGraph
     operators: list[tflite.Operator]
-    kinds: list[str]  # of each operator
+    kinds: list[str]  # kind of each operator
     inputs: list[int]
     outputs: list[int]
     reads: list[list[int]]  # inputs of each operator

@@ -37,8 +37,8 @@ PASSES = (
     shift_uint8,
     check_ops,  # later passes rely on valid ops
     copies_to_views,
-    strip_edges,  # skipped if the edges keep the types of the file
-    strip_transposes,  # skipped if the edges keep the layout of the file
+    strip_edges,  # skipped if inputs and outputs keep the types of the file
+    strip_transposes,  # skipped if inputs and outputs keep the layout of the file
     merge_moves,
     fuse_pad,
     depthwise_to_conv,

@@ -12,7 +12,7 @@ from ..ir import Graph, Op, is_constant, rebuild
 from .effort import effort
 from .tensor_map import TensorMap
 
-MAX_BYTES = 1 << 23  # of all results: no microcontroller has the Flash for more
+MAX_BYTES = 1 << 23  # total size of all results: no microcontroller has the Flash for more
 MAX_EFFORT = 1 << 28  # multiply-accumulates; a file of a few bytes may ask for hours of folding
 
 

@@ -29,7 +29,7 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
     if not any(not _moves(op) and not shifted.isdisjoint((*op.inputs, *op.outputs)) for op in graph.ops):
         return graph, {}  # nothing computes on uint8
     tensors = {name: _shifted(tensor) if name in shifted else tensor for name, tensor in graph.tensors.items()}
-    edges: dict[str, str] = {}  # uint8 edge -> int8 tensor
+    edges: dict[str, str] = {}  # uint8 input or output of the graph -> its int8 tensor
     for name in [name for name in dict.fromkeys((*graph.inputs, *graph.outputs)) if name in shifted]:
         edges[name] = inner = unused(f"{name}_int8", tensors)
         tensors[name], tensors[inner] = graph.tensors[name], replace(tensors[name], name=inner)

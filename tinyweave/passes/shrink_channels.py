@@ -256,7 +256,7 @@ def links_of(graph: Graph, op: Op) -> list[Link] | None:
     if spec.family == "pad":
         every = np.arange(channels(graph.input(op)))
         return [Link(0, every, every + paddings(graph, op)[-1][0])]
-    if spec.family == "copy" and spec.channelwise:  # if it copies whole pixels
+    if spec.family == "copy" and spec.channelwise:  # channels are linked only if the op copies whole pixels
         count, (*elsewhere, last_axis) = channels(graph.input(op)), pieces(graph, op)[0]
         whole = np.array_equal(last_axis, np.arange(count)) and not any((a[a >= 0] % count).any() for a in elsewhere)
         return [Link(0, last_axis, last_axis)] if whole else None

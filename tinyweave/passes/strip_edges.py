@@ -14,7 +14,7 @@ from ..ops import spec_of
 from ..ops.data_movement import permutation
 from .tensor_map import TensorMap
 
-OUTSIDE = ("float32", "uint8")  # types of the edges of an int8 network
+OUTSIDE = ("float32", "uint8")  # types that inputs and outputs of an int8 network may have in the file
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 

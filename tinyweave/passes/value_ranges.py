@@ -21,7 +21,7 @@ from ..ops.window import positions
 from .effort import effort
 
 BYTES = ("int8", "uint8")
-MAX_EFFORT = 1 << 27  # multiply-accumulates of all monotone ops; beyond it outputs are unbounded
+MAX_EFFORT = 1 << 27  # multiply-accumulates of all monotone ops; beyond it outputs get the range of their type
 TAME_BITS = 12  # with scale ratios below 2^12 no rescaled product of two bytes overflows int32
 
 

@@ -84,7 +84,7 @@ def calibrate(
     differing = {group: choices for group, choices in candidates.items() if group not in settled}
     if differing:
         settled |= _best_candidates(graph, inputs, differing, groups, settled=settled, progress=progress)
-    # only requantised copies without other members are left
+    # the only groups that are left consist of requantised copies, which have no histogram
     settled |= {group: ("minmax", affine(0, 0)) for group in members if group not in settled}
     quants = {group: quant for group, (_, quant) in settled.items()}
     return Calibration(groups, _coarsened(graph, groups, quants), {group: name for group, (name, _) in settled.items()})

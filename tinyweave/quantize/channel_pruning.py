@@ -49,7 +49,10 @@ class PrunedLayer:
 
 @dataclass(frozen=True)
 class ChannelGroup:
-    """Channels that can be removed, and that the same ops (`makers`, usually one) compute."""
+    """The removable channels of an op, or of several ops (`makers`) that must lose channels together.
+
+    A member is a set of tied channels, of the outputs of the makers and of maps computed from these.
+    """
 
     makers: tuple[str, ...]
     members: tuple[tuple[Channel, ...], ...]  # each member is a set of tied channels, which must be removed together

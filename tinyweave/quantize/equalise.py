@@ -19,7 +19,7 @@ from .evaluate import Array, visit_all
 from .simplify_float import with_weights
 
 HOMOGENEOUS = ("none", "relu")  # activations f with f(a x) = a f(x) for a > 0
-MOST_FACTOR = 64.0  # by which a channel is scaled up or down
+MOST_FACTOR = 64.0  # largest factor by which a channel is scaled up or down
 
 
 def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:

@@ -30,7 +30,7 @@ REPLANS = 8  # limit on attempts to save enough bytes; the code size changes wit
 EXCHANGES = 48  # limit on sets of layers that are measured after the knapsack
 TRIALS = 8  # limit on layers that are added or dropped individually at the end, each measured on all samples
 INT4 = WeightFormat("int4")
-Names = frozenset[str]  # of ops
+Names = frozenset[str]  # names of ops
 NONE: Names = frozenset()
 
 
@@ -327,7 +327,7 @@ def _fewest_int16(search: _Search, int4: Names) -> Names:
     def first(count: int) -> Names:
         return NONE.union(*units[:count])
 
-    # errors can cancel each other: all units need not be the best
+    # errors can cancel each other: int16 activations in all units need not give the least noise
     most = min(range(len(units) + 1), key=lambda count: search.noise(search.graph(int4, first(count))))
     if not search.meets_quality(int4, first(most)):
         sqnr_db, drop = search.measures.quality(search.graph(int4, first(most)))

@@ -149,9 +149,10 @@ def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
 
 
 def _input_range(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Range:
-    """Return the range of values of the input `name` that the op's outputs can distinguish.
+    """Return the range of the input `name` in which a change of the value can matter for the op's outputs.
 
-    Outside of it the outputs do not change, or are outside of the range `useful[output]`, which later ops can distinguish.
+    Outside of it the outputs no longer change, or only outside of `useful[output]`, the range that later ops can distinguish.
+    The range is infinite if nothing is known.
     """
     outputs = [useful[out] for out in op.outputs if out in useful]
     if not outputs:

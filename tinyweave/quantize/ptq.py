@@ -36,7 +36,7 @@ class Quantised:
     real: Graph  # the simplified float graph
     graph: Graph  # its int8 form
     calibration: Calibration
-    used: tuple[int, ...]  # indices of the calibration samples
+    used: tuple[int, ...]  # indices of the samples used for calibration
     gains: Mapping[str, float]  # improvement that was tried -> gain in SQNR at the outputs in dB; kept only if above 0
     precision: MixedPrecision | None  # None without limits
     left_out: tuple[str, ...] = ()  # improvements that gained, but broke a limit and were dropped
@@ -55,7 +55,7 @@ class QuantiseOptions:
     equalize: bool = False  # rescale channels between layers, see `equalise.py`
     correct_bias: bool = False  # restore the means of channels, see `layerwise.py`
     adaptive_rounding: bool = False  # learn to round each weight up or down, see `adaptive_rounding.py`
-    limits: PrecisionLimits | None = None  # allow int4 weights and int16 activations to meet these, see `mixed_precision.py`
+    limits: PrecisionLimits | None = None  # int4 weights and int16 activations are used to meet these, see `mixed_precision.py`
 
 
 def quantise(

@@ -16,7 +16,7 @@ from ..ir import Quant
 from .convert import affine, interval
 
 BINS = 1 << 14  # bins over [-limit, limit]; the values span at least 4,096 of them, 16 per int8 step
-ENTROPY_BINS = 1 << 11  # fewer, so that few bins between values are empty
+ENTROPY_BINS = 1 << 11  # fewer bins than BINS, so that few bins between values are empty
 FLOAT32_BINS = (1e-30, 1e30)  # limits between which bin indices can be computed in float32
 PERCENTILE = 99.99
 MOST_CLIPPED = 0.01  # largest fraction of values that entropy may clip; with few values the divergence is no guide
@@ -33,7 +33,7 @@ class Histogram:
     """
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
-    limit: float = 0.0  # a power of two; 0 as long as all values are 0
+    limit: float = 0.0  # a power of two, or 0 as long as all values are 0
     low: float = 0.0  # minimum of all values and 0
     high: float = 0.0  # maximum of all values and 0
 

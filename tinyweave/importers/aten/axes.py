@@ -38,7 +38,9 @@ def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "sof
     """Import aten.softmax or aten.log_softmax (`kind`) along the axis `dim`, which must be innermost in memory."""
     dim = normalised_axis(len(x.axes), dim)
     attrs = {"beta": 1.0} if kind == "softmax" else {}
-    if dim == len(x.axes) - 1 and flattened(x.axes) == x.order:  # in axis order; with one channel this is channels last too
+    if (
+        dim == len(x.axes) - 1 and flattened(x.axes) == x.order
+    ):  # x lies in logical order, which for one channel is also channels last
         return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, attrs)
     order, name, dims = _ordered_tensor(b, x)
     if order[-1] != dim:

@@ -14,7 +14,7 @@ from ..unsupported import Unsupported, normalised_axis
 
 Function = Callable[..., Any]
 MAX_FOLDED = 1 << 26  # bytes of one folded constant
-DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # by TensorProto.DataType
+DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # TensorProto.DataType -> numpy type
 
 
 def checked_size(shape: Iterable[Any], itemsize: int = 8) -> tuple[int, ...]:

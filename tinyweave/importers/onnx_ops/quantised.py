@@ -23,12 +23,12 @@ from .maps import average_pool, convolution, gemm, global_reduction, pool, reduc
 
 Function = Callable[..., Any]
 MICROSOFT = "com.microsoft."  # the domain of ONNX Runtime's own ops
-UINT8, INT8 = 2, 3  # of TensorProto.DataType
+UINT8, INT8 = 2, 3  # values of TensorProto.DataType
 TYPES = (0, UINT8, INT8)  # supported values of the attribute output_dtype; 0 means unset
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **more: Any) -> Any:
-    """Import QuantizeLinear: record the scale of a map, or quantise a constant to int8 or uint8.
+    """Import ONNX's QuantizeLinear: record the scale of a map, or quantise a constant to int8 or uint8.
 
     `axis` is the per-channel axis. Block-wise scales are refused.
     """
@@ -47,7 +47,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
-    """Import DequantizeLinear: record the scale of a map, or make an integer constant a quantised constant.
+    """Import ONNX's DequantizeLinear: record the scale of a map, or make an integer constant a quantised constant.
 
     `axis` is the per-channel axis. Block-wise scales are refused.
     """
@@ -113,14 +113,14 @@ def _bias(bias: Any, x_scale: Any, weight: Array) -> Any:
 
 
 def _convolution(b: Builder, *inputs: Any, **attributes: Any) -> Map:
-    """Import QLinearConv; inputs are x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero and perhaps a bias."""
+    """Import ONNX's QLinearConv; inputs are x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero and perhaps a bias."""
     x, w, y, bias = inputs[:3], inputs[3:6], inputs[6:8], inputs[8] if len(inputs) > 8 else None
     weight = quantised_constant(elementwise.constant(w[0], "weight"), w[1], w[2], 0)
     return _requantised(b, convolution(b, _dequantised_map(b, *x), weight, _bias(bias, x[1], weight), **attributes), *y)
 
 
 def _gemm(b: Builder, *inputs: Any, **attrs: Any) -> Map:
-    """Import QGemm; inputs are x, x_scale, x_zero, w, w_scale, w_zero, bias, y_scale and perhaps y_zero."""
+    """Import ONNX Runtime's QGemm; inputs are x, x_scale, x_zero, w, w_scale, w_zero, bias, y_scale and perhaps y_zero."""
     x, w, (bias, y_scale, y_zero) = inputs[:3], inputs[3:6], (*inputs[6:], None, None, None)[:3]
     if y_scale is None:
         raise Unsupported("its output has no scale, so it stays float32; give it a scale")
@@ -167,7 +167,7 @@ def _channels_first(function: Function) -> Function:
 
 
 def _concatenation(b: Builder, y_scale: Any, y_zero: Any, *parts: Any, axis: int) -> Map:
-    """Import QLinearConcat; `parts` are a tensor, its scale and its zero point for each operand in turn."""
+    """Import ONNX Runtime's QLinearConcat; `parts` are, for each operand, a tensor, its scale and its zero point."""
     if len(parts) % 3:
         raise Unsupported("it needs a scale and a zero point for each input")
     maps = [_dequantised_input(b, *parts[at : at + 3]) for at in range(0, len(parts), 3)]

@@ -31,7 +31,7 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch",
     **_: Any,
 ) -> Map:
-    """Import Resize of rows and columns, in mode nearest or linear; the output size is from `scales` or from `sizes`.
+    """Import ONNX's Resize of rows and columns, in mode nearest or linear; the output size is from `scales` or from `sizes`.
 
     Raise Unsupported if no TFLite resize op reads the same pixels.
     """
