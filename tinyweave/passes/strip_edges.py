@@ -19,12 +19,12 @@ TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop quantize ops at inputs, and dequantize and quantize ops at outputs."""
+    """Drop quantize ops at the network's inputs, and dequantize and quantize ops at its outputs, so that both are int8."""
     return _stripped(graph, _opens, _closes), {}
 
 
 def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop transposes to channels last at inputs, and to channels first at outputs."""
+    """Drop transposes that convert inputs of the network to channels last, or outputs to channels first."""
     return _stripped(graph, partial(_turns, order=TO_LAST), partial(_turns, order=TO_FIRST)), {}
 
 

@@ -33,7 +33,7 @@ class TimeAxis(NamedTuple):
 
     @property
     def steady(self) -> int:
-        """The number of steady rows."""
+        """The number of steady rows, which do not depend on where the window begins or ends."""
         return max(self.after - self.first, 0)
 
 
@@ -72,7 +72,7 @@ def window_of(graph: Graph) -> TimeAxis | str:
 def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis]) -> Reading | str:
     """Return how an op reads its inputs in time, or, as a str, the reason why its output has no time axis.
 
-    `times` maps the tensors that have a time axis to it.
+    `times` has the time axis of each tensor that has one.
     """
     for name in op.inputs:
         if name is not None and graph.tensors[name].data is None and name not in times:

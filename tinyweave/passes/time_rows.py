@@ -35,19 +35,19 @@ class CallRows(NamedTuple):
 
     @property
     def computed(self) -> int:
-        """The number of computed rows."""
+        """The number of rows that a call computes."""
         return self.top + self.rows - self.new
 
     @property
     def state(self) -> int:
-        """The number of rows that are state."""
+        """The number of rows that a call takes from the state of the previous call."""
         return self.new - self.kept
 
 
 class Followed(NamedTuple):
-    """A graph, analysed in time for a given hop.
+    """A graph on a window of frames, analysed along the time axis, for calls that advance by `hop` frames.
 
-    `times` maps each tensor that has a time axis to it. `readings` maps each op to how it reads rows, or to the reason (str)
+    `times` has the time axis of each tensor that has one. `readings` has, for each op, how it reads rows, or the reason (str)
     why that is unknown.
     """
 

@@ -149,7 +149,7 @@ class _Search:
         return noise_to_signal(self.expected, real, self.names)
 
     def meets_quality(self, int4: Names, int16: Names = NONE) -> bool:
-        """Return whether the graph of a choice meets the limits of SQNR and accuracy."""
+        """Return whether the graph with these int4 and int16 ops meets the limits of SQNR and accuracy."""
         return _meets_quality(self.graph(int4, int16), self.limits, self.measures)
 
     def damages(self, int4: Names) -> dict[str, float]:
@@ -167,11 +167,11 @@ class _Search:
         return damages
 
     def least_damage(self, saved: int, damages: Mapping[str, float]) -> Names | None:
-        """Return the candidates that save at least `saved` bytes for the least total damage; None if all of them save less."""
+        """Return the candidates for int4 weights that save `saved` bytes for the least total damage; None if all save less."""
         return knapsack([(name, self.saves[name], damages[name]) for name in self.candidates], saved)
 
     def fitting(self, saved: int) -> Names | None:
-        """Return candidates that save at least `saved` bytes for little measured noise; None if all of them save less."""
+        """Return candidates for int4 weights that save `saved` bytes for little measured noise; None if all save less."""
         best = self.least_damage(saved, self.damages(NONE))
         if not best:
             return best

@@ -112,7 +112,7 @@ class FakeQuantModule(nn.Module):
         return {op.outputs[0]: value}
 
     def fake_quantised(self, name: str, values: Tensor, bits: Tensor | None = None) -> Tensor:
-        """Return the activation `name` rounded and clipped to its int8 scale; unchanged if it has no scale.
+        """Return the real `values` of the activation `name`, rounded and clipped to its int8 scale; unchanged if it has none.
 
         `bits` is as in `fake_quantise`.
         """

@@ -47,7 +47,7 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
-    """Import ONNX's DequantizeLinear: record the scale of a map, or make an integer constant a quantised constant.
+    """Import ONNX's DequantizeLinear: record the scale of a map, or turn an integer constant into a quantised constant.
 
     `axis` is the per-channel axis. Block-wise scales are refused.
     """
