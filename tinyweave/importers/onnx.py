@@ -209,10 +209,7 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
 
 
 def _nodes(onnx: Any, node: Any) -> list[Node]:
-    """Return an ONNX node as a list of one Node.
-
-    If the ONNX node has several outputs, the list continues with a `getitem` Node for each output.
-    """
+    """Convert an ONNX node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output."""
     op = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]

@@ -214,10 +214,7 @@ def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:
-    """Return a serialised node as a list of one Node.
-
-    If the serialised node has several outputs, the list continues with a `getitem` Node for each output.
-    """
+    """Convert a serialised node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output."""
     given = [(each["name"] if each["kind"] != POSITIONAL else None, _argument(each["arg"])) for each in node["inputs"]]
     args = tuple(value for name, value in given if name is None)
     kwargs = {name: value for name, value in given if name is not None and value is not None}

@@ -97,7 +97,7 @@ def taps(graph: Graph, op: Op) -> Taps:
 
 
 def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
-    """Return a mask [output position, position in the window]: whether it reads the map, not padding, along one axis.
+    """Return a mask [output position, position in the window] of the reads that hit the map, not padding, along one axis.
 
     `axis` 0 means rows, 1 means columns.
     """

@@ -19,7 +19,7 @@ from .scale_groups import check_quantisable, is_float
 
 
 def simplify_float(graph: Graph) -> Graph:
-    """Return the simplified graph.
+    """Simplify a float graph for quantisation: dequantise weights, add biases, fold normalisation and activations.
 
     Raise one CompileError for all ops without a scale rule, or an error for the first op that breaks a constraint.
     """

@@ -83,8 +83,8 @@ def _windows(
     An entry of `padding` is one number for both sides, or (before, after).
 
     Returns:
-        The number of windows; the padding (before, after) that windows read, which is less than was asked for if the last
-        window ends earlier; and whether this padding is TFLite's SAME padding.
+        The number of windows; the padding (before, after) that windows read, which is less than `padding` if the last window
+        ends earlier; and whether this padding is TFLite's SAME padding.
     """
     size, pads, same = [], [], True
     for extent, k, s, p, d in zip(_size(x), kernel, stride, padding, dilation, strict=True):
