@@ -26,7 +26,7 @@ def _view(graph: Graph, op: Op) -> Op:
 
 
 def copies_all(graph: Graph, op: Op) -> bool:
-    """Return whether the only output of `op` holds all elements of its input in the same order."""
+    """Return whether `op` has one output, which holds all elements of its input in the same order."""
     keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
     if not keeps_all:
         return False

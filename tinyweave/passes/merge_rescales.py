@@ -24,7 +24,7 @@ Values = NDArray[np.generic]
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge element-wise int8 ops that follow each other."""
+    """Merge element-wise int8 ops with one operand that follow each other, if the bytes of the result stay the same."""
     return each_op(graph, partial(_merged, known=value_ranges(graph))), {}
 
 

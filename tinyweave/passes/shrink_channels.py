@@ -146,7 +146,7 @@ def _is_dense(graph: Graph, op: Op) -> bool:
 
 
 def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
-    """Return whether bias plus any sum of products fits int32: only then may products move into the bias."""
+    """Return whether bias plus any sum of products fits int32; if not, no product may move into the bias."""
     bias = graph.optional_input(op, 2)
     start = 0 if bias is None or bias.data is None else np.abs(bias.data.astype(np.int64))
     return bool((start + np.abs(weights).sum(axis=(1, 2, 3)) * REACH <= INT32_MAX).all())

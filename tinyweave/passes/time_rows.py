@@ -78,7 +78,7 @@ def suited_hop(times: Mapping[str, TimeAxis]) -> int:
 
 
 def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
-    """Return for each map the rows that a call computes and keeps; `chosen` has the Choices that are not the default."""
+    """Return for each map which rows a call computes and which it keeps as state, if the maps have the Choices `chosen`."""
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
     bottom |= {name: 0 for name in graph.outputs if name in times}

@@ -132,6 +132,6 @@ def check_sample_labels(graph: Graph, samples: Samples) -> None:
 
 
 def predicted_classes(scores: Array) -> Array:
-    """Return the class of each sample: the highest score, or 1 if the only score, a probability, is at least 0.5."""
+    """Return the class of each sample: the index of its highest score. A single score is a probability: class 1 from 0.5 on."""
     flat = scores.reshape(len(scores), -1)
     return flat.argmax(axis=1) if flat.shape[1] > 1 else np.asarray(flat[:, 0] >= 0.5, np.int64)

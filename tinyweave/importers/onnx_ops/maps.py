@@ -409,7 +409,7 @@ def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:
-    """Return a function that imports LSTM or GRU.
+    """Return a function that imports ONNX's LSTM or GRU.
 
     Args:
         kind: "lstm" or "gru".
