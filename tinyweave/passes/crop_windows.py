@@ -18,7 +18,10 @@ from .value_ranges import taps
 
 
 def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Crop the filters of each convolution with int8 or int4 weights."""
+    """Crop outer rows and columns of convolution filters if they only multiply padding, or if all their weights are 0.
+
+    Only int8 and int4 filters are cropped, and only as far as the padding can be reduced with them.
+    """
     return each_op(graph, _cropped), {}
 
 
