@@ -69,7 +69,10 @@ def from_pt2(data: bytes, name: str) -> Graph:
 
 
 def _read_archive(data: bytes) -> ImportedProgram:
-    """Return the program in a .pt2 archive."""
+    """Unpack a .pt2 archive and return its program.
+
+    Raise CompileError if it is too large, is from an old torch, or does not hold exactly one model.
+    """
     with ZipFile(BytesIO(data)) as archive:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:

@@ -305,7 +305,10 @@ def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = No
 
 
 def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_bilinear2d to a size or by a factor; a factor must be the ratio of the sizes."""
+    """Import aten.upsample_bilinear2d to a size or by a factor.
+
+    Without `align_corners` a factor must be the exact ratio of the sizes, because TFLite computes its own.
+    """
     size, scales = _resized(x, output_size, scale_factors)
     if not align_corners and any(e != out * scale for e, out, scale in zip(_size(x), size, scales, strict=True)):
         raise Unsupported("its scale factor is not the ratio of the sizes; set recompute_scale_factor or give the output size")
