@@ -29,7 +29,7 @@ MEMORY_BYTES = 8 << 30
 
 
 class CannotRunError(CompileError):
-    """Raised if LiteRT has no usable outputs: it is not installed, rejects or misreads the model, crashes, or takes too long."""
+    """Raised if LiteRT has no usable outputs: it is not installed, rejects or misreads the model, crashes, or is too slow."""
 
 
 @dataclass(frozen=True)
