@@ -1,4 +1,4 @@
-"""Quantise a trained network to int8 and test it. In: an Arch, weights, a Dataset. Out: an int8 model, accuracies."""
+"""Quantise a trained network to int8 and test it. In: an Arch, a file of weights, a Dataset. Out: an int8 model, accuracies."""
 
 from __future__ import annotations
 
