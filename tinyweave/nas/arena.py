@@ -149,6 +149,6 @@ def _step(layer: ChainLayer) -> Step:
 
 
 def clear_caches() -> None:
-    """Clear all caches of this computation, so that a benchmark can time it."""
+    """Clear the caches of all functions that `arena` uses, so that a benchmark can time it."""
     for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
         function.cache_clear()

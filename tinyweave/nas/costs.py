@@ -136,7 +136,8 @@ class Target:
     def flash(self, plan: Plan) -> int:
         """Estimate the Flash bytes of a plan: its constants and its code.
 
-        The code is the measured code of the overhead's network, plus the estimated difference between the two networks.
+        The code is the measured code of the network in `overhead`, plus the estimated difference in code between that network
+        and this plan.
         """
         of, need = self.overhead, api.estimate_flash(plan, self.device)
         more = likely_code(plan) - of.estimated if of.kernels else 0

@@ -35,7 +35,10 @@ ARRAYS = ("values", "labels", "parts")  # fields of a Dataset, one file each
 
 @dataclass(frozen=True)
 class Rung:
-    """One round of successive halving. Each candidate continues from its weights at the end of the previous rung."""
+    """One round of successive halving, in which some candidate networks are trained for some epochs.
+
+    Each candidate continues from its weights at the end of the previous rung.
+    """
 
     candidates: int  # number of networks that are trained
     epochs: int  # for each candidate in this rung

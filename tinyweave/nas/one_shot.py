@@ -74,7 +74,7 @@ def from_record(record: dict[str, Any]) -> SupernetBudget:
 
 
 def paper_budget(kind: str) -> SupernetBudget:
-    """Return the budget of the TinyNAS paper for a kind of samples, "images" or another kind of Dataset."""
+    """Return the budget of the TinyNAS paper for a kind of samples (`Dataset.kind`): it trains longer on images."""
     epochs = IMAGE_EPOCHS if kind == "images" else OTHER_EPOCHS
     return SupernetBudget(epochs, 2 * epochs, Evolution(), (Rung(FINALISTS, MAX_FINE_TUNING // 4), Rung(1, MAX_FINE_TUNING)))
 

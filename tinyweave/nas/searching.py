@@ -212,7 +212,7 @@ def _strategy_for(data: Dataset, options: SearchOptions, folder: Path, team: Tea
 def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
     """Start a new run: save the data set, measure the overhead, and choose the budget and the candidates of halving.
 
-    Write all of these to the file RUN, from which the run resumes, and return them. `identity` is included.
+    Write `identity` and these results to the file RUN, from which an interrupted run resumes, and return this record.
     """
     options = this.options
     halving.save_data(this.data, this.folder / halving.DATA)
@@ -325,7 +325,7 @@ def _deploy_best(this: _Search, candidates: Candidates, records: Records, build:
 
 
 def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
-    """Return a function from a network to its measured costs (`built_costs`), which caches results in the file BUILT."""
+    """Return a function that returns the measured costs of a network (`built_costs`), and caches them in the file BUILT."""
     ledger = Ledger(folder / BUILT)
 
     def build(arch: Arch) -> Costs:
@@ -434,8 +434,8 @@ def has_gpu() -> bool:
 def _plan_supernet(this: _Search) -> dict[str, Any]:
     """Choose the width and the budget of a supernet; return them as JSON values for the run's record.
 
-    The budget is the options' own. If they have none, it is the TinyNAS paper's (with a GPU and no time limit), or one that is
-    chosen for the time limit from measured times.
+    If the options contain a budget, it is used. Otherwise it is the budget of the TinyNAS paper if there is a GPU and no time
+    limit, and else a budget that is chosen for the time limit from measured times.
     """
     data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
     space, chosen = one_shot.choose_width(

@@ -132,9 +132,9 @@ def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Rand
 
 
 def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size, width: float) -> Choice:
-    """Return the network whose genes have all their extreme value, with the plan of least RAM.
+    """Return the network with the most blocks and the largest kernels and expansions, or with the fewest and smallest.
 
-    `of` is `max` for the most blocks and the largest kernels and expansions, `min` for the opposite.
+    `of` is the function `max` or `min`. The plan of the network is the plan of least RAM.
     """
     groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
     widths = (width,) * len(space.groups) if space.by_group else ()

@@ -93,7 +93,7 @@ def _bytes_of(arch: Arch) -> tuple[int, int]:
 
 
 def fits(arch: Arch, limits: StageLimits) -> bool:
-    """Return whether a network fits the RAM and Flash limits with the schedule of these limits."""
+    """Return whether a network fits the RAM and Flash limits if it runs with the schedule `limits.schedule`."""
     flash, largest = _bytes_of(arch)
     if flash > limits.flash:
         return False
@@ -105,8 +105,8 @@ def fits(arch: Arch, limits: StageLimits) -> bool:
 def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
     """Return whether a network fits the RAM limit and the recomputation limit if its first layers run patch by patch.
 
-    All numbers of first layers and all patch sizes are tried. Layers that exceed the RAM limit must be among the first layers.
-    Smaller patches need less RAM but more recomputation, so only the largest patch that fits is tested.
+    Each number of first layers is tried that includes all layers above the RAM limit. For each, only the largest patch that
+    fits is tested: smaller patches need less RAM but more recomputation.
     """
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]
@@ -224,9 +224,9 @@ def most_feasible(settings: Sequence[Setting]) -> Setting:
 def limits_for_share(
     needs: Sequence[Mapping[str, float]], limits: Mapping[str, float], share: float = FEASIBLE
 ) -> dict[str, float]:
-    """Return the limits by name, raised so that at least the share `share` of some networks fits.
+    """Return the limits by name, raised so that enough of the networks described by `needs` fit.
 
-    They are raised for the networks that exceed them least. A network's excess is its largest ratio of need to limit.
+    Limits are raised for the networks that exceed them least. A network's excess is its largest ratio of need to limit.
 
     Args:
         needs: For each network, name of a limit -> amount that it needs.

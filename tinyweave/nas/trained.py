@@ -95,8 +95,14 @@ def companion_bytes(data: Dataset, model: Model, device: Device | None) -> dict[
 def deploy(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
     """Write the .tflite file of an int8 network into `folder`, and its verified C into `folder`/firmware.
 
-    The C's outputs on some test samples are compared with the reference, byte by byte. `small` is the quantised network that
-    `int8.quantise` returned as `model`.
+    The C's outputs on some test samples are compared with the reference, byte by byte.
+
+    Args:
+        small: The int8 network, from `int8.quantise_and_evaluate`.
+        target: The device, its limits, and the planner options.
+        data: The network's data set.
+        folder: Folder of the run.
+        progress: Called during long work.
     """
     write_file(folder / f"{NAME}.tflite", small.file)
     model = api.with_io(small, "int8", "nhwc")

@@ -44,7 +44,7 @@ def logged(folder: Path | None) -> Iterator[Log]:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Settings of a training run that are no hyperparameters; those are in `learning.train.Recipe`."""
+    """Settings of a training run that are no hyperparameters (`learning.train.Recipe` holds the hyperparameters)."""
 
     seed: int = 0  # of the order of the samples, of their augmentation, and of the networks that a supernet samples
     # file of the training's state, written after each epoch by the first process of a team; a training resumes from it

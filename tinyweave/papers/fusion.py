@@ -31,7 +31,7 @@ class FusionBlock(NamedTuple):
 
 
 class FusionCut(NamedTuple):
-    """A chain of layers cut into fused blocks."""
+    """A way to run a chain of layers: consecutive blocks of layers, which together cover the chain."""
 
     blocks: tuple[FusionBlock, ...]
 
@@ -101,8 +101,8 @@ def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
 def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
     """Return the bytes of a block's H-cache buffers: per layer, kernel width x tile rows x input channels.
 
-    This is eq. 5 plus the buffer of the first layer, which only the paper's code counts. As in that code, the tiles are those
-    of the last step, including padding, and the position of a tile in its map is derived from the strides alone.
+    This is eq. 5 plus the buffer of the first layer, which only the paper's code counts. As in that code, the last tile of each
+    map counts, including its padding, and its position in the map is derived from the strides alone.
 
     Args:
         run: The layers of the block.

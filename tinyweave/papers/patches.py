@@ -21,10 +21,10 @@ Span = tuple[int, int]
 
 
 def receptive_fields(head: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
-    """Return the rows of each map of a head that one output patch of `patch` rows depends on (eq. 4.1).
+    """Return the receptive fields of an output patch of `patch` rows: the number of rows that it depends on (eq. 4.1).
 
-    The head is the layers that run patch by patch. The list holds the receptive field on the input of each layer, then
-    `patch` itself. With `split`, patches do not overlap: only strides enlarge them, kernels do not.
+    The head is the layers that run patch by patch. The list holds the receptive field on the input of each of its layers, then
+    `patch` itself. With `split`, patches do not overlap: strides enlarge them, kernels do not.
     """
     sides = [patch]
     for layer in reversed(head):
@@ -124,7 +124,7 @@ class Patched(NamedTuple):
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
     """Return RAM and MACs of all ways to run a network patch by patch, after those of the layer-by-layer run.
 
-    They combine each number of first layers with each patch size that gives at least 2 patches per side.
+    The ways combine each number of first layers with each patch size that gives at least 2 patches per side.
     """
     cut = [
         (head, patch)

@@ -19,7 +19,7 @@ class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this progr
     """
 
     def __init__(self, what: str, pc: int | None = None, address: int | None = None):
-        """Describe in `what` the forbidden act; the other arguments are the class's fields."""
+        """Create the exception; `what` is the message, which says what the program did."""
         super().__init__(what)
         self.pc, self.address = pc, address
 
@@ -31,7 +31,7 @@ class Rows:
     """
 
     def __init__(self, request: Mapping[str, Any], inputs: Sequence[bytes] = ()):
-        """Start an inference with the bytes of all its inputs; no output row has been received yet."""
+        """Start an inference: store the bytes of all its inputs. `request` says which inputs and outputs are streamed."""
         self.request, self.inputs = request, inputs
         self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
 
@@ -97,7 +97,7 @@ class Machine(Protocol):
         """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
 
     def report(self) -> dict[str, Any]:
-        """Return the measurements of the last call besides `instructions`: seconds, and counts by step, as the emulator has."""
+        """Return measurements of the last call besides `instructions`, such as seconds and counts by step of the plan."""
 
     def remains(self) -> dict[str, Any]:
         """Return the contents of memories and stack, and the most stack bytes used, after all calls."""

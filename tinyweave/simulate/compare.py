@@ -159,7 +159,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
 def run_samples(
     built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
 ) -> Run:
-    """Run a build on all samples, converted to bytes; details are at `target.run`."""
+    """Convert the samples to bytes and run a build on them, as `target.run` explains."""
     report = progress or (lambda what, done, of: None)
     packed = [pack(built.plan.graph, sample) for sample in cases]
     return run(built, packed, caches=caches, tell=lambda index: report(built.target, index, len(cases)))

@@ -366,9 +366,9 @@ _timings: dict[tuple[str, bytes], BlockCosts] = {}  # by core and code
 
 
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
-    """Return the cycle costs of basic blocks, each given and returned by its machine code; results are cached.
+    """Return machine code -> cycle costs for the basic blocks `blocks`, which are given by their machine code.
 
-    Unicorn's process disassembles the blocks, because only it imports capstone.
+    Unicorn's process disassembles them, because only it imports capstone. Results are cached.
     """
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):

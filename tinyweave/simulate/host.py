@@ -94,9 +94,9 @@ def invoke(
     """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
 
     `emulated.invoke` explains the arguments; only `on_step` differs. on_step(step, read) is called after each step of a
-    traced build, and `read(memory, offset, count)` returns arena bytes of this moment. Raises Fault for an access outside the
-    model's memory, undefined behaviour (in sanitized builds), an error code, streamed rows out of order, and after `limit_s`
-    seconds.
+    traced build, and `read(memory, offset, count)` returns bytes of a memory's arena as they are after this step. Raises Fault
+    for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed rows out of
+    order, and after `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]

@@ -155,9 +155,10 @@ def block_cycles(costs: BlockCosts, executions: int, taken: int) -> Cycles:
 
 
 def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
-    """Estimate the cycle costs of a basic block on a core: the fewest, the likely and the most.
+    """Estimate the cycle costs of a basic block on a core, three times: for the fewest, the likely and the most cycles.
 
-    Raises KeyError for a core that is not in TIMINGS.
+    Each is a tuple: (cycles of one execution, cycles added if the branch at the end is taken, cycles added if it is
+    mispredicted). Raises KeyError for a core that is not in TIMINGS.
     """
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
@@ -238,7 +239,7 @@ def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
     """Return the cycles of a basic block on a dual-issue Cortex-M.
 
     Two neighbouring instructions start in the same cycle if all operands are ready, the second does not depend on the first,
-    and both do not need the same functional unit.
+    and they do not need the same functional unit.
     """
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read
     clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`

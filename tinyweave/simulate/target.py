@@ -42,7 +42,7 @@ class Build:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Return `weights`, `tables`, `code` and `static` -> bytes, for a build for a core; details are at Firmware.sizes."""
+        """Return the bytes of `weights`, `tables`, `code` and `static` data of a build for a core (`Firmware.sizes`)."""
         assert isinstance(self.program, emulated.Firmware)
         return self.program.sizes
 

@@ -341,7 +341,10 @@ class UnicornMachine:
         return False
 
     def on_new_block(self, address: int, size: int) -> None:
-        """Fill in the size, instructions and stack use of a block in its BlockCounter, at its first execution in a layer."""
+        """Disassemble a block and fill in its BlockCounter: size, instructions, stack use.
+
+        hook.c calls this at a block's first execution in each layer that is counted separately.
+        """
         with self.failing():
             instructions, dip, computed = describe(self.request["isa"], self.read(address, size))
             block = BlockCounter.from_address(

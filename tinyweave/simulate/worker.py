@@ -76,7 +76,10 @@ def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
 
 
 def isolated(program: Path, *arguments: str) -> tuple[str, ...]:
-    """Return the command that runs a Python file without imports from the current folder, and ends it with this process."""
+    """Return the command that runs a Python file in a process that ends when this process ends.
+
+    The process imports nothing from the current folder.
+    """
     folders = toolchain.import_folders()
     return (sys.executable, "-I", "-c", ISOLATED, str(len(folders)), *folders, str(program), *arguments)
 

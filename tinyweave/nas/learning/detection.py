@@ -70,7 +70,7 @@ def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tenso
 
 
 def _coloured(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Return images with randomly changed contrast, saturation and brightness, one change per image."""
+    """Change the contrast, saturation and brightness of each image by random amounts."""
     contrast, colour, brightness = (
         (2 * torch.rand(len(x), 1, 1, 1, generator=generator).to(x.device) - 1) * most
         for most in (MAX_CONTRAST, MAX_SATURATION, MAX_BRIGHTNESS)
@@ -154,7 +154,7 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
 
 
 def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
-    """Return the complete IoU (CIoU) [n] of pairs of boxes: the IoU minus penalties for distant centres and aspect ratios.
+    """Return the complete IoU (CIoU) [n] of pairs of boxes: the IoU minus penalties for differences in centre and aspect ratio.
 
     `a` and `b` are [n, 4]: (top, left, bottom, right).
     """

@@ -50,7 +50,7 @@ class ElasticUnit(nn.Module):
         self.matrices = nn.ParameterList(torch.eye(rows * columns) for rows, columns in taps)
 
     def sliced(self, layer: ChainLayer) -> Tensor:
-        """Return the slice of the weights that `layer`, of some network, uses: [c_out, c_in per group, rows, columns]."""
+        """Return the slice of the weights that a layer of a smaller network uses: [c_out, c_in per group, rows, columns]."""
         weight = self.weight[: layer.c_out] if layer.depthwise else self.weight[: layer.c_out, : layer.c_in]
         for side, matrix in zip(self.sides[1:], self.matrices, strict=False):
             if max(layer.kernel) > side:
@@ -60,7 +60,7 @@ class ElasticUnit(nn.Module):
         return centre(weight, layer.kernel)
 
     def forward(self, x: Tensor, layer: ChainLayer) -> Tensor:
-        """Return the output of `layer`, of some network, for a batch, normalised with the statistics of this batch."""
+        """Compute a layer of any network of the space for the batch `x`, normalised with the statistics of this batch."""
         weight = self.sliced(layer).to(memory_format=torch.channels_last)
         groups = layer.c_in if layer.depthwise else 1
         x = functional.conv2d(x, weight, None, layer.stride, (layer.padding[0][0], layer.padding[1][0]), groups=groups)
@@ -85,8 +85,8 @@ def excitation_slice(excitation: Excitation, channels: int, squeezed: int) -> di
 def sort_excitation(excitation: Excitation, order: Tensor) -> None:
     """Reorder the channels of a squeeze and excitation in place.
 
-    The channels of the map get the order `order` (indices), as the layers around it. The channels between its two layers are
-    sorted by the falling L1 norm of their weights in the second layer.
+    The channels of the map get the order `order`, an array of indices. The channels between the two layers are sorted by the
+    falling L1 norm of their weights in the second layer.
     """
     reduce, expand = excitation.reduce, excitation.expand
     inner = expand.weight.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
@@ -307,7 +307,7 @@ def resized(samples: Tensor, arch: Arch) -> Tensor:
 def recalibrate(module: nn.Module, values: NDArray[np.int8], seed: int = 0) -> nn.Module:
     """Recompute a network's batch normalisation statistics in place, and return it in evaluation mode.
 
-    They are means over at most CALIBRATION_BATCHES random batches of the samples `values` [n, rows, columns, channels].
+    The statistics are averages over at most CALIBRATION_BATCHES random batches of `values` [n, rows, columns, channels].
     """
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
     for norm in norms:
