@@ -18,5 +18,5 @@ Modules in the order in which a search uses them:
   their results, so that an interrupted run resumes.
 
 Not part of a search: `published` holds networks of papers; `redistribute` reduces the receptive fields of patch-based
-inference (MCUNetV2). `learning` holds all code that needs PyTorch.
+inference (MCUNetV2). `learning` holds the PyTorch modules and their training.
 """

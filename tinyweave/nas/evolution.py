@@ -105,7 +105,7 @@ def evolve(
         evaluator: Computes accuracies and costs of networks.
         file: File in which costs and accuracies are recorded, and looked up before they are computed; None for no file.
         seed: Seed of all random choices.
-        progress: Called after each evaluated network.
+        progress: Called while networks are sampled and evaluated.
 
     Raises:
         CompileError: No network of the space fits.

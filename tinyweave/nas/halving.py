@@ -191,7 +191,7 @@ def successive_halving(
         fits: Called with a candidate's index before the second rung; only candidates for which it returns True enter this
             rung, unless there are none.
         seed: Base of the seeds of the trainings.
-        progress: Called after each training.
+        progress: Called at the start of each rung and after each training.
     """
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)

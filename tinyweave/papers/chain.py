@@ -1,8 +1,7 @@
 """A network as papers on RAM and MACs model it: a chain of convolutions, in which each reads the output of the one before.
 
-In: layer sizes, or a Graph. Out: ChainLayers. Another function counts the RAM of a Plan without the buffers that a paper
-ignores. An element is one byte. Skip connections, pooling and the classifier are not part of the chain; the papers do not
-count them.
+In: layer sizes, or a Graph. Out: ChainLayers. `plan_bytes` counts the RAM of a Plan without the buffers that a paper ignores.
+An element is one byte. Skip connections, pooling and the classifier are not part of the chain; the papers do not count them.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def verify(
         cases: The samples; each has one array per network input.
         cores: Names of emulated cores, keys of CORES.
         right: The reference outputs; if None, the numpy reference computes them.
-        progress: Called with target, index of the next sample, and number of samples.
+        progress: Called with the target (or the reference) that runs, index of the next sample, and number of samples.
     """
     right = right or truth(plan.graph, cases, progress=progress)
     builds = [build(plan, folder, name, target) for target in (HOST, *cores)]

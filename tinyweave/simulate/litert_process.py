@@ -23,7 +23,7 @@ encode, decode = itemgetter("encode", "decode")(runpy.run_path(os.path.join(os.p
 
 
 def serve(memory_bytes: int) -> None:
-    """Limit this process to `memory_bytes` of memory, then answer requests until stdin ends."""
+    """Limit this process to `memory_bytes` of memory (not on Windows), then answer requests until stdin ends."""
     with contextlib.suppress(ImportError):  # not on Windows
         import resource
 

@@ -2,8 +2,8 @@
 
 In: bytes per memory. Out: regions of mapped memory that end with the arena, filled with noise. The number `fill` selects the
 noise pattern; pattern 2n + 1 is the bitwise complement of pattern 2n. The same inference runs once on each of the two. After
-that, a byte that was never written differs between the runs, and a byte that was written is equal, because the program does
-not depend on the noise. This finds exactly the bytes that were written, at no cost.
+that, a byte that was never written differs between the runs. A byte that was written is equal, provided that the program
+depends on nothing else. This finds exactly the bytes that were written, at no cost.
 """
 
 from __future__ import annotations

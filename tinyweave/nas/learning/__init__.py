@@ -1,4 +1,4 @@
 """The PyTorch part of a search: networks as modules, their training, and zero-cost proxies.
 
-Other packages import it inside functions only, so that they work without PyTorch.
+Other modules import it inside functions only, so that they can be imported without PyTorch.
 """

@@ -38,7 +38,7 @@ class Team:
         return number % self.size == self.rank
 
     def backward(self, losses: Iterable[Tensor | None], parameters: Sequence[nn.Parameter]) -> None:
-        """Compute the gradients of a step's networks, and leave their sum over all processes in the parameters.
+        """Compute the gradients of a step's networks, and store their sum over all processes as the parameters' gradients.
 
         `losses` yields one loss per network, or None for a network that another process evaluates.
         """
