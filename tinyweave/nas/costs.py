@@ -48,7 +48,7 @@ NO_OVERHEAD = Overhead()
 
 @dataclass(frozen=True)
 class Target:
-    """A device, the limits of a search on it, and the planner options of networks without a PlanGene."""
+    """A device, the limits of a search on it, and the planner options, unless a network has its own (`Arch.plan`)."""
 
     device: Device | None  # None for a core without a board
     limits: Limits
@@ -172,9 +172,9 @@ class Costs:
     ram: int  # bytes of arena, stack and static data
     flash: int  # bytes of constants and code
     macs: int
-    ms: float | None  # estimated time per inference; None if unknown
+    ms: float | None  # milliseconds per inference; None if unknown
     excess: dict[str, float]  # by name of each exceeded limit, the amount above it; empty if the network fits
-    mj: float | None = None  # estimated energy per inference; None if unknown
+    mj: float | None = None  # millijoules per inference; None if unknown
 
     @property
     def fit(self) -> bool:

@@ -80,7 +80,7 @@ def paper_budget(kind: str) -> SupernetBudget:
 
 
 def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
-    """Return a budget that takes about `seconds`, but at most the budget of the paper.
+    """Return a budget that takes about `seconds`, but at most the budget of the TinyNAS paper.
 
     Args:
         seconds: Time limit.

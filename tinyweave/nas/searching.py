@@ -74,8 +74,7 @@ class SearchResult:
     accuracy: dict[str, float]  # `validation`, which decided the search, `test` and `test_int8`; detectors: average precision
     interval: tuple[float, float]  # 95 % confidence interval of `test_int8`
     deployment: Deployment
-    # `ram` and `flash` bytes of the C that computes the network's input (features) or decodes its output (boxes); None for none
-    companions: dict[str, int] | None
+    companions: dict[str, int] | None  # `ram` and `flash` bytes of the companion C (`trained.companion`); None for no such C
     candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
     trained: tuple[dict[str, Any], ...]  # a record per training: `halving.successive_halving`, `one_shot.evolve_and_fine_tune`
     folder: Path  # of the run
@@ -128,7 +127,7 @@ class _Search:
 
     @property
     def seconds(self) -> float:
-        """Return the time limit in seconds, MINUTES by default."""
+        """Return the time limit in seconds; the default is MINUTES minutes."""
         return 60 * (MINUTES if self.options.minutes is None else self.options.minutes)
 
 

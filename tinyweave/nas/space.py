@@ -40,7 +40,7 @@ class ElasticGroup:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """A set of architectures: the groups of their bottlenecks, and the possible values of each gene."""
+    """A set of architectures: the fixed properties of its networks, and the possible values of the others (the genes)."""
 
     name: str
     sizes: tuple[Size, ...]  # possible rows and columns of the image
@@ -60,7 +60,7 @@ class SearchSpace:
 
 
 class Choice(NamedTuple):
-    """A network of a search space, by the values of its genes."""
+    """A network of a search space, described by the values of its genes (the properties that differ between the networks)."""
 
     size: Size  # rows and columns of the image
     width: float  # factor on all channels
@@ -100,7 +100,9 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
 
 
 def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
-    """Return the kernel size of a block if the head (the blocks up to total stride HEAD) has the smallest possible kernels.
+    """Return the kernel size of a block after the kernels in the network's head are reduced to 1, or to KERNEL at stride 2.
+
+    The head is the blocks up to total stride HEAD.
 
     Args:
         group: The block's group.

@@ -30,18 +30,20 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs."""
+    """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs.
+
+    `touched` is target -> memory -> highest arena byte written, plus one. If complete firmware ran on boards in a second
+    emulator, `boards` is board -> compiler and flags.
+    """
 
     samples: int  # number of samples
     reference: str  # name of the reference, for reports
     compilers: Mapping[str, str]  # target -> compiler and flags
     arena: Mapping[str, int]  # memory -> bytes that the plan claims
-    # target -> memory -> highest arena byte written, plus one
     touched: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     max_abs_diff: float = 0  # largest absolute difference from the reference, or between the references
     first_difference: str | None = None  # description of the first difference; None if all outputs are equal
     without_litert: str | None = None  # why LiteRT's kernels were not used; None if they were
-    # board on which complete firmware ran in a second emulator -> compiler and flags
     boards: Mapping[str, str] = field(default_factory=dict)
 
     @property

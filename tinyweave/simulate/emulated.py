@@ -64,14 +64,16 @@ COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
 @dataclass(frozen=True, eq=False)
 class Firmware:
-    """A model compiled and linked for an emulated core."""
+    """A model compiled and linked for an emulated core.
+
+    `sizes` has the bytes of `weights`, `tables` (all other constants, and initial values of static data), `code` (of the model,
+    its kernels and the compiler's library) and `static` (data in RAM), all as read from the ELF file.
+    """
 
     path: Path  # ELF file
     model: str  # prefix of the model's C functions
     core: str  # key of CORES
     compiler: str  # version and flags
-    # bytes in the ELF file of `weights`, `tables` (all other constants, and initial values of static data), `code` (of the
-    # model, its kernels and the compiler's library) and `static` (data in RAM)
     sizes: Mapping[str, int]
 
 

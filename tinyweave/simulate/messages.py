@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 34
 
 
 def encode(value: Any) -> bytes:
-    """Return the message that encodes a value of the types that the module lists."""
+    """Return the message that encodes a value: None, numbers, text, bytes, arrays, or lists, tuples and dicts of these."""
     rest: list[bytes] = []
     text = json.dumps(_plain(value, rest)).encode()
     return b"".join((HEAD.pack(len(text), sum(map(len, rest))), text, *rest))

@@ -57,31 +57,32 @@ class BasicBlock(NamedTuple):
 
     code: bytes
     instructions: int  # in one execution
-    executions: int
+    executions: int  # how often it ran
     taken: int  # executions that ended with a taken branch
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """The result of one inference. The fields from `instructions` on are measured on emulators only."""
+    """The result of one inference. The fields from `instructions` on are measured on emulators only.
+
+    A part of invoke is a step of the plan or a layer that is counted separately (StepPart). The first step in `per_step`
+    includes all instructions before it, the last step all after it. On QEMU, `functions`, `blocks` and `misses` are empty.
+    """
 
     outputs: list[bytes]  # one per network output
     fill: int  # number of the noise pattern that filled the memories
-    regions: list[Region]
+    regions: list[Region]  # the mapped memories
     images: list[bytes]  # contents of each region after the run
     dumps: list[bytes] = field(default_factory=list)  # the bytes of each requested Dump
     earlier: list[list[bytes]] = field(default_factory=list)  # outputs of the inferences before this one on the same memory
-    instructions: int | None = None
-    init_instructions: int | None = None
-    # instructions of invoke per step of the plan, in a traced build; the first step includes all before it, the last all after
-    per_step: list[int] = field(default_factory=list)
+    instructions: int | None = None  # executed by invoke
+    init_instructions: int | None = None  # executed by init
+    per_step: list[int] = field(default_factory=list)  # instructions of invoke per step of the plan, in a traced build
     functions: dict[str, int] = field(default_factory=dict)  # instructions of invoke per C function
-    # basic blocks that each part of invoke executed; {} on QEMU
-    blocks: dict[StepPart, list[BasicBlock]] = field(default_factory=dict)
-    # for each part of invoke, cache -> number of lines fetched from Flash; {} on QEMU
-    misses: dict[StepPart, dict[str, int]] = field(default_factory=dict)
+    blocks: dict[StepPart, list[BasicBlock]] = field(default_factory=dict)  # executed by each part of invoke
+    misses: dict[StepPart, dict[str, int]] = field(default_factory=dict)  # part -> cache -> lines fetched from Flash
     stack: int | None = None  # most bytes of stack that any of the model's functions used
-    seconds: float | None = None  # processor time of emulating invoke
+    seconds: float | None = None  # time to emulate invoke: CPU time of Unicorn, wall time of QEMU
 
     @property
     def per_part(self) -> dict[StepPart, int]:

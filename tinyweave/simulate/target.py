@@ -49,11 +49,13 @@ class Build:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The results of running a build on all samples."""
+    """The results of running a build on all samples.
+
+    If the network has state, `outputs` holds the outputs of all samples in sequence, then of all samples again after a reset.
+    """
 
     build: Build
-    # [sample][network output]; if the network has state, of all samples in sequence, then of all samples again after a reset
-    outputs: list[list[bytes]]
+    outputs: list[list[bytes]]  # [sample][network output]
     sample: Sequence[bytes]  # the first sample
     first: Inference  # inference on the first sample, on memory of its own
     touched: Mapping[str, int]  # memory -> highest arena byte written, plus one

@@ -30,7 +30,7 @@ EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
 class ElasticUnit(nn.Module):
-    """A convolution with batch normalisation in a supernet. It has the weights of the largest layer; others use a slice."""
+    """A convolution with batch normalisation in a supernet; layers smaller than the largest use slices of its weights."""
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
         """Allocate the weights of the largest layer.
@@ -178,7 +178,7 @@ class Supernet(nn.Module):
     def weights_of(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, weights) for all parameters of a network, with the names of `module_of`'s state dictionary.
 
-        For the largest network, the weights are views of the supernet's weights, so that they can be assigned.
+        For the largest network, the weights are views: writing to them changes the supernet.
         """
         for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
             for number, (unit, layer) in enumerate(layers):

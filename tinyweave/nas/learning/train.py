@@ -125,7 +125,7 @@ def fit(
 
 
 def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
-    """Yield losses unchanged, and append the value of each to the list `noted`, except None."""
+    """Yield losses unchanged, and append the value of each loss that is not None to the list `noted`."""
     for loss in losses:
         if loss is not None:
             noted.append(loss.detach().float())
