@@ -134,7 +134,7 @@ def plan_ram(plan: Plan) -> int:
 
 
 def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
-    """Solve P1: return the cut of least RAM with at most `overhead` times the MACs of a layer-by-layer run.
+    """Solve the paper's problem P1: return the cut of least RAM with at most `overhead` times the MACs of a layer-by-layer run.
 
     MACs are counted by the paper's rule; with `overhead` None they are not limited. Return None if no cut meets the limit.
     """
@@ -143,7 +143,7 @@ def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> Fu
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
-    """Solve P2: return the cut of fewest MACs in at most `ram` bytes, or None if no cut fits; break ties by RAM."""
+    """Solve the paper's problem P2: return the cut of fewest MACs in at most `ram` bytes, or None if no cut fits; break ties by RAM."""
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
