@@ -143,7 +143,10 @@ def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> Fu
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
-    """Solve the paper's problem P2: return the cut of fewest MACs in at most `ram` bytes, or None if no cut fits; break ties by RAM."""
+    """Solve the paper's problem P2: return the cut of fewest MACs in at most `ram` bytes, or None if no cut fits.
+
+    Break ties by RAM.
+    """
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
