@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from tinyweave.report.columns import align, bar, clean, fitted, hanging, rounded, size
+from tinyweave.report.kernel_shares import fast_share_lines, kernel_rows
 from tinyweave.report.words import (
     ablation_rows,
+    board_lines,
     bound_line,
     cycle_lines,
-    fast_share_lines,
     foreseen_lines,
     instructions_line,
-    kernel_rows,
     memory_rows,
+    next_steps,
     proof_lines,
     verdict_lines,
 )
@@ -262,6 +263,21 @@ def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
     assert expected in "\n".join(proof_lines(record | {"verify": record["verify"] | change}))
 
 
+def test_a_deployment_says_what_is_left_which_boards_have_room_and_what_to_do_next():
+    record = known(device={"name": "stm32f746", "core": "cortex-m7"}, boards=[f"board{i}" for i in range(7)])
+    record["ram"] |= {"row_source": None, "streamed_inputs": [], "streamed_outputs": []}
+    record["model"] = {"name": "net", "outputs": [{"name": "y"}]}
+    rows = {name.strip(): row for name, *row in memory_rows(record)}
+    assert rows["RAM"] == ["1,024", "limit 1,000", "24 B too many"]
+    assert rows["Flash"] == ["4,000", "limit 5,000", "1,000 B left"]
+    assert board_lines(record) == ["listed boards with room for it: board0, board1, board2, board3, board4 and 2 with more RAM"]
+    assert board_lines(known(boards=[])) == ["none of the listed boards has room for it"]
+    assert "tinyweave export a.tflite --device stm32f746 --format cmake" in [
+        command for _, command in next_steps(record, "out/net", "a.tflite")
+    ]
+    assert not any("arm-gcc" in line for line in proof_lines(record, compilers=False))
+
+
 @pytest.mark.parametrize(
     ("streamed_inputs", "streamed_outputs", "said"),
     [
@@ -279,5 +295,6 @@ def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str]
         "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
         "flash": dict.fromkeys(("total", "weights", "tables", "code", "row_source")),
         "limits": {"ram": None, "memories": None, "flash": None, "latency_ms": None},
+        "excess": {"ram": None, "flash": None, "latency_ms": None},
     }
     assert memory_rows(record)[1][3] == f"activations, scratch, {said}"

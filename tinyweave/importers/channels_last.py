@@ -163,7 +163,10 @@ class Builder:
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""
     ) -> Map:
-        """Append an op with one output and return the output as a Map of logical axes `axes` and tensor axes `dims`."""
+        """Append an op and return its one output as a Map; `axes` are its logical axes, `dims` the axes of the stored tensor.
+
+        Both have a group of Axis units per axis. The shape of the stored tensor follows from `dims`.
+        """
         (name,) = self.op(kind, inputs, [extents(dims)], attrs, suffix)
         return Map(name, tuple(axes), tuple(dims))
 

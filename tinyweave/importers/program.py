@@ -68,9 +68,10 @@ class ImportedProgram:
 def graph_of(program: ImportedProgram, name: str) -> Graph:
     """Return the program as a Graph called `name`, or raise one CompileError with the reasons for all refused ops.
 
-    Inputs and outputs [1, c, h, w] become [1, h, w, c], and [1, c, w] of ops with one spatial axis become [1, 1, w, c]. Other
-    inputs and outputs keep their layout, for example if the program itself has channels last. The combinations of memory orders
-    of the inputs are tried in turn until all ops can be imported, at most MAX_ATTEMPTS of them.
+    Inputs and outputs [1, c, h, w] become [1, h, w, c], likewise those with more axes, and [1, c, w] of ops with one spatial
+    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and so do all if the program has channels last itself.
+    The combinations of memory orders of the inputs are tried in turn until all ops can be imported, at most MAX_ATTEMPTS of
+    them.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:

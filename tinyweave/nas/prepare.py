@@ -41,7 +41,7 @@ class Preparation:
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
-    """Read the samples of a task, one of TASKS, from a folder; return them and the search space for them."""
+    """Read the samples of a task, one of TASKS, from a folder, with the settings `prepared`; return them and a search space."""
     if task not in TASKS:
         raise CompileError(f"--task {task} is unknown", f"give one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:

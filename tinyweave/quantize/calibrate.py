@@ -178,7 +178,10 @@ def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
 
 
 def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return method -> scale, where nearly equal scales are replaced by the first of them, so that each is tried once."""
+    """Return method -> Quant, where nearly equal Quants are replaced by the first of them, so that each is tried once.
+
+    They are nearly equal if their scales differ by less than SAME_SCALE (relative) and their zero points by 2 at most.
+    """
     merged: dict[str, Quant] = {}
     for name, quant in choices.items():
         alike = (

@@ -74,7 +74,7 @@ def chunks(graph: Graph, count: int) -> Iterator[slice]:
 
 
 def visit_all(graph: Graph, inputs: Mapping[str, Array], visit: Visit) -> Iterator[int]:
-    """Run the graph on all samples, chunk by chunk, and call `visit` on each activation.
+    """Run the graph on all samples, chunk by chunk; call `visit` on each activation, whose result later ops read instead.
 
     Yield the number of samples done after each chunk; the work is done as the caller iterates.
     """

@@ -1,13 +1,16 @@
 """Report the Pareto front of RAM and time for `plan --pareto`: its record, table rows and sentences.
 
 In: the Pareto-optimal plans, the plans by other strategies for the same network, limits. Out: a dict of plain values; table
-cells and sentences made from it.
+cells and sentences made from it. RAM and time that others published for the same network come from published.json.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
@@ -22,11 +25,11 @@ from ..planning.fuse.row_schedule import plan_macs
 from ..planning.kernels.cycles import cycles_to_compare
 from ..simulate.instruction_timing import milliseconds
 from .columns import clean, rounded
-from .published import published
 from .record import Record, foreseen, overhead
 from .schema import VERSION
 from .words import without_text
 
+FIGURES = Path(__file__).with_name("published.json")  # fingerprint of a network -> its published figures
 Standing = Mapping[str, Plan | CompileError]  # strategy -> its plan, or the reason why there is none
 
 
@@ -213,3 +216,27 @@ def verdict_line(record: Record) -> str:
 def _missing(record: Record) -> list[str]:
     """Return the kinds of ops that have no cycle constants and are left out of the estimates."""
     return list(dict.fromkeys(kind for point in record["points"] for kind in point["cycles_missing"] or ()))
+
+
+def published(graph: Graph) -> list[dict[str, Any]]:
+    """Return the published figures for a network with these layers.
+
+    Each has the tool, RAM in bytes, instructions and cycles by core, a note and the source. The list is empty if there are
+    none.
+    """
+    return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
+
+
+def fingerprint(graph: Graph) -> str:
+    """Return a digest of the kinds, types and shapes of a graph's layers, in order; equal digests mean equal architectures."""
+    layers = [
+        (op.kind, [(graph.tensors[name].dtype, graph.tensors[name].shape) for name in (*op.inputs, *op.outputs) if name])
+        for op in graph.ops
+    ]
+    return hashlib.sha256(repr(layers).encode()).hexdigest()[:16]
+
+
+@cache
+def _figures() -> dict[str, Any]:
+    """Return published.json: fingerprint of a network -> its figures."""
+    return dict(json.loads(FIGURES.read_text()))

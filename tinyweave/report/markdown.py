@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .columns import align, clean
+from .kernel_shares import fast_share_lines
 from .record import Record
 from .words import (
     cycle_lines,
-    fast_share_lines,
     instructions_line,
     layer_rows,
     memory_rows,

@@ -35,6 +35,7 @@ from .explanation import explanation_lines
 from .front import by_rows, front_entries, front_lines, front_rows, published_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT
 from .in_time import stream_rows, stream_title
+from .kernel_shares import fast_share_lines, kernel_lines, kernel_rows
 from .measured import measured_rows
 from .record import Record, costs
 from .words import (
@@ -47,16 +48,13 @@ from .words import (
     comparison_lines,
     comparison_rows,
     cycle_lines,
-    fast_share_lines,
     fits_line,
     foreseen_lines,
     instructions_line,
-    kernel_lines,
-    kernel_rows,
     layer_rows,
     memory_limit_lines,
     memory_rows,
-    next_lines,
+    next_steps,
     peak_text,
     picture,
     profile_rows,
@@ -273,7 +271,11 @@ def show_deployment(out: Console, record: Record, folder: str, model: str) -> No
     work = [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)]
     show_lines(out, [*limits, "", *work, *peak])
     show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
-    show_lines(out, [*board_lines(record), "", *next_lines(record, folder, model)])
+    show_lines(out, [*board_lines(record), ""])
+    for sentence, command in next_steps(record, folder, model):
+        show_lines(out, [sentence])
+        if command:
+            out.print(Text(f"    {command}"))
 
 
 def show_verdict(out: Console, record: Record) -> None:

@@ -14,11 +14,10 @@ from ..planning import Plan
 from ..planning.picture import memory_picture
 from ..simulate.instruction_timing import milliseconds
 from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, rounded
+from .kernel_shares import kernel_text
 from .record import Record, costs
 
-MOST_REASONS, MOST_NAMES = 5, 3  # named reasons for portable kernels, and named layers per reason
 MOST_BOARDS = 5  # named boards
-COSTLY = 0.01  # share of the cycles; reasons whose layers take less in all are not named
 PICTURE_COLUMNS = 42  # columns of the drawing if WIDTH also holds offsets of seven digits and a name
 LIMITING = {"--device", "--flash", "--latency-ms"}  # options that change the limits rather than the plan or the network
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
@@ -66,11 +65,6 @@ def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     return rows, frozenset(place for place, (head, _) in enumerate(shown) if head in numbers)
 
 
-def kernel_text(layer: Record) -> str:
-    """Return the name of a layer's kernel, without what its kind says already."""
-    return (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_")
-
-
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     """Return the table of `profile` as rows of cells, the header first, and the indices of the columns that hold numbers.
 
@@ -95,69 +89,6 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
         )
     shown = [i for i, head in enumerate(rows[0]) if head not in ("cycles", "ms") or any(row[i] != "-" for row in rows[1:])]
     return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
-
-
-def kernel_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed table row per kernel: its share of the MACs and of the cycles (the most first), and its layers."""
-    layers: dict[str, list[Record]] = {}
-    for layer in record["layers"]:
-        if layer["kernel"]:
-            layers.setdefault(layer["kernel"], []).append(layer)
-    costs, macs = _costs(record), record["macs"]
-    rows: list[tuple[str, ...]] = [("kernel", "MACs", "cycles", "layers")]
-    for kernel, own in sorted(layers.items(), key=lambda each: -sum(costs.get(layer["name"], 0) for layer in each[1])):
-        done = sum(layer["macs"] for layer in own)
-        spent = sum(costs.get(layer["name"], 0) for layer in own)
-        names = _abbreviated([layer["name"] for layer in own])
-        rows.append((kernel, f"{done / macs:.1%}" if done else "-", f"{spent:.1%}" if spent else "-", names))
-    return rows
-
-
-def _abbreviated(names: Sequence[str]) -> str:
-    """Return names in a row; a name that differs from the one before it by its number only is that number: `add_2, 5, 8`."""
-    heads = [name.rpartition("_")[0] for name in names]
-    shown = [
-        name.rpartition("_")[2] if place and heads[place - 1] == heads[place] else name for place, name in enumerate(names)
-    ]
-    return ", ".join(shown)
-
-
-def _costs(record: Record) -> dict[str, float]:
-    """Return layer -> its share of the cycles: of measured instructions if known, else by the layers' shapes."""
-    key = "cycles" if record["cycles"] is not None else "cycles_by_shape"
-    cycles = {layer["name"]: layer[key] or 0 for layer in record["layers"]}
-    whole = sum(cycles.values())
-    return {name: count / whole for name, count in cycles.items()} if whole else {}
-
-
-def fast_share_lines(record: Record) -> list[str]:
-    """Return the share of the MACs in kernels for the core's own instructions, and which costly layers have portable ones."""
-    if record["fast_macs"] is None:
-        return []
-    core, costs = record["core"] or record["device"]["core"], _costs(record)
-    share = f"{record['fast_macs'] / record['macs']:.1%} of the MACs" if record["fast_macs"] < record["macs"] else "all MACs"
-    if record["excess"]["flash"]:
-        return [f"kernels: the smallest, for want of Flash; {share} run in kernels written for a {core}"]
-    groups: dict[tuple[str, str], list[str]] = {}
-    for layer in record["layers"]:
-        if layer["fast"] is False:
-            groups.setdefault((layer["kernel"], layer["why"]), []).append(layer["name"])
-    slow = [(sum(costs.get(name, 0) for name in names), names, *reason) for reason, names in groups.items()]
-    slow = sorted((each for each in slow if each[0] >= COSTLY), reverse=True)
-    lines = [f"kernels: {share} run in kernels written for a {core}{', the others in portable C' if slow else ''}"]
-    for spent, names, kernel, why in slow[:MOST_REASONS]:
-        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}, {spent:.1%} of the cycles, in {kernel}: {why}")
-    return [*lines, *(["  and others: see 'why' in --json"] if len(slow) > MOST_REASONS else [])]
-
-
-def kernel_lines(record: Record) -> list[str]:
-    """Return a line per reason why layers have no faster kernel, with the names of these layers."""
-    layers: dict[str, list[str]] = {}
-    for layer in record["layers"]:
-        if layer["fast"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
-            layers.setdefault(layer["why"], []).append(layer["name"])
-    return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
 
 
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
@@ -356,14 +287,13 @@ def board_lines(record: Record) -> list[str]:
     return [f"listed boards with room for it: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
 
 
-def next_lines(record: Record, folder: str, model: str) -> list[str]:
-    """Return what a user does next with the C in `folder`: compile it, export it, look at the report."""
-    name, device = record["model"]["name"], record["device"]
-    options = f" --device {device['name']}" if device else ""
+def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
+    """Return what a user does next with the C in `folder`, each as (sentence, command or file, "" if there is none)."""
+    options = f" --device {record['device']['name']}" if record["device"] else ""
     return [
-        f"next: compile all .c files of {folder} with your firmware and call {name}_invoke(), see {name}.h;",
-        f"  or write a project: tinyweave export {model}{options} --format cmake (or arduino, zephyr, ...)",
-        f"report with every layer: {folder}/report.html",
+        (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),
+        ("or write a project for a build system:", f"tinyweave export {model}{options} --format cmake"),
+        ("or look at every layer, buffer and kernel:", f"{folder}/report.html"),
     ]
 
 

@@ -35,7 +35,7 @@ COLUMN_BLOCK = 4  # outputs computed at a time if maps are one column wide: the 
 
 
 class Plane(NamedTuple):
-    """The sizes of a depthwise convolution as (h, w) pairs."""
+    """The sizes of a convolution, depthwise or not, as (h, w) pairs."""
 
     size: tuple[int, int]  # of the input
     out: tuple[int, int]  # of the output
@@ -50,7 +50,7 @@ def is_column(graph: Graph, op: Op) -> bool:
 
 
 def whole(graph: Graph, op: Op) -> Plane:
-    """Return the sizes of a depthwise convolution as the graph states them."""
+    """Return the sizes of a whole convolution, depthwise or not, as the graph states them."""
     x, out, ((top, _), (left, _)) = graph.input(op), graph.output(op), op.attrs["padding"]
     return Plane(
         (x.shape[1], x.shape[2]), (out.shape[1], out.shape[2]), kernel_size(graph, op), op.attrs["stride"], (top, left)
