@@ -258,7 +258,7 @@ def headers(folder: Path) -> list[Path]:
     Path("seg.tflite").write_bytes(to_tflite(to_graph("seg", *five_layers(32, 0.25))))
     shutil.copy("kws.tflite", "network.tflite")
     streams: dict[str, Any] = {"vww": {"stream_inputs": True}, "wake": {"stream_time": 1}, "seg": {"stream_outputs": True}}
-    names = ("kws", "network", *streams)
+    names = ("digits", "kws", "network", *streams)
     for name in names:
         tw.compile(f"{name}.tflite", "nrf52840", folder=folder / name, **streams.get(name, {}))
     tw.compile("kws.tflite", "stm32f746", folder=folder / "memories")
