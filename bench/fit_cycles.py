@@ -31,7 +31,7 @@ from tinyweave.ops import SPECS, macs
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.assemble import lay_out, place_layout, plan_of_layout, unfused_stages
 from tinyweave.planning.kernel_choice import PORTABLE, Kernels
-from tinyweave.planning.order.search import file_order
+from tinyweave.planning.order.order_search import file_order
 from tinyweave.simulate import compare, emulated
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,7 +19,7 @@ from cases.sizes import figure_1, from_json  # noqa: E402
 
 from tinyweave import api  # noqa: E402
 from tinyweave.ir import Graph  # noqa: E402
-from tinyweave.planning.order.search import best_order, file_order, live_bytes, without_views  # noqa: E402
+from tinyweave.planning.order.order_search import best_order, file_order, live_bytes, without_views  # noqa: E402
 
 SWIFTNET = "derived__swiftnet_cell_ckpt75000_int8"
 PERSON = "google__CFU-Playground__model_pdti8"

@@ -21,7 +21,7 @@ from cases.graphs import GRAPHS  # noqa: E402
 from tinyweave import api  # noqa: E402
 from tinyweave.ir import CompileError, Graph  # noqa: E402
 from tinyweave.planning.alias.overlap import views  # noqa: E402
-from tinyweave.planning.order.search import best_order, file_order, live_bytes, without_views  # noqa: E402
+from tinyweave.planning.order.order_search import best_order, file_order, live_bytes, without_views  # noqa: E402
 
 HEAD = f"{'network':<56} {'ops':>5} {'file order':>11} {'best order':>11} {'bound':>11} {'gain':>6} {'sets':>8} {'seconds':>8}"
 

@@ -211,7 +211,7 @@ def test_deploy_leaves_the_source_its_ram(tmp_path: Path, emulator: None, capsys
     written = [(tmp_path / folder / "vww_source.c").read_text() for folder in ("c", "d")]
     assert written[0] == written[1]
     assert main([*command, "--ram", str(ram["total"] - 1)]) == 0, "it is planned for what the source leaves"
-    assert f"of {ram['total'] - 1:,} B" in capsys.readouterr().out
+    assert f"limit {ram['total'] - 1:,}" in capsys.readouterr().out
     assert main([*command, "--ram", str(size + 100)]) == 1
     assert "does not fit" in capsys.readouterr().out and ram["arena"] < size
     done = tw.deploy(path, folder=tmp_path / "e", source="jpeg:64x48", pixels="0..2", samples=1, ram=ram["total"])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tinyweave import toolchain
 from tinyweave.camera.pixels import FORMATS, PIXEL_BYTES, converted
-from tinyweave.camera.resize import axis_weights, resized
+from tinyweave.camera.resizer import axis_weights, resized
 from tinyweave.camera.row_source import RowSource, input_of, memory_bytes, pixel_values, row_source
 from tinyweave.ir import CompileError
 

@@ -25,7 +25,7 @@ from tinyweave.nas.stage_one import layer_bytes
 from tinyweave.ops import macs_original
 from tinyweave.planning import Request, plan
 from tinyweave.planning.alias.overlap import views
-from tinyweave.planning.order.search import file_order, live_bytes
+from tinyweave.planning.order.order_search import file_order, live_bytes
 
 ASKED = {"network": "mobilenet_v2", "resolution": 48, "width": 0.35, "schedule": "best", "grid": 0, "stream": False}
 ASKED |= {"overhead": 1.0, "ram": 64 << 10, "device": "stm32f746"}

@@ -30,7 +30,7 @@ from tinyweave.planning.alias.subtensors import Aliases
 from tinyweave.planning.assemble import NO_OVERLAP, lay_out, place_layout, plan_of_layout, unfused_stages
 from tinyweave.planning.check import UnsoundPlanError
 from tinyweave.planning.kernel_choice import Kernels
-from tinyweave.planning.order.search import file_order, without_views
+from tinyweave.planning.order.order_search import file_order, without_views
 from tinyweave.planning.place.place import Rule
 from tinyweave.planning.place.relocation_ops import lone_tensors, with_moves
 from tinyweave.simulate import compare

@@ -15,7 +15,7 @@ from tinyweave.nas.published.mobile import mcunet_320kb, mcunet_512kb, proxyless
 from tinyweave.nas.published.resnet import resnet
 from tinyweave.ops import macs_original
 from tinyweave.passes import run_passes
-from tinyweave.planning.order.search import file_order, live_bytes, without_views
+from tinyweave.planning.order.order_search import file_order, live_bytes, without_views
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -10,7 +10,7 @@ from packages.export import cmake, export, model, needs, outputs, reference, run
 
 import tinyweave as tw
 from tinyweave.codegen.layer import traced
-from tinyweave.packages.memories import BOARDS
+from tinyweave.packages.linker_scripts import BOARDS
 from tinyweave.report.measured import read_log
 
 SWITCHES = ("-DTW_PRINT_OUTPUTS=ON", "-DTW_PROFILE=ON")

@@ -13,7 +13,7 @@ from tinyweave.ir import Graph, Tensor, verify
 from tinyweave.planning import Limits, Request, plan, plan_in_order
 from tinyweave.planning.ablation import ablation
 from tinyweave.planning.alias.overlap import ANY_DISTANCE
-from tinyweave.planning.order.search import file_order, live_bytes, without_views
+from tinyweave.planning.order.order_search import file_order, live_bytes, without_views
 
 
 def one_saving_each() -> Graph:

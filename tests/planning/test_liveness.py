@@ -12,7 +12,7 @@ from tinyweave.ir import Graph
 from tinyweave.planning import Request, plan
 from tinyweave.planning.alias.overlap import views
 from tinyweave.planning.liveness import BEFORE, alive, lifetimes
-from tinyweave.planning.order.search import without_views
+from tinyweave.planning.order.order_search import without_views
 from tinyweave.report.tables import graph_layers
 
 Stages = list[tuple[int, ...]]

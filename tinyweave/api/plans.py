@@ -26,7 +26,7 @@ from ..planning.explain import Explanation
 from ..planning.explain import explain as explain_tensor
 from ..planning.kernels.cycles import CycleEstimate, cycles_per_op, plan_cycles
 from ..planning.kernels.flash_budget import code_range
-from ..planning.order.search import best_order, without_views
+from ..planning.order.order_search import best_order, without_views
 from ..simulate.instruction_timing import TIMINGS, milliseconds
 from .models import check_kernels
 from .options import PlanOptions

@@ -14,7 +14,7 @@ from ..notebook import table
 from ..passes import TensorMap
 from ..passes.stream_time import TimeStream
 from ..planning import Limits, Plan
-from ..planning.order.search import Order, live_owners
+from ..planning.order.order_search import Order, live_owners
 from ..simulate.instruction_timing import Cycles, milliseconds
 
 if TYPE_CHECKING:  # `inspect` needs none of these modules

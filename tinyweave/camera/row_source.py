@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..ir import CompileError
 from . import jpeg
 from .pixels import FORMATS, PIXEL_BYTES, converted
-from .resize import check_sizes, resized
+from .resizer import check_sizes, resized
 
 HERE = Path(__file__).parent
 JPEG = "jpeg"

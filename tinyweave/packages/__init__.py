@@ -2,7 +2,7 @@
 
 from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files
-from .memories import BOARDS
+from .linker_scripts import BOARDS
 from .package import Files, Package, PackagedModel, Trial, checked_name, checked_version
 from .programs import cascade, listening, looking
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ..ir import CompileError
 from .example import example_files, profile_files
-from .memories import GUARDED, firmware_script, is_qemu_board, place_files
+from .linker_scripts import GUARDED, firmware_script, is_qemu_board, place_files
 from .package import Files, Package, below, filled, lines
 from .readme import code, readme
 

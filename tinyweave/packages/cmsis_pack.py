@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from .. import __version__
 from ..ir import CompileError
 from .example import example_files, profile_files
-from .memories import place_files
+from .linker_scripts import place_files
 from .package import Files, Package, below, filled
 from .readme import readme
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir import CompileError
 from .example import example_files, profile_files
-from .memories import GUARDED, place_file, place_files, place_macro
+from .linker_scripts import GUARDED, place_file, place_files, place_macro
 from .package import Files, Package, below, filled
 from .readme import readme
 

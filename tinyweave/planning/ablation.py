@@ -19,7 +19,7 @@ from .alias.subtensors import Aliases
 from .assemble import NO_OVERLAP, plan_in_order
 from .fuse.row_schedule import plan_macs, rules_of
 from .kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
-from .order.search import best_order, file_order, without_views
+from .order.order_search import best_order, file_order, without_views
 from .place.place import place
 from .plan import Plan
 from .planner import plan, smallest_plan

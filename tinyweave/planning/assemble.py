@@ -19,7 +19,7 @@ from .fuse.row_access import RowGraph, row_bytes, tile_offsets
 from .fuse.row_schedule import distances_by_stage, schedule_stages
 from .kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
 from .liveness import Life, lifetimes
-from .order.search import file_order, without_views
+from .order.order_search import file_order, without_views
 from .place.place import TRIES, Rule, place
 from .place.relocate import Relocation, find_relocation
 from .place.relocation_ops import lone_tensors, with_moves

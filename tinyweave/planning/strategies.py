@@ -23,7 +23,7 @@ from .fuse.rematerialise import with_channels_once
 from .fuse.row_access import RowGraph, streamable_outputs
 from .fuse.row_schedule import is_fused
 from .kernel_choice import PORTABLE, Kernels, variants_in
-from .order.search import MOST_SETS, file_order
+from .order.order_search import MOST_SETS, file_order
 from .place.place import TRIES
 from .request import Request
 from .search.channels_once import best_channels_once

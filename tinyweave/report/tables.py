@@ -19,7 +19,7 @@ from ..planning import Plan
 from ..planning.alias.overlap import views
 from ..planning.explain import is_fast, kernel_reason
 from ..planning.fuse.row_schedule import plan_macs
-from ..planning.order.search import file_order, live_bytes
+from ..planning.order.order_search import file_order, live_bytes
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def riscv_stack_change(instruction: Any) -> int | None:
 def arm_instruction(instruction: Any) -> tuple[str, str, str]:
     """Return a Thumb instruction as (name, registers read, registers written), with spaces between registers.
 
-    The name is the mnemonic without condition and width suffixes; a branch keeps its condition.
+    The name is the mnemonic without suffixes for condition, width, flags or data type: "adds.w" is "add", "vadd.f32" is "vadd".
+    Only a branch keeps its condition, as in "beq".
     """
     name = instruction.insn_name()
     read, written = (" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access())

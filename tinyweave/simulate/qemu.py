@@ -21,8 +21,8 @@ from typing import Any
 
 from .. import toolchain
 from ..ir import CompileError
-from . import calls
-from .calls import Rows, Stopped
+from . import model_calls
+from .model_calls import Rows, Stopped
 from .run import Fault
 from .worker import guarded
 
@@ -147,7 +147,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
             try:
                 deadline = time.monotonic() + limit_s
                 with _connect(folder / "gdb", deadline) as gdb, _connect(folder / "qmp", deadline) as monitor:
-                    return calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
+                    return model_calls.run(_Machine(request, _Board(gdb, monitor, deadline)), request)
             except TimeoutError as error:
                 raise Fault(f"the generated code did not finish within {limit_s:g} s") from error
             except OSError as error:
@@ -182,7 +182,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
 
 
 class _Machine:
-    """A board in QEMU, with the program and memories of a request; implements the protocol Machine of calls.py."""
+    """A board in QEMU, with the program and memories of a request; implements the protocol Machine of model_calls.py."""
 
     struct, io = STRUCT, IO
 

@@ -37,7 +37,7 @@ def beside(name: str, *wanted: str) -> Any:
 
 encode, decode = beside("messages.py", "encode", "decode")
 describe, named = beside("disassembly.py", "describe", "named")
-Rows, Stopped, run_calls = beside("calls.py", "Rows", "Stopped", "run")
+Rows, Stopped, run_calls = beside("model_calls.py", "Rows", "Stopped", "run")
 
 # addresses: struct of memories (struct of callbacks IO bytes after it), return address of functions, callbacks
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
@@ -186,7 +186,7 @@ def pointing() -> Iterator[None]:
 
 
 class UnicornMachine:
-    """A Unicorn engine with a program and its memories; implements the protocol Machine of calls.py.
+    """A Unicorn engine with a program and its memories; implements the protocol Machine of model_calls.py.
 
     Call `start` before each request: it resets registers and memory.
     """

@@ -10,7 +10,7 @@ from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.passes.stream_time import stream_time
 from tinyweave.planning import plan
 from tinyweave.planning.alias.overlap import shared_in
-from tinyweave.planning.order.search import file_order
+from tinyweave.planning.order.order_search import file_order
 
 
 def aliases(graph: Graph) -> tuple[dict[str, str], set[str]]:

@@ -17,7 +17,7 @@ from tinyweave.planning import Place, Plan, check, plan, plan_in_order
 from tinyweave.planning.alias.overlap import ANY_DISTANCE, views
 from tinyweave.planning.alias.subtensors import with_parts
 from tinyweave.planning.check import UnsoundPlanError
-from tinyweave.planning.order.search import file_order
+from tinyweave.planning.order.order_search import file_order
 from tinyweave.simulate import compare
 
 WINDOW = {"stride": (1, 1), "dilation": (1, 1), "activation": "none", "padding": ((1, 1), (1, 1))}

@@ -26,7 +26,7 @@ from tinyweave.planning import Request, Tile, front, plan, plan_in_stages
 from tinyweave.planning.alias.overlap import shared_in
 from tinyweave.planning.fuse.row_access import Access, RowGraph, recomputed_macs, tile_accesses, tile_bytes, tile_sizes
 from tinyweave.planning.fuse.row_schedule import plan_macs, schedule_stage
-from tinyweave.planning.order.search import file_order
+from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.plan import RowTiming
 from tinyweave.planning.search import stage_growth, stages
 from tinyweave.planning.search.orders import StreamedIO, path_search_of

@@ -25,7 +25,7 @@ from tinyweave.planning import Request, Tile, from_json, front, plan, plan_in_st
 from tinyweave.planning.alias.overlap import distances, shared_in, views
 from tinyweave.planning.fuse.row_access import RowGraph, row_accesses, streamable_outputs
 from tinyweave.planning.fuse.row_schedule import distances_by_stage, is_fused, schedule_stage, schedule_stages
-from tinyweave.planning.order.search import file_order
+from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.search.orders import StreamedIO, path_search_of
 from tinyweave.planning.search.pareto import ParetoSearch
 from tinyweave.simulate import compare

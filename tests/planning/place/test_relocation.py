@@ -19,7 +19,7 @@ from tinyweave.ir import CompileError, Graph, Op, fingerprint, verify
 from tinyweave.planning import Plan, Request, check, from_json, plan, to_json
 from tinyweave.planning.alias.overlap import distances, views
 from tinyweave.planning.check import UnsoundPlanError
-from tinyweave.planning.order.search import file_order
+from tinyweave.planning.order.order_search import file_order
 from tinyweave.planning.place.place import Rule
 from tinyweave.planning.place.relocate import find_relocation
 from tinyweave.planning.place.relocation_ops import is_move, lone_tensors, with_moves

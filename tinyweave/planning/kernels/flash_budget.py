@@ -14,7 +14,7 @@ from ...kernels.layer_cycles import FlashReads, cost_model_core, layer_cycles
 from ...kernels.table import BY_NAME, code_bytes, variant_for
 from ..alias.overlap import shared_in
 from ..kernel_choice import PORTABLE, Kernels, variants_in
-from ..order.search import file_order
+from ..order.order_search import file_order
 from ..plan import Plan
 
 LAYER_BYTES = 100  # code that calls a layer's kernel, and its parameters

@@ -34,9 +34,10 @@ SEARCH_ORDERS: tuple[Callable[[Buffer], Any], ...] = (
 class Rule(NamedTuple):
     """Permission for buffer `lower` to overlap `upper` while both are alive.
 
-    `lower` must start at least `distance` >= 0 bytes before `upper`. If the writes of a kernel trail its reads by `distance`
-    bytes, its output is `lower` and its input is `upper`; distance 0 is an in-place operation. Two rules with the buffers
-    swapped allow either order. Rules are not transitive, and no three or more of them form a cycle.
+    `lower` must start at least `distance` >= 0 bytes before `upper`. For a kernel, `lower` is its output and `upper` its input,
+    and `distance` is the most bytes by which its writes, as offsets in the output, get ahead of the reads that are still to
+    come, as offsets in the input; at 0 it may run in place. Two rules with the buffers swapped allow either order. Rules are
+    not transitive, and no three or more of them form a cycle.
     """
 
     lower: str

@@ -16,7 +16,7 @@ from ...ops import macs
 from ..alias.overlap import shared_in
 from ..fuse.rematerialise import candidates, with_channels_once
 from ..liveness import lifetimes
-from ..order.search import file_order, without_views
+from ..order.order_search import file_order, without_views
 from .orders import StreamedIO, path_search_of
 from .pareto import ParetoSearch
 from .problem import NEVER

@@ -19,7 +19,7 @@ from ..assemble import NO_OVERLAP
 from ..fuse.baselines import Partition
 from ..fuse.row_access import RowGraph
 from ..kernel_choice import PORTABLE, Kernels, scratch_of, variants_in
-from ..order.search import best_order, file_order, live_bytes
+from ..order.order_search import best_order, file_order, live_bytes
 from .path_search import PathSearch
 from .stage_cycles import Kernel
 

@@ -174,9 +174,10 @@ def delay_source(growth: GrowingStage, x: int) -> None:
 
 
 def refine_clock(growth: GrowingStage, reads: Sequence[RowRead]) -> bool:
-    """Multiply the ticks of an upsampling op's inputs, so that several output rows fit in the time of one input row.
+    """Slow down the clocks of an op's inputs, so that each output row of an upsampling op gets a tick of its own.
 
-    Return False if the ticks exceed MOST_TICKS.
+    The ticks of all tensors on these clocks are multiplied, in place, by the least common multiple of the windows' upsampling
+    factors `up`; it is 1 if no window upsamples. Return False if the ticks exceed MOST_TICKS.
     """
     up = lcm(*(window.up for _, window in reads))
     return slow_down(growth, {growth.tensors[x].clock: up for x, _ in reads})

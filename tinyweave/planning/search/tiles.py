@@ -51,5 +51,5 @@ def tile_candidates(
 
 
 def _heights_for_free(rows: int) -> tuple[int, ...]:
-    """Return the tile heights that may recompute nothing: one row, and the smallest height that covers a map of `rows` rows."""
+    """Return the tile heights that can avoid recomputation: 1, and the lowest of TILE_ROWS, if any, that covers `rows` rows."""
     return TILE_ROWS[:1] + tuple(height for height in TILE_ROWS[1:] if height // 2 < rows <= height)

@@ -15,9 +15,9 @@ from cases.sizes import figure_1, from_json
 from tinyweave import api
 from tinyweave.ir import Graph, Op, Tensor
 from tinyweave.planning.alias.overlap import views
-from tinyweave.planning.order import search as order_module
+from tinyweave.planning.order import order_search as order_module
 from tinyweave.planning.order.op_sets import Saved
-from tinyweave.planning.order.search import best_order, file_order, live_bytes, without_views
+from tinyweave.planning.order.order_search import best_order, file_order, live_bytes, without_views
 
 
 def algorithm_1(graph: Graph) -> int:
