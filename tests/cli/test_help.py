@@ -82,11 +82,3 @@ def test_what_people_read_fits_the_columns_and_has_separators(capsys, monkeypatc
     assert max(map(len, printed.splitlines())) <= columns
     assert not re.findall(r"(?<![\w.,-])[1-9]\d{3,}(?![\w.-])", printed), "thousands without separator"
     assert not re.findall(r"\de[+-]\d", printed), "powers of ten"
-
-
-def test_the_readme_shows_what_plan_prints(capsys, monkeypatch):
-    root = Path(__file__).parents[2]
-    monkeypatch.chdir(root)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    assert run("plan", "examples/keywords/digits.tflite", "--device", "nrf52840") == 0
-    assert capsys.readouterr().out in (root / "README.md").read_text(encoding="utf-8")

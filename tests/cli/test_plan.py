@@ -69,7 +69,7 @@ def test_plan_explains_a_tensor_by_its_own_name_and_by_that_in_the_c(capsys, cha
     explained = record["explain"]
     assert explained["tensor"] == "scores" and explained["persistent"] == ["network output"]
     assert explained["writers"] == [{"step": 5, "op": "softmax_4"}] and explained["readers"] == []
-    assert explained["kernels"] == [{"kernel": "tw_softmax_s8", "reason": "the only kernel"}]
+    assert explained["kernels"] == [{"kernel": "tw_softmax_s8", "reason": "the only kernel for it"}]
     assert record["plan"]["ablation"] is None
     assert run("plan", chain, "--json") == 0
     assert json.loads(capsys.readouterr().out)["explain"] is None
