@@ -34,7 +34,7 @@ from .results import FlashEstimate, Model, Reordering
 
 DEFAULT_CORE = "cortex-m4"
 SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM and code
-OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size")
+OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
 OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # strategies of other planners
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
 MAX_PLAN = 1 << 26  # bytes of a file
@@ -64,6 +64,7 @@ def with_defaults(model: Model, request: Request) -> Request:
     The default objective is `speed` if the RAM is limited, else `balanced`. Objective `size` uses portable kernels, which need
     no scratch and less code, unless the time is limited or the core's own kernels give a smaller arena. Other objectives may
     fill the Flash limit with constants; all but `speed` use at most the Flash that TFLite Micro needs for the model's file.
+    `balanced` compares the RAM with the Flash of the device or of the user's limit.
     """
     limits = request.limits
     objective = request.objective or ("speed" if limits.ram is not None and not limits.maps else "balanced")
@@ -71,7 +72,9 @@ def with_defaults(model: Model, request: Request) -> Request:
     flash = min((size for size in sizes if size is not None), default=None)
     is_portable = objective == "size" and limits.cycles is None
     core, fallback = ("", request.core) if is_portable else (request.core, "")
-    return replace(request, objective=objective, limits=replace(limits, flash=flash), core=core, fallback_core=fallback)
+    to_balance = request.flash_to_balance or limits.flash
+    limits = replace(limits, flash=flash)
+    return replace(request, objective=objective, limits=limits, core=core, fallback_core=fallback, flash_to_balance=to_balance)
 
 
 def make_plan(

@@ -320,7 +320,8 @@ def deploy_model(
     known = {} if earlier.known is None else earlier.known
 
     def how(limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
-        return make_plan(model, replace(request, limits=limits, other_flash=other_flash), known=known)
+        asked = replace(request, limits=limits, flash_to_balance=allowed.flash, other_flash=other_flash)
+        return make_plan(model, asked, known=known)
 
     core, cases, emitted = emulated_core(device), proof.samples(model), list[str]()
 

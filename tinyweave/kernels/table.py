@@ -49,20 +49,28 @@ _FAILED: WeakKeyDictionary[Graph, dict[tuple[str, Op], Requirement | None]] = We
 
 
 def variant_for(
-    graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False, lean: bool = False, copying: bool = False
+    graph: Graph,
+    op: Op,
+    core: str = "",
+    *,
+    flash_heavy: bool = False,
+    lean: bool = False,
+    copying: bool = False,
+    compact: bool = False,
 ) -> Variant:
     """Return the kernel that runs `op`: the first row of its family whose requirements it meets.
 
-    `core` is "" for portable kernels only. The flags allow kernels with many more constants, without scratch, and with weights
-    copied to scratch.
+    `core` is "" for portable kernels only. The flags allow kernels with many more constants, without scratch, with weights
+    copied to scratch, and with less code.
 
     Raises:
         CompileError: No kernel runs the op.
 
     """
     failed = _FAILED.setdefault(graph, {})
+    allowed = {"flash_heavy": flash_heavy, "lean": lean, "copying": copying, "compact": compact}
     for row in _candidates(graph, op, core):
-        if (flash_heavy or not row.flash_heavy) and (lean or not row.lean) and (copying or not row.copying):
+        if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR):
             if (row.name, op) not in failed:
                 failed[row.name, op] = _first_failed(graph, op, row)
             if failed[row.name, op] is None:

@@ -45,7 +45,7 @@ M7 = ("cortex-m7",)
 DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # a kernel that has both: the faster one first
 CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
 
-ASKED_FOR = ("flash_heavy", "lean", "copying")  # fields that mark kernels which the planner must ask for
+ASKED_FOR = ("flash_heavy", "lean", "copying", "compact")  # fields that mark kernels which the planner must ask for
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
@@ -92,6 +92,7 @@ class Variant:
     flash_heavy: bool = False  # keeps many more constants, and is not always faster
     lean: bool = False  # needs no scratch; another kernel of the core does and is faster on whole maps
     copying: bool = False  # copies its stream to scratch, which pays only if Flash has wait states
+    compact: bool = False  # has less code than the usual portable kernel, and is slower
 
     @property
     def cores(self) -> tuple[str, ...]:

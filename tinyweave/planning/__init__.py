@@ -10,7 +10,7 @@ Tile: ops of a stage that run a few columns at a time, so that their line buffer
 Recomputation: multiply-accumulates beyond those of the graph, because tiles overlap or a tensor is rematerialised.
 Unfused bytes: RAM of an op's step if it runs on whole tensors.
 Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
-Objective: size, balanced or speed ("optimize" in options).
+Objective: size, balanced, speed or flash ("optimize" in options).
 Path: stages from the first op to the last; bytes: of its largest stage, cycles: of all.
 Kernel set: the kernels that ops may use; each set has all kernels of the next smaller set. The first has the portable kernels.
 Plan space: all paths of one op order with one kernel set. Solution: a path and the number of its space.
@@ -26,8 +26,7 @@ from .kernels.flash_budget import OtherFlash, constant_bytes, likely_code, trade
 from .memories import distribute_over_maps
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import PlanSearch, SpaceCache, front, plan
-from .request import Limits, Request
-from .search.pareto import Objective
+from .request import Limits, Objective, Request
 from .serialize import from_json, to_json
 from .strategies import RECOMPUTING, STRATEGIES
 

@@ -18,7 +18,7 @@ from .assemble import PlacedLayout, plan_of_layout
 from .fuse.row_access import not_by_rows
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .search.pareto import COSTS, Objective, Solution, most_distinct
+from .search.pareto import COSTS, PathObjective, Solution, most_distinct
 from .search.problem import NEVER
 from .search.stage_cycles import StageCycles
 from .strategies import PlanSpace, pareto_search_of
@@ -45,7 +45,7 @@ class LayoutSearch:
         self.pareto = pareto_search_of(spaces)
 
     def plan(
-        self, objective: Objective, byte_limit: int = NEVER, cycle_limit: int = NEVER, progress: Progress | None = None
+        self, objective: PathObjective, byte_limit: int = NEVER, cycle_limit: int = NEVER, progress: Progress | None = None
     ) -> Plan:
         """Return the best plan within the limits, else the fastest within the bytes, else the smallest; not checked."""
         best = self._best(objective, byte_limit, cycle_limit, progress)
@@ -80,7 +80,7 @@ class LayoutSearch:
             candidates.append(Candidate(each, solution._replace(path=solution.path._replace(bytes=each.bytes, cycles=cycles))))
         return candidates
 
-    def _best(self, objective: Objective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
+    def _best(self, objective: PathObjective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
         """Return the best candidate within the limits, or None if no solution that was laid out is within them."""
         pareto, cost = self.pareto, COSTS[objective]
         most_bytes = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # the search counts whole words

@@ -77,7 +77,7 @@ class PlanSpace:
     """All paths of one order of ops, and how to lay out a path.
 
     With `nested`, tensors lie inside those that they are cut from or joined into. Without `overlap`, no output overlaps an
-    operand. With `fast`, layouts are placed greedily and without relocations.
+    operand. Without `relocates`, no tensor is relocated. With `fast`, layouts are placed greedily and without relocations.
     """
 
     search: PathSearch
@@ -87,6 +87,7 @@ class PlanSpace:
     streams: StreamedIO
     nested: bool = False
     overlap: bool = True
+    relocates: bool = True
     fast: bool = False
     channels_once: Mapping[str, int] = field(default_factory=dict)  # see Plan; tensors rematerialised in the graph of `search`
     _layouts: dict[Path, PlacedLayout] = field(default_factory=dict, init=False)
@@ -106,8 +107,8 @@ class PlanSpace:
                 max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
                 **self.streams._asdict(),
             )
-            tries = 0 if self.fast else TRIES
-            self._layouts[path] = place_layout(layout, moves=self.overlap and not self.fast, tries=tries)
+            tries, moves = 0 if self.fast else TRIES, self.overlap and self.relocates and not self.fast
+            self._layouts[path] = place_layout(layout, moves=moves, tries=tries)
         return self._layouts[path]
 
 

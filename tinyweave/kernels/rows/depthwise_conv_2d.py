@@ -10,7 +10,7 @@ from ..cycle_features import lines, taps
 from ..dsp import dense, depthwise
 from ..dsp import taps as taps_dsp
 from ..mve import weights as mve
-from ..requirements import weights_are_int4, weights_have_a_zero_point
+from ..requirements import weights_are_int4, weights_are_int8, weights_have_a_zero_point
 from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
 
@@ -38,6 +38,7 @@ ROWS: tuple[Variant, ...] = (
         applies=(weights_have_a_zero_point,),
         distance=distance.by_channel,
     ),
+    by_taps("tw_depthwise_conv_2d_s8_compact", applies=(weights_are_int8,), distance=distance.by_channel, compact=True),
     by_taps(
         "tw_depthwise_conv_2d_s8_mve",
         params="tw_depthwise_mve",
