@@ -41,7 +41,7 @@ def broadcast(graph: Graph, op: Op) -> Features:
 
 
 def pixels(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of conv_2d kernels that compute one output pixel at a time."""
+    """Return the loop counts of convolutions that compute one output pixel at a time, with a loop over the window's rows."""
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
     return Features("", (macs, out.elements * rows, out.elements, count * rows, count, 1.0), count)

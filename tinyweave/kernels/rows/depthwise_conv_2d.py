@@ -6,7 +6,7 @@ from functools import partial
 
 from .. import cycle_features
 from .. import overlap_distance as distance
-from ..cycle_features import lines, taps
+from ..cycle_features import lines, pixels, taps
 from ..dsp import dense, depthwise
 from ..dsp import taps as taps_dsp
 from ..mve import weights as mve
@@ -38,7 +38,13 @@ ROWS: tuple[Variant, ...] = (
         applies=(weights_have_a_zero_point,),
         distance=distance.by_channel,
     ),
-    by_taps("tw_depthwise_conv_2d_s8_compact", applies=(weights_are_int8,), distance=distance.by_channel, compact=True),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_compact",
+        applies=(weights_are_int8,),
+        distance=distance.by_channel,
+        features=pixels,
+        compact=True,
+    ),
     by_taps(
         "tw_depthwise_conv_2d_s8_mve",
         params="tw_depthwise_mve",
