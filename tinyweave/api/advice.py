@@ -30,7 +30,7 @@ REQUEST_FIELDS = {  # option -> field of a Request
     "stream_outputs": "stream_outputs",
 }
 OVERHEADS = (1.1, 1.2, 1.5)  # MAC overheads, tried last because recomputation is slow to plan and to run
-SMALLEST = {"optimize": "size"}  # kernels with the fewest constants
+LESS_FLASH = ("size", "flash")  # objectives: kernels with the fewest constants, then with the least code too
 MOST_TRIES = 24  # sets of options, those for other boards not included
 HOPELESS = 2  # stop raising the overhead if the lower bound is this many times the RAM limit
 MOST_BOARDS = 2  # boards to plan for, per set of options
@@ -163,22 +163,27 @@ def changed(request: Request, changes: Options) -> Request:
 
 
 def advise(
-    model: results.Model, plan: Plan, request: Request, *, board: Device | None, progress: Progress | None = None
+    model: results.Model,
+    plan: Plan,
+    request: Request,
+    *,
+    board: Device | None,
+    flash: int | None = None,
+    progress: Progress | None = None,
 ) -> tuple[list[Proposal], list[Remedy]]:
     """Return proposals and remedies for a plan that does not fit its request, the best first.
 
-    Each proposal fits on its own. Remedies are added if no options on this board fit. If the RAM is too small for all options,
-    the proposals are those that need the least RAM.
+    `flash` is the measured Flash of the plan in bytes, None before a build. Each proposal fits on its own. Remedies are added
+    if no options on this board fit. If the RAM is too small for all options, the proposals are those that need the least RAM.
     """
     search, limits = _Search(model, board, request, progress), request.limits
     search.models[model.io, model.layout] = model
     base = _proposal({}, plan, board, limits)
+    if flash is not None:
+        base = replace(base, need=results.FlashEstimate(flash, flash, flash))
     # if the smallest kernels' constants exceed the Flash, no options help; then search options for the RAM alone
-    is_flash_enough = limits.flash is None or not base.need.excess(limits.flash)
-    if not is_flash_enough and request.objective != "size" and _weight_bytes(model.graph) <= (limits.flash or 0):
-        smallest = _try(search, SMALLEST)
-        is_flash_enough = bool(smallest and smallest.proposal and not smallest.proposal.need.excess(limits.flash))
-    start = SMALLEST if is_flash_enough and base.need.excess(limits.flash) else {}
+    start = _less_flash(search) if base.need.excess(limits.flash) else {}
+    is_flash_enough = bool(start) or not base.need.excess(limits.flash)
     found = [] if base.fits_ram and not is_flash_enough else _search_options(search, start, base, needs_flash=is_flash_enough)
     done = [each for each in found if each.fits is not False]
     remedies: list[Remedy] = []
@@ -195,6 +200,21 @@ def advise(
     if base.too_slow and not any(each.fits is not False for each in done):
         done += _more_time(search, base)
     return _best(done, search.tried, base), remedies
+
+
+def _less_flash(search: _Search) -> Options:
+    """Return the change to the first of LESS_FLASH that may meet the Flash limit, or no change if none does."""
+    flash, now, able = search.limits.flash or 0, search.request.objective, dict[str, Any]()
+    others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
+    for objective in others if _weight_bytes(search.model.graph) <= flash else ():
+        changes = {"optimize": objective}
+        candidate = _try(search, changes)
+        if candidate is None or candidate.proposal is None:
+            continue
+        if candidate.proposal.need.lower_bound <= flash:
+            return changes
+        able = changes if not candidate.proposal.need.excess(flash) else able
+    return able
 
 
 def _weight_bytes(graph: Graph) -> int:

@@ -341,7 +341,7 @@ def deploy_model(
         first = first if estimate_flash(free, device).excess(allowed.flash) else free
     built = build(first)
     stays = earlier.stays and not _exceeds_flash(built, allowed)
-    for _ in range(REBUILDS if trades_flash and not stays else 0):
+    for _ in range(REBUILDS if (trades_flash or _exceeds_flash(built, allowed)) and not stays else 0):
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash = _other_flash(built)
         replanned = how(allowed, other_flash)

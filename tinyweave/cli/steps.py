@@ -120,14 +120,15 @@ def advise(
     *,
     board: devices.Device | None,
     options: Options,
+    flash: int | None = None,
 ) -> dict[str, Any]:
-    """Return the keys `advice` and `remedies` of the record of a plan that does not fit.
+    """Return the keys `advice` and `remedies` of the record of a plan that does not fit; `flash` is its measured Flash.
 
     `advice` has complete commands with changed options, the best first; `remedies` has changes of the network. `command` holds
     the command and the model's path, `options` all its options.
     """
     with progress_bar() as report:
-        proposals, remedies = api.advise(model, plan, request, board=board, progress=report)
+        proposals, remedies = api.advise(model, plan, request, board=board, flash=flash, progress=report)
     advice = []
     for proposal in proposals:
         # limits that were given for one board do not hold for another

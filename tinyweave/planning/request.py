@@ -71,8 +71,8 @@ class Request:
     """What the planner is asked for: a strategy, an objective, limits and a core. Use dataclasses.replace for variants.
 
     Objective `size` asks for the least RAM, `speed` for the fewest cycles, `balanced` for the least product of both, and
-    `flash` for the least constants and code. If Flash is tighter than RAM, `balanced` uses the kernel set with the
-    least product of Flash and cycles. If no plan is within the limits, the planner returns the fastest plan within the RAM,
+    `flash` for the least constants and code. If Flash is tighter than RAM, `balanced` uses the kernel set with the least
+    product of Flash and cycles. If no plan is within the limits, the planner returns the fastest plan within the RAM,
     else the smallest. Options, command line and JSON call the strategy `schedule`, and the objective `optimize`.
     """
 
