@@ -19,7 +19,8 @@ class PlanOptions:
     Attributes:
         schedule: strategy: `best`, `unfused`, `layer`, or another planner's: `patch`, `patch:N:K`, `msf`, `stream2d`.
         optimize: objective within the limits: `size` takes the least RAM, with portable kernels; `speed` the fewest cycles;
-            `balanced` the least product of both. None is `speed` with a RAM limit, else `balanced`.
+            `balanced` the least product of both; `flash` the least constants and code. None is `speed` with a RAM limit, else
+            `balanced`.
         stream_inputs: a callback delivers the inputs row by row, so that no whole input lies in RAM.
         stream_outputs: a callback receives row by row each output map that is computed by rows and read by no op.
         max_mac_overhead: upper bound on the MACs, as a multiple of the network's. None allows no recomputation, except in
