@@ -203,18 +203,12 @@ def advise(
 
 
 def _less_flash(search: _Search) -> Options:
-    """Return the change to the first of LESS_FLASH that may meet the Flash limit, or no change if none does."""
-    flash, now, able = search.limits.flash or 0, search.request.objective, dict[str, Any]()
+    """Return the change to the first of LESS_FLASH whose constants meet the Flash limit, or none; all of them are tried."""
+    flash, now = search.limits.flash or 0, search.request.objective
     others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
-    for objective in others if _weight_bytes(search.model.graph) <= flash else ():
-        changes = {"optimize": objective}
-        candidate = _try(search, changes)
-        if candidate is None or candidate.proposal is None:
-            continue
-        if candidate.proposal.need.lower_bound <= flash:
-            return changes
-        able = changes if not candidate.proposal.need.excess(flash) else able
-    return able
+    tried = [_try(search, {"optimize": each}) for each in others if _weight_bytes(search.model.graph) <= flash]
+    able = [each.changes for each in tried if each and each.proposal and not each.proposal.need.excess(flash)]
+    return able[0] if able else {}
 
 
 def _weight_bytes(graph: Graph) -> int:

@@ -33,7 +33,7 @@ from .options import PlanOptions
 from .results import FlashEstimate, Model, Reordering
 
 DEFAULT_CORE = "cortex-m4"
-SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM and code
+SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM, and little code
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
 OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # strategies of other planners
 TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
