@@ -89,4 +89,4 @@ def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
     core = next(core for core in cores[0] if all(core in others for others in cores)) if cores else ""
     portable_ops = frozenset(op.name for op in graph.ops if op.name not in rows or not rows[op.name].cores)
     asked_for = {which: frozenset(name for name, row in rows.items() if getattr(row, which)) for which in ASKED_FOR}
-    return Kernels(core, portable_ops, **asked_for)
+    return Kernels(core, portable_ops, reads=None, **asked_for)

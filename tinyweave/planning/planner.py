@@ -28,6 +28,7 @@ from .kernels.flash_budget import (
     flash_and_cycles,
     flash_bytes,
     kernel_sets,
+    likely_code,
     max_constant_bytes,
     predicted_kernels,
 )
@@ -222,19 +223,21 @@ class PlanSearch:
     def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
         """Return the number of the last kernel set that objective `balanced` uses.
 
-        If Flash is tighter than RAM, it is the set with the least product of Flash and cycles. Flash is tighter if that set
-        takes a larger share of the Flash than the plan with the fastest set takes of the RAM. Neither depends on the Flash, so
-        more Flash never gives a worse plan.
+        If Flash is tighter than RAM, it is the set whose plan has the least product of Flash and cycles. Flash is tighter if
+        that plan takes a larger share of the Flash than the plan with the fastest set takes of the RAM. Neither plan depends on
+        the Flash, so more Flash never gives a worse plan.
         """
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core:
             return -1
         needs = [flash_and_cycles(self.graph, each, core, reads) for each in self.kernel_sets]
         last = min(range(len(needs)), key=lambda number: needs[number][0] * needs[number][1])
-        if limits.bytes is None or last == len(needs) - 1:
-            return last
-        fastest = self._layout_search().plan("balanced", limits.bytes, cycle_limit, progress)
-        return last if needs[last][0] * limits.bytes > _ram(fastest) * flash else -1
+        byte_limit = NEVER if limits.bytes is None else limits.bytes
+        sets = (self._layout_search(number) for number in (-1, last))
+        fastest, other = (each.plan("balanced", byte_limit, cycle_limit, progress) for each in sets)
+        is_tighter = limits.bytes is None or _likely_flash(other) * limits.bytes > _ram(fastest) * flash
+        pays = _likely_flash(other) * self._cycles(other) < _likely_flash(fastest) * self._cycles(fastest)
+        return last if is_tighter and pays else -1
 
     def _within_flash(
         self,
@@ -284,3 +287,7 @@ class PlanSearch:
 
 def _ram(plan: Plan) -> int:
     return sum(plan.arena.values())
+
+
+def _likely_flash(plan: Plan) -> int:
+    return constant_bytes(plan.graph, plan.variants) + likely_code(plan)
