@@ -58,7 +58,7 @@ ADDS_ALIKE = (shapes_are_equal, operands_are_computed, an_operand_is_halved, sum
 MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_shift_fits)
 
 row = partial(Variant, applies=(shapes_broadcast_in_4_axes,), distance=distance.elementwise)
-timed_row = partial(row, features=broadcast)  # operands of two shapes have cycles of their own
+timed_row = partial(row, features=broadcast)  # fitted cycles differ if the operands' shapes differ
 SUM = ("add", "sub")
 
 ROWS: tuple[Variant, ...] = (
