@@ -1,10 +1,10 @@
 """How much Flash do the real models need, code, tables and weights, beside TFLite Micro?
 
 In: a folder of .tflite files (--models). Out: per model the code and all of the Flash of its ELF for a Cortex-M4 at --optimize
-size, balanced and speed, beside TFLite Micro with CMSIS-NN, as models.py has it: its code with int8 kernels only, and with the
-file. Exit code 1 when balanced needs more code or Flash than that, when the code of vww_96 at size is 25,000 bytes or more, or
-when what a build needs lies outside of the range that `plan` prints before it. With --write instead the code
-bytes of each kernel file, to tinyweave/kernels/code_bytes.json.
+flash, size, balanced and speed, beside TFLite Micro with CMSIS-NN, as models.py has it: its code with int8 kernels only, and
+with the file. Exit code 1 when balanced needs more code or Flash than that, when the code of vww_96 at size is 25,000 bytes or
+more, or when what a build needs lies outside of the range that `plan` prints before it. With --write instead the code bytes of
+each kernel file, to tinyweave/kernels/code_bytes.json.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tinyweave.simulate import emulated
 
 ALLOCATED = 2  # SHF_ALLOC
 
-LEVELS = ("size", "balanced", "speed")
+LEVELS = ("flash", "size", "balanced", "speed")
 LEAST, LIMIT = "mlcommons__tiny__vww_96_int8", 25_000  # bytes of code at size
 
 

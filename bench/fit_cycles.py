@@ -47,8 +47,8 @@ Row = tuple[str, str, tuple[float, ...], int, str]  # network, constants, counts
 
 def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str = "int8") -> list[Row]:
     """A row per layer of a network run layer by layer, on the kernels for a core, and where they differ on those that take more
-    Flash, those without scratch, those that copy their weights, and those for all cores; whole maps and, as fused stages call
-    kernels, single rows of them. only: names of kernels, if not all are of interest."""
+    Flash, those without scratch, those that copy their weights, those for all cores, and those with less code; whole maps and,
+    as fused stages call kernels, single rows of them. only: names of kernels, if not all are of interest."""
     model = api.load(path, io=io)
     graphs = (model.graph, single_rows(model.graph))
     rows: list[Row] = []
@@ -58,6 +58,7 @@ def measured(path: Path, core: str, only: frozenset[str] = frozenset(), io: str 
         everywhere = frozenset(op.name for op in part.graph.ops)
         choices = {"": Kernels(core), "flash_heavy": Kernels(core, flash_heavy=everywhere)}
         choices |= {"lean": Kernels(core, lean=everywhere), "copying": Kernels(core, copying=everywhere), "size": PORTABLE}
+        choices |= {"compact": Kernels(compact=everywhere)}
         for what, kernels in choices.items():
             order = file_order(part.graph)
             shared = shared_in(part.graph, order, parts=True)

@@ -193,6 +193,31 @@ def test_smaller_kernels_are_advised_where_the_constants_of_others_are_too_many(
     assert proposals[0].changes == {"optimize": "size"} and proposals[0].fits is None and not remedies
 
 
+@pytest.mark.emulator
+@pytest.mark.parametrize("objective", ["balanced", "size"])
+def test_least_flash_is_advised_where_only_it_fits(capsys, tmp_path: Path, objective: str, emulator):
+    """Its constants fit, so only the build shows that its code does not."""
+    deploy = (
+        "deploy",
+        DIGITS,
+        "--device",
+        "stm32f412",
+        "--flash",
+        "39k",
+        "--samples",
+        1,
+        "--json",
+        "--out",
+        tmp_path / "built",
+    )
+    assert run(*deploy, "--optimize", objective) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert record["flash"]["constants"] is None or record["excess"]["flash"] > 0
+    proposals = [each for each in record["advice"] if each["changes"] == ["--optimize", "flash"]]
+    assert len(proposals) == 1 and proposals[0]["fits"] is None
+    assert run(*shlex.split(proposals[0]["command"])[1:], "--json") == 0
+
+
 def test_a_schedule_that_needs_more_gives_way_to_the_best(capsys, mobile):
     proposals = advised(capsys, mobile, "--schedule", "layer", "--ram", "9k")["advice"]
     assert proposals[0]["changes"] == ["--schedule", "best"] and "--schedule" not in proposals[0]["command"]

@@ -36,7 +36,7 @@ def options_of(seed: int, model: str, number: int) -> dict[str, Any]:
     by_rows = schedule not in ("unfused", "layer")  # only these have fused stages
     return {
         "schedule": schedule,
-        "optimize": rng.choice(("balanced", "speed", "size")),
+        "optimize": rng.choice(("balanced", "speed", "size", "flash")),
         "stream_inputs": by_rows and rng.random() < 0.4,
         "stream_outputs": by_rows and rng.random() < 0.3,
         "max_mac_overhead": rng.choice((None, 1.05, 1.1, 1.5, 2.0)) if by_rows else None,

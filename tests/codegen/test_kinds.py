@@ -69,6 +69,7 @@ KINDS += [(kind, "cortex-m7", "") for kind in sorted({k for row in VARIANTS if r
 KINDS += [(INT4 + "conv_2d", CORE, "")]
 KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwise_conv_2d", CORE, "lean")]
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
+KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
 FEW = ("cortex-m7", "lean")  # no more cases than run with every change
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/place/test_relocation.py"}

@@ -24,6 +24,7 @@ from fuzz.generate import BY_ROW, BY_SOME_ROWS, FILTERED, Growth, random_network
 from tinyweave import ops, toolchain
 from tinyweave.codegen import Origin, emit
 from tinyweave.ir import CompileError, Graph, rebuild
+from tinyweave.kernels.table import ASKED_FOR
 from tinyweave.planning import Buffer, Plan, Request, check, front
 from tinyweave.planning.alias.overlap import distances, rules, shared_in, views
 from tinyweave.planning.alias.subtensors import Aliases
@@ -128,8 +129,9 @@ def random_plan(graph: Graph, rng: random.Random) -> Plan:
         graph, order = moved_at_random(graph, order, rng)
     share, parts = rng.choice(((False, False), (True, False), (True, True), (True, True)))
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
-    flash_heavy, lean, copying = (frozenset(op.name for op in graph.ops if rng.random() < 0.5) for _ in range(3))
-    kernels = Kernels(rng.choice(CORES), frozenset(), flash_heavy, lean, copying)
+    shares = dict.fromkeys(ASKED_FOR, 0.5) | {"compact": 0.1}  # a compact kernel comes before those of a core
+    asked_for = {which: frozenset(op.name for op in graph.ops if rng.random() < share) for which, share in shares.items()}
+    kernels = Kernels(rng.choice(CORES), **asked_for)
     laid = lay_out(graph, unfused_stages(order), shared, "sram", max_distance=NO_OVERLAP, kernels=kernels)
     made = plan_of_layout(place_layout(laid, moves=False))
     owner = {name: place.buffer for name, place in made.places.items()}

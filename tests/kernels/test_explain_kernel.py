@@ -16,7 +16,7 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, rebuild, verify
 from tinyweave.kernels import rows
 from tinyweave.kernels.dsp import dense, dense_w4, winograd
 from tinyweave.kernels.mve import weights as mve
-from tinyweave.kernels.table import BY_NAME, VARIANTS, explain_kernel, variant_for
+from tinyweave.kernels.table import ASKED_FOR, BY_NAME, VARIANTS, explain_kernel, variant_for
 
 SHIFTED_BY_1 = 0.4  # scale of a filter's weights that gives a rescale shift of -1; others have -5
 CHOSEN = "the first kernel whose requirements the layer meets"
@@ -175,7 +175,7 @@ def test_no_row_is_hidden_by_those_before_it() -> None:
     """A row without requirements hides later ones for its kinds, types and cores, unless the planner must ask for it."""
     for family in rows.FAMILIES:
         for position, row in enumerate(family.ROWS):
-            general = [r for r in family.ROWS[:position] if not (r.applies or r.flash_heavy or r.lean or r.copying)]
+            general = [r for r in family.ROWS[:position] if not (r.applies or any(getattr(r, which) for which in ASKED_FOR))]
             covering = [
                 r for r in general if r.types == row.types and (not r.cores or (row.cores and {*row.cores} <= {*r.cores}))
             ]

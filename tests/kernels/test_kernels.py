@@ -160,7 +160,7 @@ def test_kernels_of_the_ablation_equal_portable_ones(
 
 
 IN_ASSEMBLY = [
-    *((name, on_core.CORES[BY_NAME[name].isa]) for name in variant_pairs.DRAWN),
+    *((name, on_core.CORES[BY_NAME[name].isa]) for name in variant_pairs.DRAWN if BY_NAME[name].cores),
     *((name, on_core.SMALL) for name in on_core.IN_TURN),
 ]
 
@@ -237,7 +237,7 @@ def test_winograd_sums_are_exact_up_to_the_bound(library: ctypes.CDLL, sign: int
 def test_ring_views_and_variant_pairs_cover_every_kernel_with_views() -> None:
     declared = re.findall(r"^void (\w+)_part\([^;]*tw_range range(?:, void \*scratch)?\);", HEADERS, re.MULTILINE)
     assert {*ring_views.TRIALS, *variant_pairs.DRAWN} == set(declared)
-    assert set(variant_pairs.DRAWN) == {row.name for row in VARIANTS if row.cores and row.has_part}
+    assert set(variant_pairs.DRAWN) == {row.name for row in VARIANTS if (row.cores or row.compact) and row.has_part}
     assert set(variant_pairs.COPYING) == {row.name for row in VARIANTS if row.copying}
     forms = {form: set(re.findall(rf"^void (\w+)_{form}\(", HEADERS, re.MULTILINE)) for form in ("part", "rows")}
     assert forms["part"] & set(BY_NAME) == {row.name for row in VARIANTS if row.has_part}

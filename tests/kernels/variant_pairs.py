@@ -1,4 +1,6 @@
-"""Runs every kernel for some cores only beside the portable one of its kind, on random shapes, offsets, multipliers, extremes.
+"""Runs every kernel for some cores only, and every compact one, beside the portable one of its kind.
+
+They run on random shapes, offsets, multipliers, extremes.
 
 `python -m kernels.variant_pairs LIBRARY SEED COUNT [KERNEL ...]`, from the folder above, raises where a byte differs, of the
 kernels named if any are. Like ring_views.py, which it also does for these kernels, it is a program of its own so that the
@@ -11,6 +13,7 @@ import ctypes
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -332,6 +335,13 @@ def mul(rng: Rng, kernel: str) -> Twins:
     )
 
 
+def compact(rng: Rng, name: str) -> Twins:
+    """A trial of a portable kernel, and the same of the kernel with less code."""
+    portable = ring_views.TRIALS[name](rng)
+    (call,) = portable.calls
+    return portable, replace(portable, calls=[replace(call, kernel=f"{name}_compact")])
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
@@ -346,6 +356,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
+    **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
 }
 
 

@@ -30,7 +30,7 @@ REQUEST_FIELDS = {  # option -> field of a Request
     "stream_outputs": "stream_outputs",
 }
 OVERHEADS = (1.1, 1.2, 1.5)  # MAC overheads, tried last because recomputation is slow to plan and to run
-SMALLEST = {"optimize": "size"}  # chooses the kernels with the fewest constants
+LESS_FLASH = ("size", "flash")  # objectives: kernels with the fewest constants, then with the least code too
 MOST_TRIES = 24  # most combinations of options to plan on the same board
 HOPELESS = 2  # stop raising the MAC overhead if the lower bound on the RAM exceeds this multiple of the limit
 MOST_BOARDS = 2  # most boards to plan for, per combination of options
@@ -203,7 +203,13 @@ def changed(request: Request, changes: Options) -> Request:
 
 
 def advise(
-    model: results.Model, plan: Plan, request: Request, *, board: Device | None, progress: Progress | None = None
+    model: results.Model,
+    plan: Plan,
+    request: Request,
+    *,
+    board: Device | None,
+    flash: int | None = None,
+    progress: Progress | None = None,
 ) -> tuple[list[Proposal], list[Remedy]]:
     """Return proposals (changed options) and remedies (changes of the network) for a plan that does not fit, the best first.
 
@@ -215,18 +221,18 @@ def advise(
         plan: its plan, which does not fit.
         request: the request of the plan.
         board: the board; None if only a core is known.
+        flash: measured Flash of the plan in bytes; None before a build.
         progress: called for each try.
     """
     search, limits = _Search(model, board, request, progress), request.limits
     search.models[model.io, model.layout] = model
     base = _proposal({}, plan, board, limits)
+    if flash is not None:
+        base = replace(base, need=results.FlashEstimate(flash, flash, flash))
     # If the constants of the smallest kernels exceed the Flash, no options help. Then search for options that meet the RAM
     # limit alone.
-    is_flash_enough = limits.flash is None or not base.need.excess(limits.flash)
-    if not is_flash_enough and request.objective != "size" and _weight_bytes(model.graph) <= (limits.flash or 0):
-        smallest = _try(search, SMALLEST)
-        is_flash_enough = bool(smallest and smallest.proposal and not smallest.proposal.need.excess(limits.flash))
-    start = SMALLEST if is_flash_enough and base.need.excess(limits.flash) else {}
+    start = _less_flash(search) if base.need.excess(limits.flash) else {}
+    is_flash_enough = bool(start) or not base.need.excess(limits.flash)
     found = [] if base.fits_ram and not is_flash_enough else _search_options(search, start, base, needs_flash=is_flash_enough)
     done = [each for each in found if each.fits is not False]
     remedies: list[Remedy] = []
@@ -243,6 +249,15 @@ def advise(
     if base.too_slow and not any(each.fits is not False for each in done):
         done += _more_time(search, base)
     return _best(done, search.tried, base), remedies
+
+
+def _less_flash(search: _Search) -> Options:
+    """Return the change to the first of LESS_FLASH whose constants meet the Flash limit, or none; all of them are tried."""
+    flash, now = search.limits.flash or 0, search.request.objective
+    others = LESS_FLASH[LESS_FLASH.index(now) + 1 :] if now in LESS_FLASH else LESS_FLASH
+    tried = [_try(search, {"optimize": each}) for each in others if _weight_bytes(search.model.graph) <= flash]
+    able = [each.changes for each in tried if each and each.proposal and not each.proposal.need.excess(flash)]
+    return able[0] if able else {}
 
 
 def _weight_bytes(graph: Graph) -> int:

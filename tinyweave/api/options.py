@@ -22,7 +22,7 @@ class PlanOptions:
             of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`, `stream2d`.
         optimize: objective within the limits. `size` minimises the RAM, with portable kernels unless the core's own kernels
             give a smaller arena or the time is limited; `speed` minimises the estimated cycles, `balanced` the product of RAM
-            and cycles. None is `speed` if `ram` is given, else `balanced`.
+            and cycles, `flash` constants and code. None is `speed` if `ram` is given, else `balanced`.
         stream_inputs: whether a callback delivers the inputs row by row, so that no whole input is in RAM.
         stream_outputs: whether a callback receives outputs row by row. It applies to output maps that are computed by rows and
             that no op reads.

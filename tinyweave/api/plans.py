@@ -33,8 +33,8 @@ from .options import PlanOptions
 from .results import FlashEstimate, Model, Reordering
 
 DEFAULT_CORE = "cortex-m4"
-SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM and code
-OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size")
+SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM, and little code
+OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size", "flash")
 OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # strategies of other planners
 # bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
 TFLITE_MICRO_CODE = 26_752
@@ -71,7 +71,7 @@ def with_defaults(model: Model, request: Request) -> Request:
     The objective defaults to `speed` if a RAM limit replaces the device's memory maps, else to `balanced`. Objective `size`,
     unless the time is limited, uses portable kernels, which need no scratch and less code. The core's own kernels are then only
     used if they give a smaller arena. All objectives but `speed` limit the Flash to what TFLite Micro needs for the model's
-    file, if this is less than the request's limit.
+    file, if this is less than the request's limit. `balanced` compares the RAM with the Flash of the request's limit.
     """
     limits = request.limits
     objective = request.objective or ("speed" if limits.ram is not None and not limits.maps else "balanced")
@@ -79,7 +79,9 @@ def with_defaults(model: Model, request: Request) -> Request:
     flash = min((size for size in sizes if size is not None), default=None)
     is_portable = objective == "size" and limits.cycles is None
     core, fallback = ("", request.core) if is_portable else (request.core, "")
-    return replace(request, objective=objective, limits=replace(limits, flash=flash), core=core, fallback_core=fallback)
+    to_balance = request.flash_to_balance or limits.flash
+    limits = replace(limits, flash=flash)
+    return replace(request, objective=objective, limits=limits, core=core, fallback_core=fallback, flash_to_balance=to_balance)
 
 
 def make_plan(

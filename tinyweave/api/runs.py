@@ -408,7 +408,8 @@ def deploy_model(
     known = {} if earlier.known is None else earlier.known
 
     def how(limits: Limits, other_flash: planning.OtherFlash | None = None) -> Plan:
-        return make_plan(model, replace(request, limits=limits, other_flash=other_flash), known=known)
+        asked = replace(request, limits=limits, flash_to_balance=allowed.flash, other_flash=other_flash)
+        return make_plan(model, asked, known=known)
 
     core, cases, emitted = emulated_core(device), proof.samples(model), list[str]()
 
@@ -429,7 +430,7 @@ def deploy_model(
         first = first if estimate_flash(free, device).excess(allowed.flash) else free
     built = build(first)
     stays = earlier.stays and not _exceeds_flash(built, allowed)
-    for _ in range(REBUILDS if trades_flash and not stays else 0):
+    for _ in range(REBUILDS if (trades_flash or _exceeds_flash(built, allowed)) and not stays else 0):
         fitting = fitting if _exceeds_flash(built, allowed) else built.plan
         other_flash = _other_flash(built)
         replanned = how(allowed, other_flash)

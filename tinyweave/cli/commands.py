@@ -336,8 +336,9 @@ def deploy(
     known: planning.SpaceCache = {}
     planned = steps.make_plan(loaded, beside, known=known)
     record = records.record(loaded, plan=planned, device=board, limits=request.limits, row_source=chosen["source"])
+    advise = partial(steps.advise, ["deploy", model], loaded, board=board, options=chosen | options | {"out": out})
     if record["fits"] is False:  # measuring a build cannot change this verdict
-        record |= steps.advise(["deploy", model], loaded, planned, beside, board=board, options=chosen | options | {"out": out})
+        record |= advise(planned, beside)
         steps.show(record, lambda: [text.show_misfit], as_json=as_json)
         return DOES_NOT_FIT
     folder = out or Path("out") / loaded.name
@@ -355,6 +356,8 @@ def deploy(
                 progress=report,
             )
         record = records.deployment_record(done)
+        if record["excess"]["flash"]:
+            record |= advise(done.plan, beside, flash=record["flash"]["total"])
         record |= {"command": command, "digests": manifest.digests(written.scratch)}
         entry = page.Entry(record, steps.front_of(loaded, board, beside, known=known) if request.strategy == "best" else None)
         reports = {
@@ -365,7 +368,7 @@ def deploy(
         files.write_below(written.scratch, reports)
     steps.show(
         record,
-        lambda: [partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model)))],
+        lambda: [partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model))), text.show_advice],
         as_json=as_json,
     )
     steps.report_earlier_files(folder, written, as_json=as_json)

@@ -91,8 +91,8 @@ def schedule_options(
     optimize: Annotated[
         str | None,
         option(
-            "--optimize balanced|speed|size",
-            "Minimise RAM x cycles, cycles, or RAM; by default speed if a RAM limit is given, else balanced.",
+            "--optimize balanced|speed|size|flash",
+            "Minimise RAM x cycles, cycles, RAM or Flash; by default speed if a RAM limit is given, else balanced.",
         ),
     ] = None,
     stream_inputs: StreamInputs = False,

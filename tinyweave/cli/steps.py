@@ -131,6 +131,7 @@ def advise(
     *,
     board: devices.Device | None,
     options: Options,
+    flash: int | None = None,
 ) -> dict[str, Any]:
     """Search for changes with which a model fits, and return them as the keys `advice` and `remedies` of a record.
 
@@ -143,9 +144,10 @@ def advise(
         request: the planner's request for it.
         board: the device; None if there is none.
         options: values of all options of the command, by parameter name.
+        flash: measured Flash of the plan in bytes; None before a build.
     """
     with progress_bar() as report:
-        proposals, remedies = api.advise(model, plan, request, board=board, progress=report)
+        proposals, remedies = api.advise(model, plan, request, board=board, flash=flash, progress=report)
     advice = []
     for proposal in proposals:
         # RAM and Flash limits of one board do not apply to another

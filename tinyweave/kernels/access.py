@@ -49,7 +49,7 @@ def _apart(steps: Steps) -> int:
 # (function that lists reads and writes in order, names of the kernels that read and write in this order)
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
-    (partial(order.dense, at_once=1), ("tw_conv_2d_s16",)),
+    (partial(order.dense, at_once=1), ("tw_conv_2d_s16", "tw_conv_2d_s8_compact")),
     (partial(order.dense, at_once=4, rest_at_once=True), ("tw_conv_2d_s8_lean_dsp",)),
     (order.vectors, ("tw_conv_2d_s8_mve",)),
     (order.two_pixels, ("tw_conv_2d_s8_w4_dsp", "tw_conv_2d_s8_dsp", "tw_conv_2d_s8_m7", "tw_conv_2d_s4_dsp")),
@@ -57,6 +57,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.two_pixels, ("tw_conv_2d_s8_copying_dsp", "tw_conv_2d_s8_copying_m7")),
     (order.winograd, ("tw_conv_2d_s8_winograd_dsp",)),
     (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_offset", "tw_average_pool_2d_s8", "tw_max_pool_2d_s8")),
+    (partial(order.channels, at_once=1), ("tw_depthwise_conv_2d_s8_compact", "tw_average_pool_2d_s8_compact")),
     (partial(order.channels, at_once=2), ("tw_average_pool_2d_s4", "tw_max_pool_2d_s4")),
     (
         partial(order.channels, at_once=4),
@@ -71,6 +72,7 @@ ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (order.strips, ("tw_depthwise_conv_2d_s8_outliers_dsp",)),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s8_offset", "tw_fully_connected_s8_w4", "tw_fully_connected_s8")),
     (partial(order.rows, at_once=4), ("tw_fully_connected_s4",)),
+    (partial(order.rows, at_once=1), ("tw_fully_connected_s8_compact",)),
     (partial(order.rows, at_once=4, rest_at_once=True), ("tw_fully_connected_s8_mve",)),
     (
         partial(order.rows, at_once=8, rest_at_once=True),

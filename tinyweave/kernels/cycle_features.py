@@ -46,7 +46,7 @@ def broadcast(graph: Graph, op: Op) -> Features:
 
 
 def pixels(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of conv_2d kernels that compute one output pixel at a time.
+    """Return the loop counts of convolutions that compute one output pixel at a time.
 
     They are MACs, window rows of all outputs, outputs, window rows of all pixels, pixels, and calls.
     """

@@ -207,9 +207,19 @@ def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
     The kernel reads a window once per four output channels, then once per remaining channel; on int16 maps, once per output
     channel.
     """
+    return _by_filters(graph, op, windows, 4 if itemsize(graph.input(op).dtype) == 1 else 1)
+
+
+@of_windows
+def by_filter(graph: Graph, op: Op, windows: Windows) -> int:
+    """Return how many bytes below its input the output of conv_2d must begin that reads a window per output channel."""
+    return _by_filters(graph, op, windows, 1)
+
+
+def _by_filters(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
     x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
-    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
+    dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": at_once, "share": _per_byte(x)}
     return size * windowed(*shapes, windows, op.attrs["dilation"], depth=x.shape[3], units=out.shape[3], **dense)
 
 

@@ -51,7 +51,14 @@ _FAILED: WeakKeyDictionary[Graph, dict[tuple[str, Op], Requirement | None]] = We
 
 
 def variant_for(
-    graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False, lean: bool = False, copying: bool = False
+    graph: Graph,
+    op: Op,
+    core: str = "",
+    *,
+    flash_heavy: bool = False,
+    lean: bool = False,
+    copying: bool = False,
+    compact: bool = False,
 ) -> Variant:
     """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
@@ -62,14 +69,16 @@ def variant_for(
         flash_heavy: Also allow kernels with many more bytes of constants.
         lean: Also allow slower kernels that need no scratch.
         copying: Also allow kernels that copy their weights to scratch first.
+        compact: Also allow slower portable kernels with less code.
 
     Raises:
         CompileError: No kernel runs the op.
 
     """
     failed = _FAILED.setdefault(graph, {})
+    allowed = {"flash_heavy": flash_heavy, "lean": lean, "copying": copying, "compact": compact}
     for row in _candidates(graph, op, core):
-        if (flash_heavy or not row.flash_heavy) and (lean or not row.lean) and (copying or not row.copying):
+        if all(allowed[which] or not getattr(row, which) for which in ASKED_FOR):
             if (row.name, op) not in failed:
                 failed[row.name, op] = _first_failed(graph, op, row)
             if failed[row.name, op] is None:

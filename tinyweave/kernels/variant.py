@@ -45,7 +45,7 @@ M7 = ("cortex-m7",)
 DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel in both forms, in the order tried: faster first
 CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
 
-ASKED_FOR = ("flash_heavy", "lean", "copying")  # fields that mark kernels that run only if the planner asks for them
+ASKED_FOR = ("flash_heavy", "lean", "copying", "compact")  # fields that mark kernels that run only if the planner asks for them
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
@@ -96,6 +96,7 @@ class Variant:
     flash_heavy: bool = False  # has many more bytes of constants, and is not always faster
     lean: bool = False  # needs no scratch; a kernel of the same core with scratch is faster on whole maps
     copying: bool = False  # first copies its weight stream to scratch (RAM), which pays only if Flash has wait states
+    compact: bool = False  # has less code than the usual portable kernel, and is slower
 
     @property
     def cores(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ Rematerialisation: channels of a tensor are computed twice instead of being kept
 Recomputation: multiply-accumulates beyond those of the graph, because tiles overlap or a tensor is rematerialised.
 Unfused bytes: RAM of an op's step if it runs on whole tensors.
 Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
-Objective: size, balanced or speed ("optimize" in options).
+Objective: size, balanced, speed or flash ("optimize" in options).
 Path: a split of all ops into stages. Its bytes are those of its largest stage, its cycles those of all stages.
 Kernel set: the kernels that ops may use. Each set has all kernels of the next smaller one; the smallest has the portable ones.
 Plan space: all paths of one op order with one kernel set. Solution: a path and the number of its space.
@@ -30,8 +30,7 @@ from .kernels.flash_budget import OtherFlash, constant_bytes, likely_code, trade
 from .memories import distribute_over_maps
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name
 from .planner import PlanSearch, SpaceCache, front, plan
-from .request import Limits, Request
-from .search.pareto import Objective
+from .request import Limits, Objective, Request
 from .serialize import from_json, to_json
 from .strategies import RECOMPUTING, STRATEGIES
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..ir import Graph, Op
 from ..kernels.layer_cycles import FlashReads
-from ..kernels.table import BY_NAME, variant_for
+from ..kernels.table import ASKED_FOR, BY_NAME, variant_for
 from ..ops import SPECS
 from .alias.subtensors import Aliases
 
@@ -23,13 +23,14 @@ class Kernels(NamedTuple):
     flash_heavy: frozenset[str] = frozenset()  # may run a faster kernel that keeps many more constants
     lean: frozenset[str] = frozenset()  # may run a kernel without scratch
     copying: frozenset[str] = frozenset()  # may run a kernel that copies its weights to scratch
+    compact: frozenset[str] = frozenset()  # may run a portable kernel with less code
     reads: FlashReads | None = None  # wait states and cache lines of Flash, for cycle estimates; None for zero wait states
 
     def name(self, graph: Graph, op: Op) -> str:
         """Return the name of the kernel that this rule chooses for an op."""
         core = "" if op.name in self.portable_ops else self.core
-        flash_heavy, lean, copying = op.name in self.flash_heavy, op.name in self.lean, op.name in self.copying
-        return variant_for(graph, op, core, flash_heavy=flash_heavy, lean=lean, copying=copying).name
+        asked_for = {which: op.name in getattr(self, which) for which in ASKED_FOR}
+        return variant_for(graph, op, core, **asked_for).name
 
 
 PORTABLE = Kernels()

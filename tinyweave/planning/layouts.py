@@ -19,7 +19,7 @@ from .assemble import PlacedLayout, plan_of_layout
 from .fuse.row_access import not_by_rows
 from .place.relocation_ops import is_move
 from .plan import Plan
-from .search.pareto import COSTS, Objective, Solution, most_distinct
+from .search.pareto import COSTS, PathObjective, Solution, most_distinct
 from .search.problem import NEVER
 from .search.stage_cycles import StageCycles
 from .strategies import PlanSpace, pareto_search_of
@@ -49,7 +49,7 @@ class LayoutSearch:
         self.pareto = pareto_search_of(spaces)
 
     def plan(
-        self, objective: Objective, byte_limit: int = NEVER, cycle_limit: int = NEVER, progress: Progress | None = None
+        self, objective: PathObjective, byte_limit: int = NEVER, cycle_limit: int = NEVER, progress: Progress | None = None
     ) -> Plan:
         """Return the best plan by `objective` within the limits (NEVER for no limit). It is not checked.
 
@@ -91,7 +91,7 @@ class LayoutSearch:
             candidates.append(Candidate(each, solution._replace(path=solution.path._replace(bytes=each.bytes, cycles=cycles))))
         return candidates
 
-    def _best(self, objective: Objective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
+    def _best(self, objective: PathObjective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
         """Return the best candidate within the limits, or None if none of the solutions that were laid out is within them.
 
         At most MOST_LAYOUTS solutions are laid out.

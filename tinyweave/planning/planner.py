@@ -6,13 +6,14 @@ ops and fused stages) with one kernel set. All plan spaces of a search share the
 2. `search` finds Solutions: the best sequence of stages over all plan spaces by an objective, within limits of bytes and
    cycles.
 3. `layouts` gives each buffer of a solution its offset, and returns the best laid-out solution as a Plan.
-4. If the plan exceeds the Flash limit, PlanSearch repeats this with a smaller kernel set.
+4. If the plan exceeds the Flash limit, PlanSearch repeats this with a smaller kernel set. Objective `flash` begins with the
+   smallest set and the layouts with the least code.
 5. `check` verifies the plan; `memories` distributes its buffers over several memories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -23,18 +24,28 @@ from .check import check
 from .fuse.row_schedule import plan_macs
 from .kernel_choice import Kernels
 from .kernels.cycles import cycles_to_compare
-from .kernels.flash_budget import constant_bytes, flash_bytes, kernel_sets, max_constant_bytes, predicted_kernels
+from .kernels.flash_budget import (
+    compact_kernels,
+    constant_bytes,
+    flash_and_cycles,
+    flash_bytes,
+    kernel_sets,
+    likely_code,
+    max_constant_bytes,
+    predicted_kernels,
+)
 from .layouts import LayoutSearch, pareto_front
 from .memories import distribute_over_maps
 from .plan import Plan
-from .request import Limits, Request
+from .request import Limits, Objective, Request
 from .search.orders import StreamedIO
-from .search.pareto import Objective
+from .search.pareto import PathObjective
 from .search.problem import NEVER
 from .strategies import PlanSpace, PlanSpaces, least_bytes, scaled_macs, streamed_io
 
 DEFAULT = Request()
 MOST_FLASH_POINTS = 6  # plans of `by_flash`
+MOST_SETS = 4  # kernel sets that objective `flash` tries; the next plan is the fastest
 
 SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[Kernels, ...], bool], PlanSpaces]
 """Plan spaces by graph, memory, streamed inputs and outputs, kernel set and `Request.fast`."""
@@ -107,11 +118,14 @@ class PlanSearch:
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
         """Return the plan spaces that the strategy searches with one kernel set, given by its number; -1 is the fastest set."""
-        kernels, memory, fast = tuple(self.kernel_sets[kernel_set]), self.request.memory, self.request.fast
+        return self._spaces_of(self.kernel_sets[kernel_set]).of(self.request.strategy, self.request.max_mac_overhead)
+
+    def _spaces_of(self, kernel_set: Sequence[Kernels]) -> PlanSpaces:
+        kernels, memory, fast = tuple(kernel_set), self.request.memory, self.request.fast
         key = self.graph, memory, self._streams, kernels, fast
         if key not in self._spaces:
             self._spaces[key] = PlanSpaces(self.graph, memory, self._streams, kernels, fast=fast)
-        return self._spaces[key].of(self.request.strategy, self.request.max_mac_overhead)
+        return self._spaces[key]
 
     @cached_property
     def least_bytes(self) -> int:
@@ -136,7 +150,11 @@ class PlanSearch:
         limits = limits or self.request.limits
         byte_limit = NEVER if limits.bytes is None else limits.bytes
         cycle_limit = NEVER if limits.cycles is None else limits.cycles
-        best = self._within_flash(objective, byte_limit, cycle_limit, progress)
+        if objective == "flash":
+            best = self._least_flash(byte_limit, cycle_limit, progress)
+        else:
+            last = self._balanced_set(limits, cycle_limit, progress) if objective == "balanced" else -1
+            best = self._within_flash(objective, byte_limit, cycle_limit, progress, last=last)
         if objective == "size" and self._fallback is not None and self._fallback.least_bytes < _ram(best):
             other = self._fallback.plan(objective, replace(limits, ram=limits.bytes, maps=()), checked=False)
             if _ram(other) < _ram(best) and (
@@ -194,19 +212,72 @@ class PlanSearch:
             self._layouts[number] = LayoutSearch(self.spaces(number))
         return self._layouts[number]
 
+    def _least_flash(self, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Plan:
+        """Return the plan with the least code and constants within the limits, else the fastest plan; not checked."""
+        core, reads = self.request.core, self.request.limits.reads
+        sets = [compact_kernels(self.graph), *self.kernel_sets]
+        able = [each for each in sets if flash_and_cycles(self.graph, each, core, reads)[1] <= cycle_limit]
+        for kernel_set in able[:MOST_SETS]:
+            for objective, search in self._by_code(kernel_set):
+                best = search.plan(objective, byte_limit, cycle_limit, progress)
+                if _ram(best) <= byte_limit and self._cycles(best) <= cycle_limit:
+                    return best
+        return self._within_flash("speed", byte_limit, cycle_limit, progress)
+
+    def _by_code(self, kernel_set: Sequence[Kernels]) -> Iterator[tuple[PathObjective, LayoutSearch]]:
+        """Yield searches of a kernel set's plan spaces with their objectives, those of plans with the least code first.
+
+        A relocation takes a call, and a fused stage a loop; the fastest plan within the RAM has the fewest fused layers.
+        """
+        spaces = self._spaces_of(kernel_set)
+        if self.request.strategy in ("best", "unfused") and not any(self._streams):
+            unfused = spaces.of("unfused", None)
+            yield "size", LayoutSearch([replace(each, relocates=False) for each in unfused])
+            yield "size", LayoutSearch(unfused)
+        yield "speed", LayoutSearch(spaces.of(self.request.strategy, self.request.max_mac_overhead))
+
+    def _balanced_set(self, limits: Limits, cycle_limit: int, progress: Progress | None) -> int:
+        """Return the number of the last kernel set that objective `balanced` uses; -1 is the fastest set.
+
+        If a device's Flash is tighter than its RAM, it is the set whose plan has the least product of Flash and cycles. Flash
+        is tighter if that plan takes a larger share of the Flash than the plan with the fastest set takes of the RAM. Neither
+        plan depends on the Flash, so more Flash never gives a worse plan. A RAM limit that replaces the device's memories has no
+        part in this, since a looser one would then give another plan.
+        """
+        flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
+        if flash is None or not core or limits.bytes is None or not limits.maps:
+            return -1
+        needs = [flash_and_cycles(self.graph, each, core, reads) for each in self.kernel_sets]
+        last = min(range(len(needs)), key=lambda number: needs[number][0] * needs[number][1])
+        if last == len(needs) - 1:
+            return -1
+        sets = (self._layout_search(number) for number in (-1, last))
+        fastest, other = (each.plan("balanced", limits.bytes, cycle_limit, progress) for each in sets)
+        is_tighter = _likely_flash(other) * limits.bytes > _ram(fastest) * flash
+        pays = _likely_flash(other) * self._cycles(other) < _likely_flash(fastest) * self._cycles(fastest)
+        return last if is_tighter and pays else -1
+
     def _within_flash(
-        self, objective: Objective, byte_limit: int, cycle_limit: int = NEVER, progress: Progress | None = None
+        self,
+        objective: PathObjective,
+        byte_limit: int,
+        cycle_limit: int = NEVER,
+        progress: Progress | None = None,
+        *,
+        last: int = -1,
     ) -> Plan:
         """Return the plan with the fastest kernel set that fits into Flash, or with the smallest set if none fits; not checked.
+
+        The sets after number `last` are left out.
 
         To skip kernel sets that cannot fit, predict each op's kernel: the one in the fastest set's plan if the smaller set has
         it. Starting from that prediction, a larger Flash limit never yields a slower plan.
         """
-        best = self._layout_search().plan(objective, byte_limit, cycle_limit, progress)
+        best = self._layout_search(last).plan(objective, byte_limit, cycle_limit, progress)
         if self._fits_flash(best.graph, best.variants):
             return best
         kernel_of = {op.name: name for op, name in zip(best.graph.ops, best.variants, strict=True)}
-        predicted = (predicted_kernels(self.graph, kernels, kernel_of) for kernels in self.kernel_sets[:-1])
+        predicted = (predicted_kernels(self.graph, kernels, kernel_of) for kernels in self.kernel_sets[:last])
         fitting = [number for number, variants in enumerate(predicted) if self._fits_flash(self.graph, variants)]
         for number in range(max(fitting, default=0), -1, -1):
             best = self._layout_search(number).plan(objective, byte_limit, cycle_limit, progress)
@@ -238,3 +309,7 @@ class PlanSearch:
 
 def _ram(plan: Plan) -> int:
     return sum(plan.arena.values())
+
+
+def _likely_flash(plan: Plan) -> int:
+    return constant_bytes(plan.graph, plan.variants) + likely_code(plan)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..kernels.layer_cycles import FlashReads
 from .kernels.flash_budget import OtherFlash
 from .memories import excess
-from .search.pareto import Objective
+from .search.pareto import PathObjective
 
+Objective = Literal[PathObjective, "flash"]
 ROUNDING = 1e-6  # cycles; milliseconds times a clock frequency is rarely a whole number
 
 
@@ -73,9 +75,11 @@ class Limits:
 class Request:
     """The input of the planner besides the network: a strategy, an objective, limits and a core.
 
-    Objective `size` minimises RAM, `speed` minimises cycles, and `balanced` minimises the product of both, within the limits.
-    If no plan is within the limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command
-    line and JSON call the strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
+    Objective `size` minimises RAM, `speed` minimises cycles, `balanced` minimises the product of both, and `flash` minimises
+    constants and code, within the limits. If Flash is tighter than RAM, `balanced` uses the kernel set with the least product
+    of Flash and cycles. If no plan is within the limits, the planner returns the fastest plan within the RAM, else the
+    smallest. Options, command line and JSON call the strategy `schedule`, and the objective `optimize`. Use
+    dataclasses.replace for variants.
     """
 
     strategy: str = "best"  # one of strategies.STRATEGIES, or patch:N:K
@@ -86,6 +90,7 @@ class Request:
     stream_outputs: bool = False  # a callback receives row by row each output that is computed by rows and read by no op
     core: str = ""  # whose fast kernels the plan may use; "" for portable kernels only
     fallback_core: str = ""  # whose kernels objective `size` may use if only these give a smaller arena
+    flash_to_balance: int | None = None  # bytes that `balanced` compares the Flash of a plan with; None for the Flash limit
     other_flash: OtherFlash | None = None  # measured Flash besides the constants of kernels; None to estimate it
     memory: str = "sram"  # name of the memory if there is no memory map
     fast: bool = False  # a short search for thousands of networks: few orders, greedy placement, no fused stages

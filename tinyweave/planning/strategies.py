@@ -86,7 +86,8 @@ class PlanSpace:
     """All ways to split one order of the ops into stages ("paths") with one kernel set, and how to give their buffers offsets.
 
     If `nested`, outputs of splits and slices are part of their input's buffer, and inputs of concatenations part of their
-    output's. If not `overlap`, no output overlaps an operand of its op. If `fast`, placement is greedy and no tensor is
+    output's. If not `overlap`, no output overlaps an operand of its op. If not
+    `relocates`, no tensor is relocated. If `fast`, placement is greedy and no tensor is
     relocated.
     """
 
@@ -97,6 +98,7 @@ class PlanSpace:
     streams: StreamedIO
     nested: bool = False
     overlap: bool = True
+    relocates: bool = True
     fast: bool = False
     channels_once: Mapping[str, int] = field(default_factory=dict)  # as in Plan; the graph of `search` does so
     _layouts: dict[Path, PlacedLayout] = field(default_factory=dict, init=False)
@@ -116,8 +118,8 @@ class PlanSpace:
                 max_distance=ANY_DISTANCE if self.overlap else NO_OVERLAP,
                 **self.streams._asdict(),
             )
-            tries = 0 if self.fast else TRIES
-            self._layouts[path] = place_layout(layout, moves=self.overlap and not self.fast, tries=tries)
+            tries, moves = 0 if self.fast else TRIES, self.overlap and self.relocates and not self.fast
+            self._layouts[path] = place_layout(layout, moves=moves, tries=tries)
         return self._layouts[path]
 
 

@@ -23,22 +23,28 @@ from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, co
 from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, flash_bytes, kernel_sets, max_constant_bytes, unfused_kernels
+from tinyweave.simulate import emulated
 
 CORE = "cortex-m4"
 ROUNDING = 1e-4  # the search takes whole cycles of each call
 ROOMY = "tw_conv_2d_s8_winograd_dsp"
+DIGITS = Path(__file__).parents[3] / "examples" / "keywords" / "digits.tflite"
 
 
 def network() -> Graph:
     """Three convolutions that Winograd's kernel can run, the first on the largest map and with the fewest weights."""
     net = Net(16, 16, 8)
     wide = net.conv(net.conv("image", 8, 3), 16, 3, stride=2)
-    graph = net.finish("convolutions", net.conv(net.conv(wide, 16, 3), 32, 3))
-    filled = {
+    return filled(net.finish("convolutions", net.conv(net.conv(wide, 16, 3), 32, 3)))
+
+
+def filled(graph: Graph) -> Graph:
+    """Return a graph with the small values of `ramp` as its constants."""
+    tensors = {
         name: replace(tensor, data=np.ascontiguousarray(ramp(tensor.shape) // 8)) if tensor.data is not None else tensor
         for name, tensor in graph.tensors.items()
     }
-    return verify(replace(graph, tensors=filled))
+    return verify(replace(graph, tensors=tensors))
 
 
 def flash_heavy(made: Plan) -> list[str]:
@@ -228,3 +234,80 @@ def test_there_are_no_lean_kernels_where_their_cycles_are_not_known(graph: Graph
 
 def test_no_cortex_without_dsp_has_lean_kernels(graph: Graph):
     assert not lean_names(graph, "cortex-m3")
+
+
+@pytest.fixture(scope="module")
+def large() -> Graph:
+    """Three convolutions with large maps and few weights, on which objective `balanced` takes Winograd's kernel."""
+    net = Net(32, 32, 16)
+    return filled(net.finish("large", net.conv(net.conv(net.conv("image", 16, 3), 16, 3), 16, 3)))
+
+
+@pytest.mark.parametrize(("ram", "flash", "is_tighter"), [(1 << 18, 1 << 16, True), (1 << 16, 1 << 20, False)])
+def test_balanced_weighs_the_tighter_of_a_devices_ram_and_flash(large: Graph, ram: int, flash: int, is_tighter: bool):
+    free, made = (
+        plan(large, Request(limits=Limits(maps=({"sram": ram},)), core=CORE, flash_to_balance=each)) for each in (None, flash)
+    )
+    raw = emitted_bytes(plan(large, Request(objective="size")))
+    assert emitted_bytes(free) > 1.43 * raw
+    assert (emitted_bytes(made) < 1.1 * raw) if is_tighter else (to_json(made) == to_json(free))
+
+
+def test_a_looser_ram_limit_never_makes_balanced_weigh_flash(large: Graph):
+    made = [plan(large, Request(limits=Limits(ram=ram, flash=1 << 16), core=CORE)) for ram in (None, 1 << 18, 1 << 16)]
+    assert len({to_json(each) for each in made}) == 1
+
+
+def test_more_flash_to_balance_never_gives_a_worse_plan(large: Graph):
+    """The product of RAM and cycles falls as the Flash grows, and one Flash size divides the two plans."""
+    limits = Limits(maps=({"sram": 1 << 17},))
+    made = [plan(large, Request(limits=limits, core=CORE, flash_to_balance=1 << bits)) for bits in range(14, 24)]
+    products = [sum(each.arena.values()) * cycles_to_compare(each, CORE) for each in made]
+    assert products == sorted(products, reverse=True) and len(set(products)) == 2
+
+
+def test_least_flash_takes_compact_kernels_and_the_layouts_with_the_least_code():
+    net = Net(24, 24, 8)
+    graph = filled(net.finish("maps", net.conv(net.depthwise(net.conv("image", 16, 3), 3), 8, 3)))
+    roomy = plan(graph, Request(objective="flash", core=CORE))
+    assert all(BY_NAME[name].compact for name in roomy.variants if name)
+    assert all(stage.tiles is None for stage in roomy.stages) and len(roomy.graph.ops) == len(graph.ops)
+    least = sum(plan(graph, Request(objective="size")).arena.values())
+    for ram in range(sum(roomy.arena.values()), least, -1024):
+        made = plan(graph, Request(objective="flash", limits=Limits(ram=ram), core=CORE))
+        assert sum(made.arena.values()) <= ram
+        assert constant_bytes(made.graph, made.variants) <= constant_bytes(roomy.graph, roomy.variants)
+
+
+def test_least_flash_keeps_a_limit_of_time(graph: Graph):
+    plans = [plan(graph, Request(objective=which, core=CORE)) for which in ("flash", "speed")]
+    slow, fast = (cycles_to_compare(each, CORE) for each in plans)
+    for share in (0.05, 0.3, 0.7):
+        limit = fast + share * (slow - fast)
+        limits = Limits(latency_ms=limit, clock_hz=1e3)
+        made = plan(graph, Request(objective="flash", limits=limits, core=CORE))
+        assert cycles_to_compare(made, CORE) <= limit * (1 + ROUNDING)
+        assert constant_bytes(made.graph, made.variants) < constant_bytes(plans[1].graph, plans[1].variants)
+
+
+@pytest.mark.emulator
+def test_least_flash_is_the_least_of_all_objectives_as_linked(tmp_path: Path, emulator):
+    model, flash = api.load(DIGITS), {}
+    for objective in api.OPTIMIZE:
+        folder = tmp_path / objective
+        folder.mkdir()
+        api.write(api.emit_c(model, api.plan(model, optimize=objective)), folder)
+        sizes = emulated.build(folder, model.name, CORE).sizes
+        flash[objective] = sizes["weights"] + sizes["tables"] + sizes["code"]
+    assert flash["flash"] < 0.75 * flash["balanced"] and flash["flash"] < 0.95 * flash["size"]
+
+
+@pytest.mark.emulator
+def test_a_limit_that_code_exceeds_is_met_with_smaller_kernels(tmp_path: Path, emulator):
+    """Constants alone fit; only the build shows that the code does not."""
+    model = api.load(DIGITS)
+    limits = results.Limits(None, 46_000)
+    assert api.estimate_flash(api.plan(model, optimize="balanced")).constants < 46_000
+    request = api.Request(objective="balanced", limits=limits, core=CORE)
+    done = api.deploy_model(model, tmp_path, request, proof=api.ProofOptions(count=1))
+    assert done.fits and done.verification.ok and any(BY_NAME[name].cores == () for name in done.plan.variants if name)

@@ -105,6 +105,9 @@ static inline int32_t tw_min(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t tw_max(int32_t a, int32_t b) { return a > b ? a : b; }
 static inline int32_t tw_clamp(int32_t x, int32_t low, int32_t high) { return tw_min(tw_max(x, low), high); }
 
+/* Whether 0 <= i < size. */
+static inline int tw_is_in(int32_t i, int32_t size) { return (uint32_t)i < (uint32_t)size; }
+
 /* [begin, end) */
 typedef struct { int32_t begin, end; } tw_span;
 

@@ -9,7 +9,12 @@ from .. import overlap_distance as distance
 from ..cycle_features import pairs, pixels, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
-from ..requirements import input_channels_are_a_multiple_of_4, weights_are_int4, weights_have_a_zero_point
+from ..requirements import (
+    input_channels_are_a_multiple_of_4,
+    weights_are_int4,
+    weights_are_int8,
+    weights_have_a_zero_point,
+)
 from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S4, S16, Variant, constant_bytes, packed_by_filter, packed_by_tap
 
@@ -41,6 +46,7 @@ ROWS: tuple[Variant, ...] = (
         distance=mve.distances,
         stream=dense.of_filters(mve.stream),
     ),
+    by_pixel("tw_conv_2d_s8_compact", applies=(weights_are_int8,), distance=distance.by_filter, compact=True),
     by_pair(
         "tw_conv_2d_s8_w4_dsp",
         applies=dense_w4.FOURS,

@@ -6,11 +6,11 @@ from functools import partial
 
 from .. import cycle_features
 from .. import overlap_distance as distance
-from ..cycle_features import lines, taps
+from ..cycle_features import lines, pixels, taps
 from ..dsp import dense, depthwise
 from ..dsp import taps as taps_dsp
 from ..mve import weights as mve
-from ..requirements import weights_are_int4, weights_have_a_zero_point
+from ..requirements import weights_are_int4, weights_are_int8, weights_have_a_zero_point
 from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
 
@@ -37,6 +37,13 @@ ROWS: tuple[Variant, ...] = (
         params="tw_conv_offset",
         applies=(weights_have_a_zero_point,),
         distance=distance.by_channel,
+    ),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_compact",
+        applies=(weights_are_int8,),
+        distance=distance.by_channel,
+        features=pixels,
+        compact=True,
     ),
     by_taps(
         "tw_depthwise_conv_2d_s8_mve",

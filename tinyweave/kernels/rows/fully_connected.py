@@ -7,7 +7,7 @@ from functools import partial
 from .. import overlap_distance as distance
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
-from ..requirements import weights_are_int4, weights_have_a_zero_point
+from ..requirements import weights_are_int4, weights_are_int8, weights_have_a_zero_point
 from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
@@ -15,6 +15,12 @@ by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(dista
 
 ROWS: tuple[Variant, ...] = (
     row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
+    row(
+        "tw_fully_connected_s8_compact",
+        applies=(weights_are_int8,),
+        distance=partial(distance.by_row_for_some, at_once=1),
+        compact=True,
+    ),
     row(
         "tw_fully_connected_s8_mve",
         isa="mve",

@@ -21,6 +21,7 @@ max_pool = partial(Variant, kinds=("max_pool_2d",), params="tw_pool", distance=d
 resize_bilinear = partial(Variant, kinds=("resize_bilinear",), distance=distance.resized)
 
 ROWS: tuple[Variant, ...] = (
+    average_pool("tw_average_pool_2d_s8_compact", compact=True),
     average_pool("tw_average_pool_2d_s8", has_rows=True),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(

@@ -92,10 +92,15 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
 
 def likely_code(plan: Plan) -> int:
     """Estimate the bytes of code and parameters of a plan as one figure, to compare plans by."""
-    names, fused = {*plan.variants} - {""}, sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
+    fused = sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
+    return round(_unfused_code(plan.variants) + LIKELY_PER_FUSED * fused)
+
+
+def _unfused_code(variants: Sequence[str]) -> float:
+    """Estimate the bytes of code and parameters of a plan with these kernels and without fused stages."""
+    names = {*variants} - {""}
     of_sets = code_bytes(names, of_sets=True)
-    kernels = LIKELY_KEPT * (code_bytes(names) - of_sets) + LIKELY_OF_SETS * of_sets
-    return round(kernels + LIKELY_PER_LAYER * len(plan.variants) + LIKELY_PER_FUSED * fused)
+    return LIKELY_KEPT * (code_bytes(names) - of_sets) + LIKELY_OF_SETS * of_sets + LIKELY_PER_LAYER * len(variants)
 
 
 def trades_flash(graph: Graph, core: str) -> bool:
@@ -132,6 +137,24 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
     sets += [[fast, *last]] if last else []
     sets += [[fast, fast._replace(flash_heavy=frozenset(paying[: count + 1])), *last] for count in range(len(paying))]
     return [[PORTABLE, *each] for each in sets]
+
+
+def compact_kernels(graph: Graph) -> list[Kernels]:
+    """Return the kernel set with the least code and constants."""
+    return [Kernels(compact=frozenset(op.name for op in graph.ops))]
+
+
+def flash_and_cycles(graph: Graph, kernel_set: Sequence[Kernels], core: str, reads: FlashReads | None) -> tuple[float, float]:
+    """Estimate the Flash and the cycles of a plan without fused stages in which each op has its fastest kernel of a set.
+
+    Kernels of unknown cycles count 0.
+    """
+    model, names, total = cost_model_core(core), list[str](), 0.0
+    for op, *choices in zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True):
+        cycles = {name: layer_cycles(graph, op, name, model, reads=reads) or 0.0 for name in choices}
+        names.append(min(cycles, key=cycles.__getitem__))
+        total += cycles[names[-1]]
+    return constant_bytes(graph, names) + _unfused_code(names), total
 
 
 def max_constant_bytes(graph: Graph, kernel_set: Sequence[Kernels]) -> int:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from .path_search import Path, PathSearch
 from .problem import NEVER
 
-Objective = Literal["size", "balanced", "speed"]
+PathObjective = Literal["size", "balanced", "speed"]
 """What to minimise: bytes, then cycles; bytes times cycles; cycles, then bytes."""
 MOST_QUERIES = 200  # per choice; a count rather than a time, so that every machine makes the same plan
 
@@ -75,7 +75,7 @@ class ParetoSearch:
                 best = found
         return best
 
-    def best(self, objective: Objective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
+    def best(self, objective: PathObjective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
         """Return the best path by an objective within `byte_limit` bytes and `cycles` cycles; None if there is none."""
         fastest = self.fastest(byte_limit)
         if fastest is None or fastest.path.cycles > cycles:
@@ -160,4 +160,4 @@ def _speed(found: Solution) -> tuple[int, int]:
     return found.path.cycles, found.path.bytes
 
 
-COSTS: Mapping[Objective, Callable[[Solution], tuple[int, int]]] = {"size": _size, "balanced": _product, "speed": _speed}
+COSTS: Mapping[PathObjective, Callable[[Solution], tuple[int, int]]] = {"size": _size, "balanced": _product, "speed": _speed}

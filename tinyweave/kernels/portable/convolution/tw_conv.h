@@ -79,6 +79,10 @@ static inline void tw_conv_finish_s4(const tw_conv *p, int32_t channel, const in
 void tw_conv_2d_s8(const tw_conv *p, const void *in, void *out);
 void tw_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
+/* The same with less code, and slower. */
+void tw_conv_2d_s8_compact(const tw_conv *p, const void *in, void *out);
+void tw_conv_2d_s8_compact_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
 /* Convolution of int8 maps with int4 weights.
  * weights: [out.c][kernel.h][kernel.w][in.c / groups], two to a byte, each filter in bytes of its own. Needs no scratch. */
 void tw_conv_2d_s8_w4(const tw_conv *p, const void *in, void *out);
@@ -93,6 +97,10 @@ void tw_conv_2d_s4_part(const tw_conv *p, tw_view in, tw_view out, tw_range rang
  * weights: [kernel.h][kernel.w][out.c]; output channel k reads input channel k / (out.c / in.c). Needs no scratch. */
 void tw_depthwise_conv_2d_s8(const tw_conv *p, const void *in, void *out);
 void tw_depthwise_conv_2d_s8_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
+
+/* The same with less code, and slower. */
+void tw_depthwise_conv_2d_s8_compact(const tw_conv *p, const void *in, void *out);
+void tw_depthwise_conv_2d_s8_compact_part(const tw_conv *p, tw_view in, tw_view out, tw_range range);
 
 /* Depthwise convolution of int8 maps with int4 weights.
  * weights: [kernel.h][kernel.w][out.c], two to a byte, each tap in bytes of its own; output channel k reads input channel k /

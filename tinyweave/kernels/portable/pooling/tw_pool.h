@@ -136,6 +136,10 @@ static inline int8_t tw_pool_highest_of(const tw_pool *p, int32_t highest, int32
 void tw_average_pool_2d_s8(const tw_pool *p, const void *in, void *out);
 void tw_average_pool_2d_s8_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
 
+/* The same with less code, and slower. */
+void tw_average_pool_2d_s8_compact(const tw_pool *p, const void *in, void *out);
+void tw_average_pool_2d_s8_compact_part(const tw_pool *p, tw_view in, tw_view out, tw_range range);
+
 /* Where one window covers the whole map: its average over rows as they come, from part of the map. Adds a range of whole rows
  * to sums[c], which row 0 sets up, and writes out with the last row. */
 void tw_average_pool_2d_s8_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums);

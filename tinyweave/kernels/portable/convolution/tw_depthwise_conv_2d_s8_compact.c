@@ -1,0 +1,7 @@
+/* tw_depthwise_conv_2d_s8_compact.c - int8 depthwise convolution with little code, portable C. */
+#include "tw_conv.h"
+
+#include "tw_conv_compact.h"
+
+TW_FORMS(tw_depthwise_conv_2d_s8_compact, tw_conv, tw_whole(in, p->in), tw_whole(out, p->out), p->out,
+         tw_conv_compact(p, &in, &out, range, 1, p->out.c))
