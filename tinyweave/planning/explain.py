@@ -218,6 +218,8 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
         return f"the fastest on a {core}, with {more:,} B more Flash than {fastest.name}"
     if BY_NAME[name].copying:
         return f"copies its weights to {BY_NAME[name].scratch(graph, op):,} B of scratch, since Flash has wait states"
+    if BY_NAME[name].compact:
+        return f"{fastest.name} is faster but has more code"
     if name != fastest.name:
         if any(index in stage.ops and stage.tiles is not None for stage in plan.stages) and not fastest.has_part:
             return f"{fastest.name} cannot run row by row"

@@ -241,8 +241,8 @@ class PlanSearch:
 
         If a device's Flash is tighter than its RAM, it is the set whose plan has the least product of Flash and cycles. Flash
         is tighter if that plan takes a larger share of the Flash than the plan with the fastest set takes of the RAM. Neither
-        plan depends on the Flash, so more Flash never gives a worse plan. A RAM limit that replaces the device's memories has no
-        part in this, since a looser one would then give another plan.
+        plan depends on the Flash, so more Flash never gives a worse plan. A RAM limit that replaces the device's memories has
+        no part in this, since a looser one would then give another plan.
         """
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:

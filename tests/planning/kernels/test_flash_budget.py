@@ -20,6 +20,7 @@ from tinyweave.ir import Graph, verify
 from tinyweave.kernels.layer_cycles import FlashReads
 from tinyweave.kernels.table import BY_NAME, CODE_BYTES, FILES, code_bytes
 from tinyweave.planning import Limits, OtherFlash, Plan, PlanSearch, Request, constant_bytes, plan, to_json
+from tinyweave.planning.explain import kernel_reason
 from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.planning.kernels.cycles import cycles_to_compare
 from tinyweave.planning.kernels.flash_budget import LAYER_BYTES, flash_bytes, kernel_sets, max_constant_bytes, unfused_kernels
@@ -271,6 +272,8 @@ def test_least_flash_takes_compact_kernels_and_the_layouts_with_the_least_code()
     graph = filled(net.finish("maps", net.conv(net.depthwise(net.conv("image", 16, 3), 3), 8, 3)))
     roomy = plan(graph, Request(objective="flash", core=CORE))
     assert all(BY_NAME[name].compact for name in roomy.variants if name)
+    reasons = [kernel_reason(roomy, index, CORE) for index, name in enumerate(roomy.variants) if name]
+    assert all(reason.endswith("_s8_dsp is faster but has more code") for reason in reasons[:3])
     assert all(stage.tiles is None for stage in roomy.stages) and len(roomy.graph.ops) == len(graph.ops)
     least = sum(plan(graph, Request(objective="size")).arena.values())
     for ram in range(sum(roomy.arena.values()), least, -1024):
