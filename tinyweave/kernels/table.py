@@ -189,9 +189,14 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
         file = waiting.pop()
         if file not in found and file in FILES:
             found.add(file)
-            headers = re.findall(r'^#include "(\w+)\.h"', FILES[file].read_text(), re.MULTILINE)
-            waiting += [f"{header}.{suffix}" for header in headers for suffix in "hc"]
+            waiting += [f"{header}.{suffix}" for header in _included(file) for suffix in "hc"]
     return [FILES[file] for file in sorted(found)]
+
+
+@cache
+def _included(file: str) -> list[str]:
+    """Return the headers, without their suffix, that a C file or header of the kernels includes."""
+    return re.findall(r'^#include "(\w+)\.h"', FILES[file].read_text(), re.MULTILINE)
 
 
 def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:

@@ -216,7 +216,8 @@ class PlanSearch:
         """Return the plan with the least code and constants within the limits, else the fastest plan; not checked."""
         core, reads = self.request.core, self.request.limits.reads
         sets = [compact_kernels(self.graph), *self.kernel_sets]
-        able = [each for each in sets if flash_and_cycles(self.graph, each, core, reads)[1] <= cycle_limit]
+        needs = flash_and_cycles(self.graph, sets, core, reads)
+        able = [each for each, (_, cycles) in zip(sets, needs, strict=True) if cycles <= cycle_limit]
         for kernel_set in able[:MOST_SETS]:
             for objective, search in self._by_code(kernel_set):
                 best = search.plan(objective, byte_limit, cycle_limit, progress)
@@ -247,8 +248,8 @@ class PlanSearch:
         flash, core, reads = self.request.flash_to_balance, self.request.core, self.request.limits.reads
         if flash is None or not core or limits.bytes is None or not limits.maps:
             return -1
-        needs = [flash_and_cycles(self.graph, each, core, reads) for each in self.kernel_sets]
-        last = min(range(len(needs)), key=lambda number: needs[number][0] * needs[number][1])
+        needs = [size * cycles for size, cycles in flash_and_cycles(self.graph, self.kernel_sets, core, reads)]
+        last = needs.index(min(needs))
         if last == len(needs) - 1:
             return -1
         sets = (self._layout_search(number) for number in (-1, last))

@@ -6,7 +6,8 @@ depend on the Flash limit, so that a larger limit never gives a worse plan. Cycl
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from ...ir import Graph, Op
@@ -144,17 +145,24 @@ def compact_kernels(graph: Graph) -> list[Kernels]:
     return [Kernels(compact=frozenset(op.name for op in graph.ops))]
 
 
-def flash_and_cycles(graph: Graph, kernel_set: Sequence[Kernels], core: str, reads: FlashReads | None) -> tuple[float, float]:
-    """Estimate the Flash and the cycles of a plan without fused stages in which each op has its fastest kernel of a set.
+def flash_and_cycles(
+    graph: Graph, kernel_sets: Iterable[Sequence[Kernels]], core: str, reads: FlashReads | None
+) -> Iterator[tuple[float, float]]:
+    """Yield, per kernel set, the Flash and the cycles of a plan without fused stages in which each op has its fastest kernel.
 
     Kernels of unknown cycles count 0.
     """
-    model, names, total = cost_model_core(core), list[str](), 0.0
-    for op, *choices in zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True):
-        cycles = {name: layer_cycles(graph, op, name, model, reads=reads) or 0.0 for name in choices}
-        names.append(min(cycles, key=cycles.__getitem__))
-        total += cycles[names[-1]]
-    return constant_bytes(graph, names) + _unfused_code(names), total
+    model = cost_model_core(core)
+
+    @cache
+    def cycles(op: Op, name: str) -> float:
+        return layer_cycles(graph, op, name, model, reads=reads) or 0.0
+
+    choices = cache(partial(unfused_kernels, graph))
+    for kernel_set in kernel_sets:
+        names = [min(names, key=partial(cycles, op)) for op, *names in zip(graph.ops, *map(choices, kernel_set), strict=True)]
+        code = _unfused_code(names)
+        yield constant_bytes(graph, names) + code, sum(map(cycles, graph.ops, names))
 
 
 def max_constant_bytes(graph: Graph, kernel_set: Sequence[Kernels]) -> int:
