@@ -93,6 +93,10 @@ TW_INSTRUCTION(int32_t, tw_smlabt, (uint32_t x, uint32_t y, int32_t sum), "smlab
 TW_INSTRUCTION(int32_t, tw_smlatb, (uint32_t x, uint32_t y, int32_t sum), "smlatb %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 1, y, 0)))
 
+/* sum + (x * the low lane of y) / 2^16, rounded down, modulo 2^32. */
+TW_INSTRUCTION(int32_t, tw_smlawb, (int32_t x, uint32_t y, int32_t sum), "smlawb %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * tw_lane(y, 0)) >> 16)))
+
 /* The product of both low lanes, or of both high lanes. */
 TW_INSTRUCTION(int32_t, tw_smulbb, (uint32_t x, uint32_t y), "smulbb %0, %1, %2", TW_XY, tw_lane_product(x, 0, y, 0))
 TW_INSTRUCTION(int32_t, tw_smultt, (uint32_t x, uint32_t y), "smultt %0, %1, %2", TW_XY, tw_lane_product(x, 1, y, 1))
