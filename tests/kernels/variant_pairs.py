@@ -341,6 +341,25 @@ def mul(rng: Rng, kernel: str) -> Twins:
     )
 
 
+def average_pool(rng: Rng, kernel: str) -> Twins:
+    """Windows of any size, a few of them of more values than a lane of 16 bits can add."""
+    while True:
+        channels, many = int(rng.integers(1, 23)), rng.integers(6) == 0
+        chosen: dict[str, Any] = {"kernel": tuple(rng.choice([1, 16, 17, 300], 2, replace=False).tolist())} if many else {}
+        geometry, inside, outside, reads = ring_views.windowed(rng, channels, False, **chosen)
+        begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
+        if all((extent - 1) * stride - pad < size for extent, stride, pad, size in begins):
+            break  # every window holds a part of the map
+    limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
+    shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": -128 * int(rng.integers(2))}
+    params, source = (
+        ring_calls.build("tw_pool", **geometry, **shapes, **limits),
+        inputs(rng, ring_views.operand(rng, inside, reads)),
+    )
+    portable, fast = (Trial([Call(name, params, (0,))], [source], shapes["out"]) for name in ("tw_average_pool_2d_s8", kernel))
+    return portable, fast
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
@@ -354,6 +373,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{isa}" for isa in ("dsp", "m7", "mve"))},
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")},
+    "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
 }
 

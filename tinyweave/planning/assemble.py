@@ -93,16 +93,16 @@ def plan_in_stages(
     streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
+    kernels: Kernels = PORTABLE,
 ) -> Plan:
-    """Return the checked plan that runs the ops in these stages, with portable kernels.
+    """Return the checked plan that runs the ops in these stages.
 
     A stage is fused if it has several ops or a streamed input or output. The ops of each tile run together, some columns at
     a time.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    layout = lay_out(
-        graph, stages, shared, memory, streamed_inputs=streamed_inputs, tiles=tiles, streamed_outputs=streamed_outputs
-    )
+    streamed = {"streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs}
+    layout = lay_out(graph, stages, shared, memory, **streamed, tiles=tiles, kernels=kernels)
     return plan_of_layout(place_layout(layout))
 
 
