@@ -27,6 +27,7 @@ ITS_OWN = (3, 5, 7)  # window widths with a C function per stride; all others sh
 MOST_TAPS = 7  # TW_LINE_MOST_TAPS: rows of a window that those functions take
 WIDEST = 17
 MOST_OUTLIERS = 8  # one filter in so many: an outlier takes up to three times as long as a filter of the portable kernel
+IN_PAIRS = "tw_line_3_1_rows_3"  # the C function that computes two output rows at a time at a vertical stride of 1
 COLUMN_BLOCK = 4  # outputs of a column at a time: the overlap distance grows with it
 
 
@@ -120,11 +121,14 @@ def columns_at_a_time(graph: Graph, op: Op) -> int:
 def rows_at_a_time(graph: Graph, op: Op) -> int:
     """Return the output rows computed at a time, called a strip: the same for all strips but the last.
 
-    A strip needs at most about twice the lines of a single output row.
+    A strip needs at most about twice the lines of a single output row. If pairs of rows are computed together, strips have an
+    even number of rows.
     """
     shape = plane(graph, op)
-    most = shape.kernel[0] // shape.stride[0] + 1
-    return -(-shape.out[0] // -(-shape.out[0] // most))
+    most, height = shape.kernel[0] // shape.stride[0] + 1, shape.out[0]
+    rows = -(-height // -(-height // most))
+    in_pairs = function(*shape.kernel, shape.stride[1]) == IN_PAIRS and shape.stride[0] == 1
+    return rows + rows % 2 if in_pairs and rows < height else rows
 
 
 def scratch(graph: Graph, op: Op) -> int:
