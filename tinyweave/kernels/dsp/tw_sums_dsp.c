@@ -8,10 +8,7 @@ void tw_sums_add_window(int32_t *sums, const tw_view *in, int32_t offset, const 
         for (int32_t left = window->cols; left > 0; left -= TW_SUMS_MOST) {
             tw_sums_lanes lanes = {0, 0};
             lanes = tw_sums_add_pixels(lanes, from, window->step, tw_min(left, TW_SUMS_MOST));
-            sums[0] += tw_lane(lanes.even, 0);
-            sums[1] += tw_lane(lanes.odd, 0);
-            sums[2] += tw_lane(lanes.even, 1);
-            sums[3] += tw_lane(lanes.odd, 1);
+            tw_sums_add_lanes(sums, lanes);
             from += TW_SUMS_MOST * window->step;
         }
         offset = tw_down(offset, in->row_stride, in->ring_height * in->row_stride);

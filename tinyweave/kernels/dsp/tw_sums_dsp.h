@@ -43,6 +43,15 @@ TW_INLINE tw_sums_lanes tw_sums_add_pixels(tw_sums_lanes sums, const int8_t *fro
     return sums;
 }
 
+/* Adds the lanes to the sums of four channels. */
+static inline void tw_sums_add_lanes(int32_t *sums, tw_sums_lanes lanes)
+{
+    sums[0] += tw_lane(lanes.even, 0);
+    sums[1] += tw_lane(lanes.odd, 0);
+    sums[2] += tw_lane(lanes.even, 1);
+    sums[3] += tw_lane(lanes.odd, 1);
+}
+
 /* The sums of four channels of a window of at most TW_SUMS_MOST pixels; offset: of the first pixel's first of these channels. */
 TW_INLINE tw_sums_lanes tw_sums_of_window(const tw_view *in, int32_t offset, const tw_sums_window *window)
 {

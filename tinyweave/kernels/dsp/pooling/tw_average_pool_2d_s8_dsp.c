@@ -61,24 +61,32 @@ void tw_average_pool_2d_s8_dsp_part(const tw_pool *p, tw_view in, tw_view out, t
 
 void tw_average_pool_2d_s8_dsp_rows(const tw_pool *p, tw_view in, void *out, tw_range range, int32_t *sums)
 {
-    const int32_t channels = p->in.c, height = range.row_end - range.row_begin, width = range.col_end - range.col_begin;
-    const int32_t offset = tw_offset(&in, range.row_begin, range.col_begin, channels);
-    const tw_sums_window window = tw_sums_window_of(&in, offset, channels, height, width);
+    const int32_t channels = p->in.c;
     const tw_average average = average_of(p, p->in.h * p->in.w);
     int8_t *to = (int8_t *)out;
-    for (int32_t i = 0; range.row_begin == 0 && i < channels; ++i) {
-        sums[i] = 0;
+    for (int32_t channel = 0; range.row_begin == 0 && channel < channels; ++channel) {
+        sums[channel] = 0;
     }
-    const tw_pool_window all = {offset, height, width, channels};
-    int32_t channel = 0;
-    for (; channel + 4 <= channels; channel += 4) {
-        tw_sums_add_window(sums + channel, &in, offset + channel, &window);
-    }
-    for (; channel < channels; ++channel) {
-        sums[channel] = tw_pool_join(&in, &all, channel, 0, sums[channel], tw_plus);
+    for (int32_t row = range.row_begin; row < range.row_end; ++row) {
+        for (int32_t col = range.col_begin, count; col < range.col_end; col += count) {
+            const int8_t *from = (const int8_t *)tw_pixel(&in, row, col, channels);
+            int32_t *sum = sums;
+            count = tw_min(range.col_end - col, TW_SUMS_MOST);
+            for (; sum + 4 <= sums + channels; sum += 4) {
+                const tw_sums_lanes none = {0, 0}, lanes = tw_sums_add_pixels(none, from, channels, count);
+                tw_sums_add_lanes(sum, lanes);
+                from += 4;
+            }
+            for (; sum < sums + channels; ++sum) {
+                for (int32_t i = 0; i < count; ++i) {
+                    *sum += from[i * channels];
+                }
+                ++from;
+            }
+        }
     }
     if (range.row_end == p->in.h) {
-        for (channel = 0; channel < channels; ++channel) {
+        for (int32_t channel = 0; channel < channels; ++channel) {
             to[channel] = output(&average, sums[channel]);
         }
         tw_clamp_all(to, channels, p->out_min, p->out_max);
