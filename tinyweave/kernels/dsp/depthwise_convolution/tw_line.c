@@ -360,7 +360,7 @@ FOURS_OF(tw_line_3_2, FOURS_3_2, 4, 12)
 FOURS_OF(tw_line_5_2, FOURS_5_2, 4, 16)
 FOURS_OF(tw_line_7_2, FOURS_7_2, 4, 21)
 
-/* Two neighbouring outputs of a row of windows of three rows, at stride 1 and 2. Registers and stack: TWOS in tw_line_rows.h; r1, lr:
+/* Two neighbouring outputs of a window of three rows, at stride 1 and 2. Registers and stack: TWOS in tw_line_rows.h; r1, lr:
  * words of two columns, then power and zero point, then bytes to the next output and the end of the row's pairs.
  * Order: per row of the window one LDRD of inputs, at stride 2 also an LDR, then four products. All weights stay in r4 .. r9.
  * Equals any_row() or plain_row() for two outputs. */
@@ -443,14 +443,14 @@ typedef struct {
 } tw_quads;
 
 /* All channels of pairs of rows of windows of three rows, at stride 1: two by two outputs at a time.
- * Registers: r0: line; r2: output; r4 .. r9: the six words of weights of a channel; r10, r11: sums of the first row; r12, r3: of
- * the second, r3 the bias before; r1, lr: inputs, then what the outputs need.
+ * Registers: r0: line; r2: output; r4 .. r9: the six words of weights of a channel; r10, r11: sums of the first row; r12, r3:
+ * sums of the second row, r3 the bias before; r1, lr: inputs, then multiplier, power, zero point, step and end.
  * Stack, 100 bytes: r4 .. r11, saved here since the code needs all registers; below them a tw_quads: [sp] multiplier, +4 power,
  * +8 zero, +12 step, +16 down, +20 end, +24 bias, +28 left, +32 odd, +36 x_on, +40 to_on, +44 length, +48 words, +52 x, +56 to,
  * +60 planes, +64 pairs.
  * Order: each of four rows of inputs is loaded once, by one LDRD; the middle two serve both rows of outputs.
- * Labels: 1: the next channel; 6: the next pair of rows; 2: a block; 5: the odd last column; 3: the end of a pair of rows; 4: the
- * end of a channel. Equals any_row() for two rows. */
+ * Labels: 1: the next channel; 6: the next pair of rows; 2: a block; 5: the odd last column; 3: the end of a pair of rows; 4:
+ * the end of a channel. Equals any_row() for two rows. */
 #define QUAD_PRODUCTS(even, odd, left, right, even_from, odd_from)  \
     "smlad " even ", r1, " left ", " even_from "\n"                 \
     "smlad " odd ", lr, " right ", " odd_from "\n"                  \

@@ -1,6 +1,6 @@
 /* tw_add_s8_linear_dsp.c - int8 add or sub of maps of one shape as a linear function, with the Arm DSP extension.
  *
- * SMLAW multiplies 32 by 16 bits and drops the low 16 bits of the product. A lane holds an operand in its high byte, so that the
+ * SMLAW multiplies 32 by 16 bits and drops the low 16 bits of the product. A lane holds an operand in its high byte, so the
  * product loses 8 bits. Four neighbouring elements take 24 instructions: two loads, four masks, eight SMLAW, four SSAT, four
  * stores, two of the loop. */
 #include "tw_binary_dsp.h"
@@ -21,7 +21,7 @@ typedef struct {
 /* The whole fours of a run.
  * Registers: r0 .. r7: the members of a tw_run; r8, r9: words of a and b, then their bytes 1 and 3; r10, r11: bytes 0 and 2;
  * r12, lr, r10, r8: sums of elements 0 .. 3. Stack, 32 bytes: r4 .. r11, since the code needs all registers.
- * Order: the second load follows the first, which saves a cycle; no result is used by the next instruction but the words'. */
+ * Order: the second load follows the first, which saves a cycle; only the masks use a result of the instruction before them. */
 #define ADD_FOURS                     \
     "push {r4-r11}\n"                 \
     "ldm r0, {r0-r7}\n"               \
