@@ -21,7 +21,7 @@ typedef struct {
 /* The whole fours of a run.
  * Registers: r0 .. r7: the members of a tw_run; r8, r9: words of a and b, then their bytes 1 and 3; r10, r11: bytes 0 and 2;
  * r12, lr, r10, r8: sums of elements 0 .. 3. Stack, 32 bytes: r4 .. r11, since the code needs all registers.
- * Order: the second load follows the first, which saves a cycle; only the masks use a result of the instruction before them. */
+ * Order: the second load follows the first, which saves a cycle; no instruction uses the result of the one before it. */
 #define ADD_FOURS                     \
     "push {r4-r11}\n"                 \
     "ldm r0, {r0-r7}\n"               \
