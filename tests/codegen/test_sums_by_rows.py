@@ -13,6 +13,7 @@ from tinyweave.ir import Graph, Op, Quant, Tensor, verify
 from tinyweave.ops import check
 from tinyweave.planning import check as check_plan
 from tinyweave.planning import plan_in_stages
+from tinyweave.planning.kernel_choice import Kernels
 from tinyweave.simulate import compare
 
 
@@ -32,11 +33,13 @@ def network(kind: str, channels: int, width: int = 4) -> Graph:
     return check(verify(Graph("sums", {t.name: t for t in tensors}, (first, last), ("x",), ("out",))))
 
 
-@pytest.mark.parametrize("channels", [3, 4, 5, 13])
+@pytest.mark.parametrize("core", ["", "cortex-m4"])
+@pytest.mark.parametrize(("channels", "width"), [(3, 4), (4, 4), (5, 4), (13, 4), (6, 260)])
 @pytest.mark.parametrize("kind", ["mean", "average_pool_2d"])
-def test_sums_of_rows(kind: str, channels: int, tmp_path: Path) -> None:
-    graph = network(kind, channels)
-    plan = plan_in_stages(graph, [(0, 1)])
+def test_sums_of_rows(kind: str, channels: int, width: int, core: str, tmp_path: Path) -> None:
+    """Rows of up to 260 pixels, more than a lane of 16 bits can add."""
+    graph = network(kind, channels, width)
+    plan = plan_in_stages(graph, [(0, 1)], kernels=Kernels(core))
     for file, text in emit(plan, "sums", Origin("sums.tflite", "0" * 64)).files.items():
         (tmp_path / file).write_text(text)
     assert f"{plan.variants[1]}_rows(" in (tmp_path / "sums.c").read_text()

@@ -21,9 +21,10 @@ from kernels import ring_calls, ring_views
 from kernels.ring_calls import Call, Rng, Span, Trial
 
 from tinyweave.ir import packed
-from tinyweave.kernels.dsp import dense, dense_w4, depthwise, taps, winograd
+from tinyweave.kernels.dsp import dense, dense_w4, depthwise, sums, taps, winograd
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.scalar import convolution as scalar
+from tinyweave.ops.fixed_point import Rescale
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -293,7 +294,7 @@ def fully_connected(rng: Rng, kernel: str) -> Twins | None:
     return portable_trial, fast_trial
 
 
-def add(rng: Rng, kernel: str) -> Twins:
+def add(rng: Rng, kernel: str) -> Twins | None:
     shape = tuple(int(n) for n in rng.integers(1, (5, 9, 12)))
     half = {"multiplier": 1 << 30, "shift": 0}
     exponent = int(rng.choice([0, *range(1, 5), int(rng.integers(1, 32))]))
@@ -308,7 +309,15 @@ def add(rng: Rng, kernel: str) -> Twins:
     portable = ring_calls.build("tw_add", **extents, **zeros, **terms, **out, b_sign=1, left_shift=20, out_shift=int(shift))
     plain, scaled = (("b_zero", "a_zero"), ("a_zero", "b_zero"))[1 - swapped]
     own = {"plain_zero": zeros[plain], "scaled_zero": zeros[scaled], "multiplier": other["multiplier"]}
-    if kernel.endswith("_mve"):
+    if "_linear_" in kernel:
+        (a, b), output = (Rescale(**side) for side in sides), Rescale(int(multiplier), int(shift))
+        limits, of = (out["out_min"], out["out_max"]), (zeros["a_zero"], zeros["b_zero"], out["out_zero"])
+        line = sums.line(sums.Sum(a, b, output, of, 1, limits))
+        if line is None:
+            return None
+        swapped = 0
+        fast = ring_calls.build("tw_add_linear_dsp", shape=shape, **line._asdict(), out_min=limits[0], out_max=limits[1])
+    elif kernel.endswith("_mve"):
         fast = ring_calls.build("tw_add_mve", shape=shape, **own, **out, shift=-exponent, out_shift=int(shift))
     else:
         own |= {"exponent": exponent, "out_power": 1 << (32 + int(shift)), "sign": -int(out["out_min"] < out["out_zero"])}
@@ -342,6 +351,25 @@ def compact(rng: Rng, name: str) -> Twins:
     return portable, replace(portable, calls=[replace(call, kernel=f"{name}_compact")])
 
 
+def average_pool(rng: Rng, kernel: str) -> Twins:
+    """Windows of any size, a few of them of more values than a lane of 16 bits can add."""
+    while True:
+        channels, many = int(rng.integers(1, 23)), rng.integers(6) == 0
+        chosen: dict[str, Any] = {"kernel": tuple(rng.choice([1, 16, 17, 300], 2, replace=False).tolist())} if many else {}
+        geometry, inside, outside, reads = ring_views.windowed(rng, channels, False, **chosen)
+        begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
+        if all((extent - 1) * stride - pad < size for extent, stride, pad, size in begins):
+            break  # every window holds a part of the map
+    limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
+    shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": -128 * int(rng.integers(2))}
+    params, source = (
+        ring_calls.build("tw_pool", **geometry, **shapes, **limits),
+        inputs(rng, ring_views.operand(rng, inside, reads)),
+    )
+    portable, fast = (Trial([Call(name, params, (0,))], [source], shapes["out"]) for name in ("tw_average_pool_2d_s8", kernel))
+    return portable, fast
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
@@ -354,7 +382,8 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: vector_convolution(rng, n) for n in ("tw_conv_2d_s8_mve", "tw_depthwise_conv_2d_s8_mve")},
     **{n: lambda rng, n=n: fully_connected(rng, n) for n in (f"tw_fully_connected_s8_{isa}" for isa in ("dsp", "m7", "mve"))},
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
-    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
+    **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_linear_dsp", "tw_add_s8_dsp", "tw_add_s8_mve")},
+    "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
 }

@@ -94,8 +94,9 @@ def plan_in_stages(
     streamed_inputs: tuple[str, ...] = (),
     tiles: tuple[Tile, ...] = (),
     streamed_outputs: tuple[str, ...] = (),
+    kernels: Kernels = PORTABLE,
 ) -> Plan:
-    """Return the checked plan that runs the ops in these stages, with portable kernels.
+    """Return the checked plan that runs the ops in these stages.
 
     Args:
         graph: the network.
@@ -107,9 +108,8 @@ def plan_in_stages(
         streamed_outputs: network outputs that leave row by row.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    layout = lay_out(
-        graph, stages, shared, memory, streamed_inputs=streamed_inputs, tiles=tiles, streamed_outputs=streamed_outputs
-    )
+    streamed = {"streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs}
+    layout = lay_out(graph, stages, shared, memory, **streamed, tiles=tiles, kernels=kernels)
     return plan_of_layout(place_layout(layout))
 
 

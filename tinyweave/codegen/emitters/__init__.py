@@ -28,6 +28,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_batch_matmul": weighted.emit_batch_matmul,
     "tw_pool": elementwise.emit_pool,
     "tw_add": elementwise.emit_add,
+    "tw_add_linear_dsp": elementwise.emit_add_linear,
     "tw_add_dsp": elementwise.emit_add_halved,
     "tw_add_mve": elementwise.emit_add_halved,
     "tw_mul": elementwise.emit_mul,

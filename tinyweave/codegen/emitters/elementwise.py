@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir import itemsize
 from ...kernels import geometry
-from ...kernels.dsp import dense
+from ...kernels.dsp import dense, sums
 from ...ops import activations, elementwise, extrema, log_softmax, pool, quantization, reduce, softmax, spec_of
 from ..layer import Code, Layer
 from .calls import (
@@ -62,6 +62,15 @@ def emit_add(layer: Layer) -> Code:
         inputs=(0, 1),
         note=fused_activation(layer),
     )
+
+
+def emit_add_linear(layer: Layer) -> Code:
+    """Emit add and sub as one linear function of both operands."""
+    found = sums.line(sums.sum_of(layer.graph, layer.op))
+    assert found is not None
+    n, h, w, c = geometry.extents(layer.output.shape)
+    members: tuple[Members, ...] = ({"shape": (n * h, w, c)}, found._asdict(), clamp(layer, layer.op.attrs["activation"]))
+    return plain_code(layer, *members, inputs=(0, 1), note=fused_activation(layer))
 
 
 def emit_add_halved(layer: Layer) -> Code:

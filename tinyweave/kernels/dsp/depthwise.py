@@ -31,6 +31,7 @@ ITS_OWN = (3, 5, 7)  # window widths that have a C function per stride; all othe
 MOST_TAPS = 7  # most rows of a window that the functions of a width take: TW_LINE_MOST_TAPS
 WIDEST = 17  # columns of a window
 MOST_OUTLIERS = 8  # at most 1 filter in 8: an outlier takes up to three times as long as a filter of the portable kernel
+IN_PAIRS = "tw_line_3_1_rows_3"  # the C function that computes two output rows at a time at a vertical stride of 1
 COLUMN_BLOCK = 4  # outputs computed at a time if maps are one column wide: the overlap distance grows with them
 
 
@@ -145,11 +146,14 @@ def columns_at_a_time(graph: Graph, op: Op) -> int:
 def rows_at_a_time(graph: Graph, op: Op) -> int:
     """Return the output rows that are computed at a time (a strip); the last strip may have fewer.
 
-    A strip needs at most about twice as many lines as one output row.
+    A strip needs at most about twice as many lines as one output row. If two output rows are computed at a time, strips have
+    an even number of rows.
     """
     shape = plane(graph, op)
-    most = shape.kernel[0] // shape.stride[0] + 1
-    return -(-shape.out[0] // -(-shape.out[0] // most))
+    most, height = shape.kernel[0] // shape.stride[0] + 1, shape.out[0]
+    rows = -(-height // -(-height // most))
+    in_pairs = function(*shape.kernel, shape.stride[1]) == IN_PAIRS and shape.stride[0] == 1
+    return rows + rows % 2 if in_pairs and rows < height else rows
 
 
 def scratch(graph: Graph, op: Op) -> int:

@@ -79,6 +79,11 @@ TW_INSTRUCTION(uint32_t, tw_sxtb16, (uint32_t x), "sxtb16 %0, %1", TW_X,
                tw_lanes((int8_t)(uint8_t)x, (int8_t)(uint8_t)(x >> 16)))
 TW_INSTRUCTION(uint32_t, tw_sxtb16_odd, (uint32_t x), "sxtb16 %0, %1, ror #8", TW_X, tw_sxtb16(x >> 8))
 
+/* x + bytes 0 and 2, or 1 and 3, of y as lanes, modulo 2^16. */
+TW_INSTRUCTION(uint32_t, tw_sxtab16, (uint32_t x, uint32_t y), "sxtab16 %0, %1, %2", TW_XY,
+               tw_lanes(tw_lane(x, 0) + (int8_t)(uint8_t)y, tw_lane(x, 1) + (int8_t)(uint8_t)(y >> 16)))
+TW_INSTRUCTION(uint32_t, tw_sxtab16_odd, (uint32_t x, uint32_t y), "sxtab16 %0, %1, %2, ror #8", TW_XY, tw_sxtab16(x, y >> 8))
+
 /* sum + x.low * y.low + x.high * y.high, modulo 2^32. */
 TW_INSTRUCTION(int32_t, tw_smlad, (uint32_t x, uint32_t y, int32_t sum), "smlad %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 0) + (uint32_t)tw_lane_product(x, 1, y, 1)))
@@ -92,6 +97,10 @@ TW_INSTRUCTION(int32_t, tw_smlabt, (uint32_t x, uint32_t y, int32_t sum), "smlab
                tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 0, y, 1)))
 TW_INSTRUCTION(int32_t, tw_smlatb, (uint32_t x, uint32_t y, int32_t sum), "smlatb %0, %1, %2, %3", TW_XY_SUM,
                tw_signed((uint32_t)sum + (uint32_t)tw_lane_product(x, 1, y, 0)))
+
+/* sum + (x * the low lane of y) / 2^16, rounded down, modulo 2^32. */
+TW_INSTRUCTION(int32_t, tw_smlawb, (int32_t x, uint32_t y, int32_t sum), "smlawb %0, %1, %2, %3", TW_XY_SUM,
+               tw_signed((uint32_t)sum + (uint32_t)(int32_t)(((int64_t)x * tw_lane(y, 0)) >> 16)))
 
 /* The product of both low lanes, or of both high lanes. */
 TW_INSTRUCTION(int32_t, tw_smulbb, (uint32_t x, uint32_t y), "smulbb %0, %1, %2", TW_XY, tw_lane_product(x, 0, y, 0))

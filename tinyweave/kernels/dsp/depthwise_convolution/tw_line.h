@@ -13,8 +13,8 @@
  *   2 words              multiplier, 2^(32 - exponent)
  *
  * Cost of a row of the window for four outputs, in instructions, without gathering and rescaling. Stride 1: 11 for 12 MACs of
- * three columns, 15 for 20 of five, 20 for 28 of seven. Stride 2: 12, 16 and 21. layer_cycles.json has fitted cycles for all
- * parts.
+ * three columns, 15 for 20 of five, 20 for 28 of seven. Stride 2: 12, 16 and 21. 3x3 windows of stride 1 take 54 to 58 for four
+ * outputs of two rows, with rescaling. layer_cycles.json has fitted cycles for all parts.
  */
 #ifndef TW_LINE_H
 #define TW_LINE_H

@@ -99,18 +99,24 @@ typedef struct {
     "add sp, sp, #60\n"                 \
     "pop {r4-r11}\n"
 
-/* Defines a tw_line_outputs; bytes: of a line per pair of outputs. */
-#define TWOS_OF(name, pair, last, bytes)                                                                                 \
-    void name(const tw_line *line)                                                                                       \
-    {                                                                                                                    \
-        const int32_t pairs = line->count / 2, length = pairs * (bytes), on = 4 * line->stride * TW_LINE_ROW_WORDS;      \
-        const tw_twos frame = {0, line->zero, line->step, NULL, 0, on - length, line->down - 2 * pairs * line->step, on, \
-                               line->words, line->count & 1, line->rows, line->x, line->to, line->channels, length};     \
-        if (line->sign) {                                                                                                \
+/* Computes the rows of a line from `first` on, at least one; bytes: of a line per pair of outputs. */
+#define RUN_TWOS(line, first, pair, last, bytes)                                                                         \
+    do {                                                                                                                 \
+        const int32_t pairs = (line)->count / 2, length = pairs * (bytes), on = 4 * (line)->stride * TW_LINE_ROW_WORDS;  \
+        const tw_twos frame = {                                                                                          \
+            0, (line)->zero, (line)->step, NULL, 0, on - length, (line)->down - 2 * pairs * (line)->step, on,            \
+            (line)->words, (line)->count & 1, (line)->rows - (first), (line)->x + (first) * (on / 4),                    \
+            (line)->to + (first) * (line)->down, (line)->channels, length,                                               \
+        };                                                                                                               \
+        if ((line)->sign) {                                                                                              \
             TW_RUN(TWOS(pair, last, TW_FIX), &frame);                                                                    \
         } else {                                                                                                         \
             TW_RUN(TWOS(pair, last, TW_NO_FIX), &frame);                                                                 \
         }                                                                                                                \
-    }
+    } while (0)
+
+/* Defines a tw_line_outputs. */
+#define TWOS_OF(name, pair, last, bytes) \
+    void name(const tw_line *line) { RUN_TWOS(line, 0, pair, last, bytes); }
 
 #endif

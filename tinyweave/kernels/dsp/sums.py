@@ -1,0 +1,83 @@
+"""Factors of tw_add_s8_linear_dsp: the sum of two int8 maps as one linear function, and when that function is exact.
+
+TFLite rescales both operands, then their sum, and rounds after each step. The kernel computes
+`(a * a_factor >> 8) + (b * b_factor >> 8) + constant >> SHIFT` instead. All 65,536 pairs of operands are compared here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...ir import Graph, Op
+from ...ops import elementwise
+from ...ops.fixed_point import INT32_MAX, Rescale, requantize
+from ...ops.spec import activation_range
+from ..requirements import Check
+
+SHIFT = 20  # TW_ADD_LINEAR_SHIFT
+LEFT_SHIFT = elementwise.ADD_LEFT_SHIFT["int8"]
+INPUTS = np.arange(-128, 128)
+# Factors are tried as they are, then enlarged or reduced by these shares. TFLite rounds negative halves away from zero, as
+# slightly larger factors do.
+SHARES = (0.0, *(sign * 2.0**-power for power in range(24, 17, -1) for sign in (1, -1)))
+
+
+class Sum(NamedTuple):
+    """An add or sub of int8 values, as TFLite computes it."""
+
+    a: Rescale
+    b: Rescale
+    output: Rescale
+    zeros: tuple[int, int, int]  # zero points of both operands and the output
+    b_sign: int  # 1: a + b, -1: a - b
+    clamp: tuple[int, int]  # the fused activation's
+
+
+class Line(NamedTuple):
+    """The parameters of the linear function."""
+
+    a_factor: int
+    b_factor: int
+    constant: int
+
+
+def sum_of(graph: Graph, op: Op) -> Sum:
+    """Return an add or sub as numbers."""
+    a, b, out = graph.input(op), graph.input(op, 1), graph.output(op)
+    zeros, sign = (a.zero_point, b.zero_point, out.zero_point), -1 if op.kind == "sub" else 1
+    return Sum(*elementwise.add_rescales(graph, op), zeros, sign, activation_range(op.attrs["activation"], out))
+
+
+@lru_cache(maxsize=1024)
+def line(given: Sum) -> Line | None:
+    """Return a linear function that equals a sum for all int8 operands, or None if none is found."""
+    low, high = given.clamp
+    a, b = (requantize((INPUTS - given.zeros[index]) << LEFT_SHIFT, *given[index]) for index in (0, 1))
+    outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + given.zeros[2], low, high)
+    unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * _real(given.output)
+    for share in SHARES:
+        factors = [round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b))]
+        if max(map(abs, factors)) > INT32_MAX:
+            return None
+        sums = (INPUTS * factors[0] >> 8)[:, None] + (INPUTS * factors[1] >> 8)
+        # the constants that lift each sum to its output at least, and not above
+        least = ((outputs << SHIFT) - sums)[outputs > low].max(initial=-INT32_MAX)
+        most = (((outputs + 1) << SHIFT) - 1 - sums)[outputs < high].min(initial=INT32_MAX)
+        constant = int(least + most) // 2
+        if least <= most and np.abs(sums).max() + abs(constant) <= INT32_MAX:
+            return Line(*factors, constant)
+    return None
+
+
+def _real(rescale: Rescale) -> float:
+    return rescale.multiplier * 2.0 ** (rescale.shift - 31)
+
+
+def sum_is_linear(graph: Graph, op: Op) -> Check:
+    """A linear function with factors of 32 bits equals the sum for all pairs of int8 operands."""
+    scales = (tensor.scale for tensor in (graph.input(op), graph.input(op, 1), graph.output(op)))
+    met = line(sum_of(graph, op)) is not None
+    return Check(met, "none is found for the scales {:g}, {:g} and {:g}".format(*scales))
