@@ -3,9 +3,9 @@
 In: a folder of .tflite files (--models), and figures of other engines in peers/figures.json, each with version, compiler and
 flags. Out, worst ratio first: each recorded layer (--all: every layer of these models), compiled alone, with its kernel,
 instructions and estimated cycles on an emulated core, beside the other engine's; whole networks with arena, Flash and
-instructions; a table that Plumerai published for the STM32F746, beside our estimates. "Times fewer" is the other engine's figure
-divided by ours. Channels that are constant are dropped in whole networks, but not in single layers, because other engines compute
-them. --packages FOLDER also runs the engines that PyPI has as packages, in a virtual environment in that folder. Exit code 1 if a
+instructions; a table that Plumerai published for the STM32F746, beside our estimates. "Times fewer" is the other engine's
+figure divided by ours. Single layers keep their constant channels, because other engines compute them; whole networks do not.
+--packages FOLDER also runs the engines that PyPI has as packages, in a virtual environment in that folder. Exit code 1 if a
 recorded layer takes more instructions or cycles than in the other engine.
 """
 
@@ -32,6 +32,7 @@ from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import Graph, Op
 from tinyweave.passes import shrink_channels
 from tinyweave.simulate import emulated
+from tinyweave.simulate.instruction_timing import milliseconds
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "bench" / "peers" / "figures.json"
@@ -155,9 +156,8 @@ def print_published(published: Sequence[dict[str, Any]]) -> None:
         plan = api.plan(model, board.core, optimize=level)
         profile = api.profile_plan(model, plan, board.core, lcg_samples(model.graph, 1)[0], device=board)
         assert profile.cycles is not None and board.clock_hz is not None
-        likely, least, most = (
-            f"{1000 * getattr(profile.cycles, each) / board.clock_hz:.1f}" for each in ("likely", "fewest", "most")
-        )
+        cycles = (profile.cycles.likely, profile.cycles.fewest, profile.cycles.most)
+        likely, least, most = (f"{milliseconds(count, board.clock_hz):.1f}" for count in cycles)
         sizes = f"{profile.ram / 1024:.1f} | {profile.flash / 1024:.1f}"
         print(f"| tinyweave, {level}, estimated | {likely} ({least} to {most}) | {sizes} |")
     for row in published:
