@@ -60,8 +60,9 @@ bench: setup
 	$(BIN)/python bench/papers/lecture.py
 	$(BIN)/python bench/papers/reordering.py
 	$(BIN)/python bench/papers/thesis.py
+	$(BIN)/python bench/peers.py
 	$(BIN)/python bench/planning/plan.py
-	$(BIN)/python bench/quantize.py
+	$(BIN)/python bench/training/quantize.py
 	$(BIN)/python bench/ram.py
 	$(BIN)/python bench/speed.py
 	$(BIN)/python bench/streaming.py

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tinyweave.ir import Graph, verify
-from tinyweave.nas.arch import blocks, mobilenet_v2, rounded
+from tinyweave.nas.arch import Arch, blocks, mobilenet_v2, rounded
 from tinyweave.nas.network import GraphBuilder, to_graph
 from tinyweave.nas.published.mobile import LAST, mnasnet_b1, proxyless_mobile
 from tinyweave.papers.chain import square
@@ -33,10 +33,20 @@ def small_cifar() -> Graph:
     return verify(Graph("SmallCifar", g.tensors, tuple(g.ops), ("image",), (x,)))
 
 
+def mobilenet_v2_scaled(side: int, width: float) -> Graph:
+    """MobileNetV2 for square images, with the channels of its last convolution times the width too."""
+    return from_arch(f"MobileNetV2-{width}-{side}", replace(mobilenet_v2(side, width), last=rounded(LAST * width)))
+
+
+def from_arch(name: str, arch: Arch) -> Graph:
+    return to_graph(name, blocks(arch), arch.classes)
+
+
 def appendix() -> dict[str, Graph]:
     archs = {
-        "MobileNetV2-0.35-64": replace(mobilenet_v2(64, 0.35), last=rounded(LAST * 0.35)),
         "ProxylessNAS-0.3-64": proxyless_mobile(64, 0.3),
         "MnasNet-0.2-96": mnasnet_b1(96, 0.2),
     }
-    return {"SmallCifar": small_cifar(), **{name: to_graph(name, blocks(arch), arch.classes) for name, arch in archs.items()}}
+    mobilenet = mobilenet_v2_scaled(64, 0.35)
+    others = {name: from_arch(name, arch) for name, arch in archs.items()}
+    return {"SmallCifar": small_cifar(), mobilenet.name: mobilenet, **others}

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -283,9 +284,9 @@ def test_the_c_of_the_pages_compiles(scratch: Path) -> None:
 
 
 TABLES = {
-    f"{page.name}-{script}": (script, words, table)
+    f"{page.name}-{script}-{number}": (script, words, table)
     for page in PAGES
-    for script, words, table in FIGURES.findall(page.read_text())
+    for number, (script, words, table) in enumerate(FIGURES.findall(page.read_text()))
 }
 FIGURE = re.compile(r"(?<![\w.])(\d[\d,]*)(?:\.(\d+))?(?!\w)")
 
@@ -304,10 +305,15 @@ def test_the_figures_of_a_table_are_those_of_its_script(name: str, shared: Path,
     script, words, table = TABLES[name]
     if not measured_alike():
         pytest.skip("needs the compilers of the figures")
-    models = ["--models", str(shared / "models")] if '"--models"' in (ROOT / script).read_text() else []
-    command = [sys.executable, str(ROOT / script), *words.split(), *models]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    models = ("--models", str(shared / "models")) if '"--models"' in (ROOT / script).read_text() else ()
+    done = ran(script, *words.split(), *models)
     assert missing(table, done.stdout) == [], done.stderr
+
+
+@cache
+def ran(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a script, once for all tables that have its figures."""
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 @pytest.mark.sweep

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+# isort: split
 import numpy as np
 from mlperf import STRIDE, WINDOW, area_under_curve, examples
 
@@ -27,7 +30,7 @@ from tinyweave.quantize.fidelity import as_int8, decibel, signal_tensors
 from tinyweave.quantize.ptq import QuantiseOptions, quantise
 from tinyweave.quantize.simplify_float import simplify_float
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CALIBRATION = 200
 PLACES = 8  # where in its second a word is heard
 OPTIONS = {
