@@ -36,7 +36,7 @@ class Sum(NamedTuple):
     clamp: tuple[int, int]  # the fused activation's
 
 
-class Line(NamedTuple):
+class LinearSum(NamedTuple):
     """The parameters of the linear function."""
 
     a_factor: int
@@ -52,7 +52,7 @@ def sum_of(graph: Graph, op: Op) -> Sum:
 
 
 @lru_cache(maxsize=1024)
-def line(given: Sum) -> Line | None:
+def line(given: Sum) -> LinearSum | None:
     """Return a linear function that equals a sum for all int8 operands, or None if none is found."""
     low, high = given.clamp
     a, b = (requantize((INPUTS - given.zeros[index]) << LEFT_SHIFT, *given[index]) for index in (0, 1))
@@ -68,7 +68,7 @@ def line(given: Sum) -> Line | None:
         most = (((outputs + 1) << SHIFT) - 1 - sums)[outputs < high].min(initial=INT32_MAX)
         constant = int(least + most) // 2
         if least <= most and np.abs(sums).max() + abs(constant) <= INT32_MAX:
-            return Line(*factors, constant)
+            return LinearSum(*factors, constant)
     return None
 
 
