@@ -105,7 +105,22 @@ def test_kernels_that_the_planner_may_ask_for_are_named_with_their_flash() -> No
 
 def test_kernels_for_weights_that_are_stored_in_another_way_are_left_out() -> None:
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == ["tw_conv_2d_s8_winograd_dsp", "tw_conv_2d_s8_dsp"]
-    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3))) == ["tw_conv_2d_s8_offset"]
+    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3), "cortex-m0")) == ["tw_conv_2d_s8_offset"]
+
+
+def test_a_filter_with_weights_beyond_int8_is_an_outlier() -> None:
+    """Weights of uint8 models have a zero point, so the largest of a layer may be 9 bits wide."""
+    weights = ones(6, 1, 1, 4)
+    weights[3, 0, 0, 2] = 127
+    assert reasons(layer("conv_2d", weights, 4))["tw_conv_2d_s8_dsp"] == CHOSEN
+    found = reasons(layer("conv_2d", weights, 4, zero=-3))
+    assert found["tw_conv_2d_s8_dsp"] == (
+        "requires that every filter's weights, less their zero point, are int8, "
+        "but the weight of largest magnitude of filter 3 is 130 (the only one of 6 filters)"
+    )
+    assert found["tw_conv_2d_s8_outliers_dsp"] == CHOSEN
+    depthwise = layer("depthwise_conv_2d", np.moveaxis(weights, 0, 3).reshape(1, 2, 2, 6), 6, zero=-3)
+    assert reasons(depthwise)["tw_depthwise_conv_2d_s8_dsp"] == CHOSEN
 
 
 def test_a_core_without_kernels_of_its_own_has_one() -> None:

@@ -117,7 +117,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         bias[odd] = rng.integers(-(1 << 30), 1 << 30, odd.sum())
         shift[odd] = rng.integers(-31, 31, odd.sum())
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
+    zero = 0 if int4 or rng.integers(2) else int(rng.integers(-128, 128))  # of the weights: those of uint8 models have one
+    flat, multipliers, shifts = filters.astype(np.int64) - zero, *(part.astype(np.int64) for part in (multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     paired = dense.PAIRS_EXACTLY
     exact = dense.RESCALES_EXACTLY if is_depthwise else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
@@ -127,6 +128,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    portable = ring_calls.build("tw_conv_offset", conv=portable, weights_zero=zero) if zero else portable
     bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     if with_outliers:
         of = depthwise.stream_with_outliers
@@ -152,7 +154,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         functions = (("line", depthwise.function(rows, cols, stride) + of_core),)
     source, plain = (
         inputs(rng, ring_views.operand(rng, inside, reads)),
-        kernel.removesuffix("_dsp") if int4 else PORTABLE[is_depthwise],
+        kernel.removesuffix("_dsp") if int4 else PORTABLE[is_depthwise] + "_offset" * bool(zero),
     )
     return (
         Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),

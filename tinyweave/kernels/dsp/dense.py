@@ -5,7 +5,7 @@ Two filters share a lane of 16 bits (tw_pair_s8.h). SMMULR and SMMLAR round as g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 from typing import NamedTuple
@@ -26,13 +26,13 @@ from ..requirements import (
     has_one_group,
     has_weights,
     weights_are_int8,
-    weights_have_no_zero_point,
 )
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
 EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
 LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
+IN_LANES = (0, 2, 1, 3)  # of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, twice which must be an int32
 MOST_HIGH = 1 << 23  # bound of an odd filter's sum, 256 times which must be an int32
 WORD = 0xFFFFFFFF
@@ -42,7 +42,7 @@ _OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # plan
 class Filters(NamedTuple):
     """The filters of a layer, with the bias and the rescaling of each filter's sum."""
 
-    weights: Numbers  # [filter][weight]
+    weights: Numbers  # [filter][weight], less the weights' zero point
     bias: Numbers  # less the input's zero point times the sum of the filter's weights
     multiplier: Numbers
     shift: Numbers
@@ -69,7 +69,7 @@ def filters(graph: Graph, op: Op) -> Filters:
     x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
     assert weights is not None
     flat = weights.reshape(-1, weights.shape[3]).T if op.kind == "depthwise_conv_2d" else weights.reshape(len(weights), -1)
-    flat = flat.astype(np.int64)
+    flat = flat.astype(np.int64) - conv.weights_zero(graph, op)
     offset = np.zeros(len(flat), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
     rescales = fully_connected.requant(graph, op) if op.kind == "fully_connected" else conv.requant(graph, op)
     multiplier, shift = (np.broadcast_to(part.astype(np.int64), len(flat)) for part in rescales)
@@ -98,6 +98,12 @@ def shifts_round_once(given: Filters) -> EachFilter:
     return EachFilter(given.shift <= -2, "rescale shift", given.shift)
 
 
+def weights_fit(given: Filters) -> EachFilter:
+    """Every filter's weights, less their zero point, are int8."""
+    low, high = given.weights.min(axis=1, initial=0), given.weights.max(axis=1, initial=0)
+    return EachFilter((low >= -128) & (high <= 127), "weight of largest magnitude", np.where(-low > high, low, high))
+
+
 def weights_pack_in_pairs(given: Filters) -> EachFilter:
     """No weight of an odd filter is -128 if the even filter before it has a negative weight there."""
     first, second = given.weights[0::2], given.weights[1::2]
@@ -121,7 +127,7 @@ def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
 
 FilterRequirement = Callable[[Filters], EachFilter]
 RESCALES_EXACTLY: tuple[FilterRequirement, ...] = (sums_fit, shifts_fit)  # SMMULR and SMMLAR give the output of each sum
-SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # of two filters in one register
+SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_fit, weights_pack_in_pairs, packed_sums_fit)  # of two in one register
 PAIRS_EXACTLY = (*SUMS_EXACTLY, *RESCALES_EXACTLY)
 
 
@@ -158,11 +164,11 @@ def outlier_count(graph: Graph, op: Op) -> int:
 
 RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
 # of the kernels with the stream of tw_pair_s8.h
-PAIRED = (weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
-WITH_OUTLIERS = (weights_are_int8, weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights)
+PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
+WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # of the kernels of tw_fully_connected_dsp.h
-EIGHTS = (weights_have_no_zero_point, has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
-SEGMENTS = (weights_are_int8, weights_have_no_zero_point, has_weights, *map(of_op, (weights_pack_in_pairs, shifts_round_once)))
+EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
+SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
 
 
 def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
@@ -212,7 +218,7 @@ def flash_of_segments(graph: Graph, op: Op) -> int:
 def _both(weights: Numbers, quads: int) -> Numbers:
     """Return each pair of filters packed as w0 + 256 * w1: per quad the words (k, k + 2) and (k + 1, k + 3)."""
     count, taps = weights.shape
-    lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
+    lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., IN_LANES]
     lanes = lanes.reshape(count, 2 * quads, 2)
     both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
     return np.asarray(both[..., 0] | both[..., 1] << 16)
@@ -303,28 +309,32 @@ def stream(given: Filters) -> Words:
 
 def stream_with_outliers(given: Filters) -> Words:
     """Return the weight stream of tw_pair_s8.h, in which outliers are zeros, and their table."""
-    return followed_by_outliers(given, PAIRS_EXACTLY, stream)
+    return followed_by_outliers(given, PAIRS_EXACTLY, stream, IN_LANES)
 
 
-def followed_by_outliers(given: Filters, exact: tuple[FilterRequirement, ...], stream: Callable[[Filters], Words]) -> Words:
+def followed_by_outliers(
+    given: Filters, exact: tuple[FilterRequirement, ...], stream: Callable[[Filters], Words], order: Sequence[int]
+) -> Words:
     """Return the weight stream of the filters, with zeros in place of those that do not meet all requirements, and their table.
 
-    The table of tw_outliers.h: the count of these filters, and each of them.
+    The table of tw_outliers.h: the count of these filters, and each of them. `order` is that of four weights in two words.
     """
     mask = are_outliers(given, exact)
     regular = Filters(given.weights * ~mask[:, None], given.bias * ~mask, given.multiplier * ~mask, given.shift)
     (channels,) = np.nonzero(mask)
     bias, multiplier, shift = (part[channels, None] for part in given[1:])
-    weights = given.weights[channels]
-    quads = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4))).astype(np.int8).view("<u4").astype(np.int64)
-    each = np.concatenate([channels[:, None], bias, multiplier, shift, quads], axis=1)
-    return np.concatenate([stream(regular).ravel(), joined(1, np.array([channels.size]), each).ravel()])
+    count, quads = channels.size, -(-given.weights.shape[1] // 4)
+    weights = np.pad(given.weights[channels], ((0, 0), (0, -given.weights.shape[1] % 4))).reshape(count, quads, 4)
+    lanes = weights[..., order] & 0xFFFF
+    words = (lanes[..., 0::2] | lanes[..., 1::2] << 16).reshape(count, 2 * quads)
+    each = np.concatenate([channels[:, None], bias, multiplier, shift, words], axis=1)
+    return np.concatenate([stream(regular).ravel(), joined(1, np.array([count]), each).ravel()])
 
 
 def outlier_bytes(graph: Graph, op: Op) -> int:
     """Return the bytes of the table of tw_outliers.h for a conv_2d or depthwise_conv_2d."""
     weights = graph.input(op, 1)
-    return 4 + outlier_count(graph, op) * (16 + 4 * -(-weights.elements // graph.output(op).shape[3] // 4))
+    return 4 + outlier_count(graph, op) * (16 + 8 * -(-weights.elements // graph.output(op).shape[3] // 4))
 
 
 def rescales(given: Filters, period: int) -> Numbers:

@@ -31,7 +31,6 @@ by_pair = partial(
 transposed = partial(Variant, kinds=("transpose_conv",), distance=distance.by_meeting)
 
 ROWS: tuple[Variant, ...] = (
-    by_pixel("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel(
         "tw_conv_2d_s8_mve",
         params="tw_conv_mve",
@@ -90,6 +89,7 @@ ROWS: tuple[Variant, ...] = (
         features=cycle_features.pairs_and_outliers,
         timed_as="tw_conv_2d_s8_dsp",
     ),
+    by_pixel("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
     by_pixel("tw_conv_2d_s8"),

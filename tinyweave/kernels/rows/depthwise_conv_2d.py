@@ -33,12 +33,6 @@ by_lines = partial(
 )
 ROWS: tuple[Variant, ...] = (
     by_taps(
-        "tw_depthwise_conv_2d_s8_offset",
-        params="tw_conv_offset",
-        applies=(weights_have_a_zero_point,),
-        distance=distance.by_channel,
-    ),
-    by_taps(
         "tw_depthwise_conv_2d_s8_mve",
         params="tw_depthwise_mve",
         isa="mve",
@@ -77,6 +71,12 @@ ROWS: tuple[Variant, ...] = (
         flash=depthwise.flash_with_outliers,
         stream=depthwise.words_with_outliers,
         timed_as="tw_depthwise_conv_2d_s8_dsp",
+    ),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_offset",
+        params="tw_conv_offset",
+        applies=(weights_have_a_zero_point,),
+        distance=distance.by_channel,
     ),
     by_taps(
         "tw_depthwise_conv_2d_s8_w4",

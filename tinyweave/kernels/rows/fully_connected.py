@@ -14,7 +14,6 @@ row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", 
 by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
 
 ROWS: tuple[Variant, ...] = (
-    row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
     row(
         "tw_fully_connected_s8_mve",
         isa="mve",
@@ -46,6 +45,7 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense.segments),
         timed_as="tw_fully_connected_s8_dsp",
     ),
+    row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
     row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
     row("tw_fully_connected_s8"),
     Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, distance=distance.multiplied),
