@@ -21,6 +21,7 @@ from tinyweave.ir import packed
 from tinyweave.kernels.dsp import dense, dense_w4, depthwise, taps, winograd
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.scalar import convolution as scalar
+from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -334,6 +335,22 @@ def mul(rng: Rng, kernel: str) -> Twins:
     )
 
 
+def requantize(rng: Rng, kernel: str) -> Twins:
+    """A table of the portable kernel's outputs for each byte."""
+    name = f"tw_requantize_{rng.choice(['s8_s8', 's8_u8', 'u8_s8', 'u8_u8'])}"
+    trial = ring_views.elementwise(rng, name)
+    (call,), (source,) = trial.calls, [inputs(rng, source) for source in trial.inputs]
+    p, (low, high) = call.params, (-128, 128) if "_s8_" in name else (0, 256)
+    values = np.roll(np.arange(low, high), 0 if low else 128)
+    scaled = requantize_exactly(values - p.in_zero, p.multiplier, p.shift) + p.out_zero
+    table = np.clip(scaled, p.out_min, p.out_max).astype(np.uint8 if name.endswith("u8") else np.int8).view(np.int8)
+    fast = ring_calls.build("tw_lookup", shape=(p.shape.h, p.shape.w, p.shape.c), table=table)
+    return (
+        Trial([Call(name, p, (0,))], [source], trial.out),
+        Trial([Call(kernel, fast, (0,))], [source], trial.out, (table,)),
+    )
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
@@ -348,6 +365,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
+    "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
 }
 
 

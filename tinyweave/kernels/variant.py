@@ -27,6 +27,7 @@ FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*
 # types of an input and an output; ANY: the kernel works on any
 S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = tuple(kind for kind, spec in SPECS.items() if spec.family == "view")
+TABLE_BYTES = 256  # of a function of one byte
 RESCALE_BYTES = 5  # a multiplier and a shift
 
 Isa = Literal[
