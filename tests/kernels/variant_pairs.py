@@ -351,6 +351,20 @@ def requantize(rng: Rng, kernel: str) -> Twins:
     )
 
 
+def max_pool(rng: Rng, kernel: str) -> Twins | None:
+    channels = int(rng.integers(4, 30))
+    geometry, inside, outside, reads = ring_views.windowed(rng, channels, False)
+    begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
+    if any((extent - 1) * stride - pad >= size for extent, stride, pad, size in begins):
+        return None  # every window must hold a part of the map
+    limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
+    shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": 0}
+    params, source = ring_calls.build("tw_pool", **geometry, **shapes, **limits), ring_views.operand(rng, inside, reads)
+    source = inputs(rng, source)
+    portable, fast = (Trial([Call(name, params, (0,))], [source], shapes["out"]) for name in ("tw_max_pool_2d_s8", kernel))
+    return portable, fast
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
@@ -365,6 +379,7 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_fully_connected_s8_w4_dsp": lambda rng: fully_connected(rng, "tw_fully_connected_s8_w4_dsp"),
     **{n: lambda rng, n=n: add(rng, n) for n in ("tw_add_s8_dsp", "tw_add_s8_mve")},
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
+    "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
     "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
 }
 

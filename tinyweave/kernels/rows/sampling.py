@@ -7,7 +7,7 @@ from functools import partial
 from ...ir import Graph, Op
 from ...ops import resize
 from .. import overlap_distance as distance
-from ..requirements import Check
+from ..requirements import Check, has_4_output_channels
 from ..variant import S4, Variant
 
 
@@ -22,6 +22,7 @@ resize_bilinear = partial(Variant, kinds=("resize_bilinear",), distance=distance
 
 ROWS: tuple[Variant, ...] = (
     average_pool("tw_average_pool_2d_s8", has_rows=True),
+    max_pool("tw_max_pool_2d_s8_dsp", isa="dsp", applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(
         "tw_resize_bilinear_s8_float",
