@@ -88,7 +88,8 @@ def shapes() -> Graph:
     """Return depthwise layers side by side that public models lack: of one row or column, as sensors have, and wide ones."""
     tensors: dict[str, Tensor] = {}
     ops = list[Op]()
-    for number, (kernel, stride, (h, w), channels) in enumerate(product(KERNELS, (1, 2), MAPS, (4, 20, 64))):
+    few = product(((3, 3),), (1, 2), MAPS, (2, 3))  # channels
+    for number, (kernel, stride, (h, w), channels) in enumerate([*product(KERNELS, (1, 2), MAPS, (4, 20, 64)), *few]):
         (rows, cols), rng = kernel, np.random.default_rng(number)
         if stride == 2 and max(kernel) > depthwise.ITS_OWN[-1]:
             continue

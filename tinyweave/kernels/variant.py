@@ -32,14 +32,14 @@ RESCALE_BYTES = 5  # a multiplier and a shift
 
 Isa = Literal[
     "",  # portable C
-    "scalar",  # a multiplier, no DSP
+    "scalar",  # a multiplier; on cores with DSP for layers that their own kernels do not suit
     "rv32m",  # RISC-V with its many registers
     "dsp",  # the Arm DSP extension
     "m7",  # the Arm DSP extension, scheduled for the two pipelines of a Cortex-M7
     "mve",  # Helium
 ]
 RV32M = ("rv32imc", "rv32imac", "sifive-e31")
-SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
+SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
 M7 = ("cortex-m7",)
