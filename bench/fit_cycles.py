@@ -89,7 +89,8 @@ def shapes() -> Graph:
     """Return depthwise layers side by side that public models lack: of one row or column, as sensors have, and wide ones."""
     tensors: dict[str, Tensor] = {}
     ops = list[Op]()
-    for number, (kernel, stride, (h, w), channels) in enumerate(product(KERNELS, (1, 2), MAPS, (4, 20, 64))):
+    few = product(((3, 3),), (1, 2), MAPS, (2, 3))  # channels
+    for number, (kernel, stride, (h, w), channels) in enumerate([*product(KERNELS, (1, 2), MAPS, (4, 20, 64)), *few]):
         (rows, cols), rng = kernel, np.random.default_rng(number)
         if stride == 2 and max(kernel) > depthwise.ITS_OWN[-1]:
             continue
@@ -114,16 +115,20 @@ def shapes() -> Graph:
 
 
 def edges() -> Graph:
-    """Return ops side by side that quantise, dequantise and rescale, which int8 models have at their edges."""
+    """Return ops side by side that quantise, dequantise, rescale and look up, which int8 models have at their edges."""
     tensors, ops = dict[str, Tensor](), list[Op]()
+    zeros = {"int8": 3, "uint8": 131}
     pairs = [(a, b) for a, b in product(TYPES, TYPES) if "float32" in (a, b) or "int16" not in (a, b)]
-    for number, ((before, after), shape) in enumerate(product(pairs, EDGES)):
-        if before == after == "float32":
+    kinds = [("dequantize" if after == "float32" else "quantize", before, after, 2.0**-4) for before, after in pairs]
+    kinds += [("quantize", "uint8", "int8", 2.0**-5), ("quantize", "int8", "uint8", 2.0**-5)]  # of the same scale
+    for number, ((kind, *types, after_scale), shape) in enumerate(
+        product([*kinds, ("logistic", "int8", "int8", 2.0**-8)], EDGES)
+    ):
+        if types == ["float32", "float32"]:
             continue
-        kind = "dequantize" if after == "float32" else "quantize"
-        for name, dtype, scale in ((f"x{number}", before, 2.0**-5), (f"y{number}", after, 2.0**-4)):
-            zero_point = {"int8": 3, "uint8": 130}.get(dtype, 0)
-            tensors[name] = Tensor(name, shape, dtype, None if dtype == "float32" else Quant((scale,), (zero_point,)))
+        for name, dtype, scale in zip((f"x{number}", f"y{number}"), types, (2.0**-5, after_scale), strict=True):
+            zero = -128 if kind == "logistic" and name[0] == "y" else zeros.get(dtype, 0)
+            tensors[name] = Tensor(name, shape, dtype, None if dtype == "float32" else Quant((scale,), (zero,)))
         ops.append(Op(f"op{number}", kind, (f"x{number}",), (f"y{number}",), {}))
     return Graph("edges", tensors, tuple(ops), tuple(op.inputs[0] for op in ops), tuple(op.outputs[0] for op in ops))
 

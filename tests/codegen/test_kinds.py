@@ -71,6 +71,7 @@ KINDS += [("conv_2d", CORE, "flash_heavy"), ("conv_2d", CORE, "lean"), ("depthwi
 KINDS += [("depthwise_conv_2d", "cortex-m7", "lean"), ("conv_2d", CORE, "copying"), ("conv_2d", "cortex-m7", "copying")]
 KINDS += [(kind, "", "compact") for kind in ("conv_2d", "depthwise_conv_2d", "fully_connected", "average_pool_2d")]
 KINDS += [(UINT8 + kind, "", "") for kind in UINT8_KINDS]
+KINDS += [(UINT8 + kind, CORE, "") for kind in ("conv_2d", "depthwise_conv_2d")]
 FEW = ("cortex-m7", "lean")  # no more cases than run with every change
 NOT_RUN = {"tw_move": "no op asks for it, plans put it in where a tensor moves: tests/planning/place/test_relocation.py"}
 

@@ -44,10 +44,12 @@ def converted(g: Growth, name: str, dtype: str) -> str:
         out = g.emit("dequantize", [name], dtype=dtype)
         g.tensors[out] = replace(g.tensors[out], quant=None)
         return out
-    quant = g.quant()
+    x, quant = g.tensors[name], g.quant()
     scale, (zero,) = quant.scale[0], quant.zero_point
     if dtype == "uint8":
         quant = Quant((scale,), (zero + 128,))
+    if {x.dtype, dtype} == {"int8", "uint8"} and zero % 2 == 0:  # of the same scale: only the signs of bytes change
+        quant = Quant((x.scale,), (x.zero_point + (128 if dtype == "uint8" else -128),))
     if dtype == "int16":
         quant = Quant((float(np.float32(scale / 200)),), (0,))
     if dtype == "int4":

@@ -263,6 +263,8 @@ def elementwise(rng: Rng, name: str) -> Trial:
     if name == "tw_lookup_s8":
         table = values(rng, (256,))
         params, keep = build("tw_lookup", **shape, table=table), (table,)
+    elif name == "tw_flip_signs":
+        params = build("tw_flip", **shape)
     elif name == "tw_softmax_s8":
         params = build("tw_softmax", **shape, multiplier=1 << 30, left_shift=23, difference_min=-248)
     elif name == "tw_log_softmax_s8":
@@ -332,10 +334,10 @@ CONVERSIONS = sorted(
     path.stem
     for path in FILES.values()
     if path.match("tw_requantize_*.c") or path.match("tw_*quantize_*f32*.c")
-    if BY_NAME[path.stem].has_part and "s4" not in path.stem
+    if BY_NAME[path.stem].has_part and not BY_NAME[path.stem].cores and "s4" not in path.stem
 )
 
-ELEMENTWISE = ("tw_lookup_s8", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
+ELEMENTWISE = ("tw_lookup_s8", "tw_flip_signs", "tw_log_softmax_s8", "tw_leaky_relu_s16", "tw_softmax_s8", *CONVERSIONS)
 
 
 def with_int4_maps(rng: Rng, trial: Trial, *, ends: str = "in out") -> Trial:

@@ -75,9 +75,9 @@ def test_an_outlier_of_a_depthwise_layer_takes_the_kernel_with_outliers_and_none
     assert not variant_for(graph, graph.ops[0], "cortex-m4", lean=True).lean
 
 
-def test_a_depthwise_layer_with_many_outliers_runs_on_the_portable_kernel() -> None:
-    """An outlier takes longer there than a filter of the portable kernel."""
-    for odd, name in (([1], "tw_depthwise_conv_2d_s8_outliers_dsp"), ([0, 1], "tw_depthwise_conv_2d_s8")):
+def test_a_depthwise_layer_with_many_outliers_runs_on_the_kernel_for_cores_without_dsp() -> None:
+    """An outlier takes longer than a filter of that kernel."""
+    for odd, name in (([1], "tw_depthwise_conv_2d_s8_outliers_dsp"), ([0, 1], "tw_depthwise_3x3_s8_scalar")):
         graph = layer("depthwise_conv_2d", ones(1, 3, 3, 8), 8)
         scales = tuple(SHIFTED_BY_1 if unit in odd else 0.02 for unit in range(8))
         weights = replace(graph.tensors["w"], quant=Quant(scales, (0,) * 8, 3))
@@ -105,7 +105,29 @@ def test_kernels_that_the_planner_may_ask_for_are_named_with_their_flash() -> No
 
 def test_kernels_for_weights_that_are_stored_in_another_way_are_left_out() -> None:
     assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4))) == ["tw_conv_2d_s8_winograd_dsp", "tw_conv_2d_s8_dsp"]
-    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3))) == ["tw_conv_2d_s8_offset"]
+    assert list(reasons(layer("conv_2d", ones(4, 1, 1, 4), 4, zero=3), "cortex-m0")) == ["tw_conv_2d_s8_offset"]
+
+
+def test_a_filter_with_weights_beyond_int8_is_an_outlier() -> None:
+    """Weights of uint8 models have a zero point, so the largest of a layer may be 9 bits wide."""
+    weights = ones(6, 1, 1, 4)
+    weights[3, 0, 0, 2] = 127
+    assert reasons(layer("conv_2d", weights, 4))["tw_conv_2d_s8_dsp"] == CHOSEN
+    found = reasons(layer("conv_2d", weights, 4, zero=-3))
+    assert found["tw_conv_2d_s8_dsp"] == (
+        "requires that every filter's weights, less their zero point, are int8, "
+        "but the weight of largest magnitude of filter 3 is 130 (the only one of 6 filters)"
+    )
+    assert found["tw_conv_2d_s8_outliers_dsp"] == CHOSEN
+    depthwise = layer("depthwise_conv_2d", np.moveaxis(weights, 0, 3).reshape(1, 2, 2, 6), 6, zero=-3)
+    assert reasons(depthwise)["tw_depthwise_conv_2d_s8_dsp"] == CHOSEN
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("conv_2d", (4, 3, 3, 4)), ("depthwise_conv_2d", (1, 3, 3, 4))])
+def test_compact_kernels_run_no_weights_with_a_zero_point(kind: str, shape: tuple[int, ...]) -> None:
+    plain, offset = (layer(kind, ones(*shape), 4, zero=zero) for zero in (0, 3))
+    assert variant_for(plain, plain.ops[0], compact=True).compact
+    assert variant_for(offset, offset.ops[0], compact=True).name == f"tw_{kind}_s8_offset"
 
 
 def test_a_core_without_kernels_of_its_own_has_one() -> None:
@@ -149,11 +171,11 @@ def test_real_layers_with_an_outlier_filter_run_on_a_fast_kernel(file: str, op: 
     assert dict(passed)["tw_conv_2d_s8_dsp"].endswith(f"but {reason}")
 
 
-def test_a_real_layer_on_a_portable_kernel_says_why(shared: Path) -> None:
+def test_a_real_layer_on_a_slower_kernel_says_why(shared: Path) -> None:
     *passed, (kernel, _) = explained(shared, "harvard-edge__Wake_Vision__wv_quality_ymac", "depthwise_conv_2d_1")
     reason = "requires that the layer has at least 4 output channels, but it has 3"
     assert dict(passed)["tw_depthwise_conv_2d_s8_dsp"] == reason
-    assert not BY_NAME[kernel].cores
+    assert kernel == "tw_depthwise_3x3_s8_scalar"
 
 
 def explained(shared: Path, file: str, op: str) -> list[tuple[str, str]]:

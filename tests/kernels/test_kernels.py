@@ -20,6 +20,7 @@ from kernels import on_core, ring_calls, ring_views, swapped, variant_pairs
 from tinyweave.ir import Graph, Op, Tensor, itemsize
 from tinyweave.kernels.dsp import dense, winograd
 from tinyweave.kernels.table import BY_NAME, FILES, VARIANTS, sources
+from tinyweave.kernels.variant import ANY, S8
 from tinyweave.simulate import emulated
 from tinyweave.simulate.run import FOLDER as SIMULATE
 
@@ -273,7 +274,8 @@ def test_output_may_begin_a_lag_below_the_input(name: str, library: ctypes.CDLL)
         trial = ring_views.TRIALS[name](np.random.default_rng([SEED, number]))
         (call,), (source,) = trial.calls, trial.inputs
         shape = tuple(getattr(call.params.shape, axis) for axis in "hwc")
-        x, out = (Tensor(tensor, shape, dtype) for tensor, dtype in zip("xy", row.types, strict=True))
+        types = S8 if row.types == ANY else row.types
+        x, out = (Tensor(tensor, shape, dtype) for tensor, dtype in zip("xy", types, strict=True))
         op = Op("op", row.kinds[0], ("x",), ("y",))
         distance, align = row.distance(Graph("g", {"x": x, "y": out}, (op,), ("x",), ("y",)), op)[0], itemsize(out.dtype)
         distances.append(distance)

@@ -36,6 +36,7 @@ CORES = ("cortex-m4", "cortex-m55", "cortex-m7", "rv32imc")
 APART = {  # rows whose outputs may overlap no input
     "tw_gather_nd": "it reads any slice at any time",
     "tw_svdf_s8": "each unit reads the whole input",
+    "tw_svdf_s8_dsp": "each unit reads the whole input",
     "tw_quantize_f32_s16": "compilers may move a read of a float behind a write of an int16",
     "tw_dequantize_s16_f32": "the same the other way round",
     "memcpy": "state and what is read from it keep their places",
@@ -172,7 +173,7 @@ def test_outputs_at_their_distance_are_right_on_the_core(core: str, tmp_path: Pa
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     chosen = [trial for row in VARIANTS if core in row.cores for trial in trials(row)]
-    assert {trial.row.name for trial in chosen} == {row.name for row in VARIANTS if core in row.cores}
+    assert {trial.row.name for trial in chosen} == {row.name for row in VARIANTS if core in row.cores} - {*APART}
     assert not wrong(chosen, tmp_path, core)
 
 

@@ -25,6 +25,7 @@ from tinyweave.kernels.dsp import dense, dense_w4, depthwise, sums, taps, winogr
 from tinyweave.kernels.mve import weights as mve
 from tinyweave.kernels.scalar import convolution as scalar
 from tinyweave.ops.fixed_point import Rescale
+from tinyweave.ops.fixed_point import requantize as requantize_exactly
 
 Twins = tuple[Trial, Trial]  # portable, and for some cores
 RINGS_EVERY = 8
@@ -121,7 +122,8 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         bias[odd] = rng.integers(-(1 << 30), 1 << 30, odd.sum())
         shift[odd] = rng.integers(-31, 31, odd.sum())
     quantised = {"in_zero": int(rng.integers(-128, 128)), **clamp(rng)}
-    flat, multipliers, shifts = (part.astype(np.int64) for part in (filters, multiplier, shift))
+    zero = 0 if int4 or rng.integers(2) else int(rng.integers(-128, 128))  # of the weights: those of uint8 models have one
+    flat, multipliers, shifts = filters.astype(np.int64) - zero, *(part.astype(np.int64) for part in (multiplier, shift))
     given = dense.Filters(flat, bias - quantised["in_zero"] * flat.sum(axis=1), multipliers, shifts)
     paired = dense.PAIRS_EXACTLY
     exact = dense.RESCALES_EXACTLY if is_depthwise else dense_w4.EXACT if int4 else winograd.EXACT if tiled else paired
@@ -131,6 +133,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
     laid = filters.T.copy() if is_depthwise else packed(filters) if int4 else filters
     tables = {"weights": laid, "bias": bias, "multiplier": multiplier, "shift": shift}
     portable = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **tables)
+    portable = ring_calls.build("tw_conv_offset", conv=portable, weights_zero=zero) if zero else portable
     bare = ring_calls.build("tw_conv", **geometry, **shapes, **quantised, **dict.fromkeys(tables))
     if with_outliers:
         of = depthwise.stream_with_outliers
@@ -156,7 +159,7 @@ def convolution(rng: Rng, kernel: str) -> Twins | None:
         functions = (("line", depthwise.function(rows, cols, stride) + of_core),)
     source, plain = (
         inputs(rng, ring_views.operand(rng, inside, reads)),
-        kernel.removesuffix("_dsp") if int4 else PORTABLE[is_depthwise],
+        kernel.removesuffix("_dsp") if int4 else PORTABLE[is_depthwise] + "_offset" * bool(zero),
     )
     return (
         Trial([Call(plain, portable, (0,))], [source], shapes["out"], tuple(tables.values())),
@@ -370,6 +373,36 @@ def average_pool(rng: Rng, kernel: str) -> Twins:
     return portable, fast
 
 
+def requantize(rng: Rng, kernel: str) -> Twins:
+    """A table of the portable kernel's outputs for each byte."""
+    name = f"tw_requantize_{rng.choice(['s8_s8', 's8_u8', 'u8_s8', 'u8_u8'])}"
+    trial = ring_views.elementwise(rng, name)
+    (call,), (source,) = trial.calls, [inputs(rng, source) for source in trial.inputs]
+    p, (low, high) = call.params, (-128, 128) if "_s8_" in name else (0, 256)
+    values = np.roll(np.arange(low, high), 0 if low else 128)
+    scaled = requantize_exactly(values - p.in_zero, p.multiplier, p.shift) + p.out_zero
+    table = np.clip(scaled, p.out_min, p.out_max).astype(np.uint8 if name.endswith("u8") else np.int8).view(np.int8)
+    fast = ring_calls.build("tw_lookup", shape=(p.shape.h, p.shape.w, p.shape.c), table=table)
+    return (
+        Trial([Call(name, p, (0,))], [source], trial.out),
+        Trial([Call(kernel, fast, (0,))], [source], trial.out, (table,)),
+    )
+
+
+def max_pool(rng: Rng, kernel: str) -> Twins | None:
+    channels = int(rng.integers(4, 30))
+    geometry, inside, outside, reads = ring_views.windowed(rng, channels, False)
+    begins = zip(outside[:2], geometry["stride"], geometry["pad"], inside[:2], strict=True)
+    if any((extent - 1) * stride - pad >= size for extent, stride, pad, size in begins):
+        return None  # every window must hold a part of the map
+    limits = {name: value for name, value in clamp(rng).items() if name != "out_zero"}
+    shapes = {"in": inside, "out": (*outside[:2], channels), "away_from": 0}
+    params, source = ring_calls.build("tw_pool", **geometry, **shapes, **limits), ring_views.operand(rng, inside, reads)
+    source = inputs(rng, source)
+    portable, fast = (Trial([Call(name, params, (0,))], [source], shapes["out"]) for name in ("tw_max_pool_2d_s8", kernel))
+    return portable, fast
+
+
 DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     **{n: lambda rng, n=n: convolution(rng, n) for n in (f"{name}_dsp" for name in (*PORTABLE, "tw_conv_2d_s8_winograd"))},
     **{n: lambda rng, n=n: convolution(rng, n) for n in ("tw_conv_2d_s8_m7", "tw_depthwise_3x3_s8_m7")},
@@ -386,6 +419,8 @@ DRAWN: dict[str, Callable[[Rng], Twins | None]] = {
     "tw_average_pool_2d_s8_dsp": lambda rng: average_pool(rng, "tw_average_pool_2d_s8_dsp"),
     "tw_mul_s8_dsp": lambda rng: mul(rng, "tw_mul_s8_dsp"),
     **{f"{n}_compact": lambda rng, n=n: compact(rng, n) for n in (*PORTABLE, "tw_fully_connected_s8", "tw_average_pool_2d_s8")},
+    "tw_max_pool_2d_s8_dsp": lambda rng: max_pool(rng, "tw_max_pool_2d_s8_dsp"),
+    "tw_requantize_table_dsp": lambda rng: requantize(rng, "tw_requantize_table_dsp"),
 }
 
 

@@ -74,6 +74,7 @@ def weights_are_int8(graph: Graph, op: Op) -> Check:
 
 # conditions on how weights are stored: `explain_kernel` omits kernels that are for weights stored in another way
 STORAGE = (weights_have_a_zero_point, weights_are_int4)
+COMPACT = (weights_are_int8, weights_have_no_zero_point)  # requirements of the kernels with little code
 
 
 def has_weights(graph: Graph, op: Op) -> Check:

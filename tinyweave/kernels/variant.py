@@ -27,18 +27,19 @@ FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*
 # types of the input and the output; ANY: the kernel works on all types
 S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = tuple(kind for kind, spec in SPECS.items() if spec.family == "view")
+TABLE_BYTES = 256  # of a function of one byte
 RESCALE_BYTES = 5  # a multiplier (int32) and a shift (int8) per output channel
 
 Isa = Literal[
     "",  # portable C
-    "scalar",  # plain C for cores that have a multiplier and no DSP extension
+    "scalar",  # plain C for cores with a multiplier; on cores with DSP for layers that their own kernels do not suit
     "rv32m",  # plain C for RISC-V, which has more registers than a Cortex-M
     "dsp",  # the Arm DSP extension
     "m7",  # the Arm DSP extension, scheduled for the two pipelines of a Cortex-M7
     "mve",  # the Arm MVE extension (Helium)
 ]
 RV32M = ("rv32imc", "rv32imac", "sifive-e31")
-SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
+SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
 MVE = ("cortex-m55", "cortex-m85")  # these have the DSP extension, too
 M7 = ("cortex-m7",)

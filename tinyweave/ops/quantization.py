@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Graph, Op, array_type, limits
 from .constraints import arity, per_tensor
@@ -35,6 +36,13 @@ def reference_quantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     else:
         scaled = requantize(x.astype(np.int64) - graph.input(op).zero_point, *requant(graph, op)).astype(np.float64)
     return [np.clip(scaled + out.zero_point, *limits(out.dtype)).astype(array_type(out.dtype))]
+
+
+def each_byte(graph: Graph, op: Op) -> NDArray[np.uint8]:
+    """Return the output byte of a quantize between one-byte types for each input byte 0 .. 255."""
+    values = np.arange(256, dtype=np.uint8).view(array_type(graph.input(op).dtype))
+    (found,) = reference_quantize(graph, op, [values])
+    return found.view(np.uint8)
 
 
 def reference_dequantize(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:

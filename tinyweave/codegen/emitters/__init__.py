@@ -37,6 +37,7 @@ EMITTERS: dict[str, Callable[[Layer], Code]] = {
     "tw_prelu": elementwise.emit_prelu,
     "tw_leaky_relu": elementwise.emit_leaky_relu,
     "tw_lookup": elementwise.emit_lookup,
+    "tw_flip": elementwise.emit_flip,
     "tw_softmax": elementwise.emit_softmax,
     "tw_log_softmax": elementwise.emit_softmax,
     "tw_requantization": elementwise.emit_requantization,

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...ir import itemsize
+from ...ir import array_type, itemsize
 from ...kernels import geometry
 from ...kernels.dsp import dense, sums
 from ...ops import activations, elementwise, extrema, log_softmax, pool, quantization, reduce, softmax, spec_of
@@ -186,9 +186,15 @@ def emit_requantization(layer: Layer) -> Code:
 
 
 def emit_lookup(layer: Layer) -> Code:
-    """Emit the C of a unary function as a table of its values for all int8 inputs."""
-    (values,) = spec_of(layer.op).reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
-    return plain_code(layer, shape(layer), {"table": layer.table("table", values, "int8_t")})
+    """Emit the C of a function of one byte as a table of its values: of the bytes 128 .. 255, then of 0 .. 127."""
+    inputs = np.arange(-128, 128).astype(np.int8).view(array_type(layer.input().dtype))
+    (values,) = spec_of(layer.op).reference(layer.graph, layer.op, [inputs])
+    return plain_code(layer, shape(layer), {"table": layer.table("table", values.view(np.int8), "int8_t")})
+
+
+def emit_flip(layer: Layer) -> Code:
+    """Emit the C of a quantize between int8 and uint8 values that differ by 128."""
+    return plain_code(layer, shape(layer), note=types_note(layer))
 
 
 def emit_quantization(layer: Layer) -> Code:

@@ -7,7 +7,7 @@ inputs. SMMULR and SMMLAR round as gemmlowp does within the bounds checked here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 from typing import NamedTuple
@@ -28,13 +28,13 @@ from ..requirements import (
     has_one_group,
     has_weights,
     weights_are_int8,
-    weights_have_no_zero_point,
 )
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
 EXPONENTS = range(2, 32)  # right shifts that SMMLAR can apply, by the factor 2^(32 - exponent)
 LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
+IN_LANES = (0, 2, 1, 3)  # order of four inputs or weights, two to a word
 MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
 MOST_HIGH = 1 << 23  # bound of an odd filter's sum, since 256 times the sum must be an int32
 WORD = 0xFFFFFFFF
@@ -44,7 +44,7 @@ _OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # plan
 class Filters(NamedTuple):
     """The filters of a layer, with the bias and the rescaling of each filter's sum."""
 
-    weights: Numbers  # [filter][weight]
+    weights: Numbers  # [filter][weight], minus the weights' zero point
     bias: Numbers  # of each filter, minus the input's zero point times the sum of the filter's weights
     multiplier: Numbers  # a sum is rescaled by multiplier / 2^31 * 2^shift
     shift: Numbers  # negative: to the right
@@ -71,7 +71,7 @@ def filters(graph: Graph, op: Op) -> Filters:
     x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
     assert weights is not None
     flat = weights.reshape(-1, weights.shape[3]).T if op.kind == "depthwise_conv_2d" else weights.reshape(len(weights), -1)
-    flat = flat.astype(np.int64)
+    flat = flat.astype(np.int64) - conv.weights_zero(graph, op)
     offset = np.zeros(len(flat), np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)
     rescales = fully_connected.requant(graph, op) if op.kind == "fully_connected" else conv.requant(graph, op)
     multiplier, shift = (np.broadcast_to(part.astype(np.int64), len(flat)) for part in rescales)
@@ -101,6 +101,12 @@ def shifts_fit(given: Filters) -> EachFilter:
 def shifts_round_once(given: Filters) -> EachFilter:
     """Every filter's rescale shift is at most -2, so that the low word of each product is rounded away."""
     return EachFilter(given.shift <= -2, "rescale shift", given.shift)
+
+
+def weights_fit(given: Filters) -> EachFilter:
+    """Every filter's weights, less their zero point, are int8."""
+    low, high = given.weights.min(axis=1, initial=0), given.weights.max(axis=1, initial=0)
+    return EachFilter((low >= -128) & (high <= 127), "weight of largest magnitude", np.where(-low > high, low, high))
 
 
 def weights_pack_in_pairs(given: Filters) -> EachFilter:
@@ -133,7 +139,8 @@ def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
 
 FilterRequirement = Callable[[Filters], EachFilter]
 RESCALES_EXACTLY: tuple[FilterRequirement, ...] = (sums_fit, shifts_fit)  # then SMMULR and SMMLAR rescale each sum exactly
-SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # then one word holds two sums
+# then one word holds two sums
+SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_fit, weights_pack_in_pairs, packed_sums_fit)
 PAIRS_EXACTLY = (*SUMS_EXACTLY, *RESCALES_EXACTLY)
 
 
@@ -177,11 +184,11 @@ def outlier_count(graph: Graph, op: Op) -> int:
 
 RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
 # requirements of the kernels with the weight stream of tw_pair_s8.h
-PAIRED = (weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
-WITH_OUTLIERS = (weights_are_int8, weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights)
+PAIRED = (has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
+WITH_OUTLIERS = (weights_are_int8, has_one_group, dilation_is_1, has_weights)
 # requirements of the kernels of tw_fully_connected_dsp.h
-EIGHTS = (weights_have_no_zero_point, has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
-SEGMENTS = (weights_are_int8, weights_have_no_zero_point, has_weights, *map(of_op, (weights_pack_in_pairs, shifts_round_once)))
+EIGHTS = (has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
+SEGMENTS = (weights_are_int8, has_weights, *map(of_op, (weights_fit, weights_pack_in_pairs, shifts_round_once)))
 
 
 def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
@@ -250,7 +257,7 @@ def _both(weights: Numbers, quads: int) -> Numbers:
 
     """
     count, taps = weights.shape
-    lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
+    lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., IN_LANES]
     lanes = lanes.reshape(count, 2 * quads, 2)
     both = (lanes[0::2] + 256 * lanes[1::2]) & 0xFFFF
     return np.asarray(both[..., 0] | both[..., 1] << 16)
@@ -366,10 +373,12 @@ def stream(given: Filters) -> Words:
 
 def stream_with_outliers(given: Filters) -> Words:
     """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers."""
-    return followed_by_outliers(given, PAIRS_EXACTLY, stream)
+    return followed_by_outliers(given, PAIRS_EXACTLY, stream, IN_LANES)
 
 
-def followed_by_outliers(given: Filters, exact: tuple[FilterRequirement, ...], stream: Callable[[Filters], Words]) -> Words:
+def followed_by_outliers(
+    given: Filters, exact: tuple[FilterRequirement, ...], stream: Callable[[Filters], Words], order: Sequence[int]
+) -> Words:
     """Return a weight stream with zeros in place of outliers, followed by the table of outliers of tw_outliers.h.
 
     The table holds the number of outliers, then the channel, bias, multiplier, shift and weights of each outlier.
@@ -378,22 +387,25 @@ def followed_by_outliers(given: Filters, exact: tuple[FilterRequirement, ...], s
         given: The filters.
         exact: The requirements of the fast arithmetic; a filter that fails one is an outlier.
         stream: The function that builds the weight stream.
+        order: The order of four weights of an outlier in two words.
 
     """
     mask = are_outliers(given, exact)
     regular = Filters(given.weights * ~mask[:, None], given.bias * ~mask, given.multiplier * ~mask, given.shift)
     (channels,) = np.nonzero(mask)
     bias, multiplier, shift = (part[channels, None] for part in given[1:])
-    weights = given.weights[channels]
-    quads = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 4))).astype(np.int8).view("<u4").astype(np.int64)
-    each = np.concatenate([channels[:, None], bias, multiplier, shift, quads], axis=1)
-    return np.concatenate([stream(regular).ravel(), joined(1, np.array([channels.size]), each).ravel()])
+    count, quads = channels.size, -(-given.weights.shape[1] // 4)
+    weights = np.pad(given.weights[channels], ((0, 0), (0, -given.weights.shape[1] % 4))).reshape(count, quads, 4)
+    lanes = weights[..., order] & 0xFFFF
+    words = (lanes[..., 0::2] | lanes[..., 1::2] << 16).reshape(count, 2 * quads)
+    each = np.concatenate([channels[:, None], bias, multiplier, shift, words], axis=1)
+    return np.concatenate([stream(regular).ravel(), joined(1, np.array([count]), each).ravel()])
 
 
 def outlier_bytes(graph: Graph, op: Op) -> int:
     """Return the bytes of the table of outliers of a conv_2d or depthwise_conv_2d."""
     weights = graph.input(op, 1)
-    return 4 + outlier_count(graph, op) * (16 + 4 * -(-weights.elements // graph.output(op).shape[3] // 4))
+    return 4 + outlier_count(graph, op) * (16 + 8 * -(-weights.elements // graph.output(op).shape[3] // 4))
 
 
 def rescales(given: Filters, period: int) -> Numbers:

@@ -19,7 +19,6 @@ from ..requirements import (
     depth_multiplier_is_1,
     dilation_is_1,
     has_4_output_channels,
-    weights_have_no_zero_point,
     window_is_3x3,
 )
 from . import dense
@@ -101,7 +100,7 @@ def has_few_outliers(graph: Graph, op: Op) -> Check:
     return Check(MOST_OUTLIERS * count <= filters, f"{count} of {filters} filters have one")
 
 
-PLAIN = (dilation_is_1, depth_multiplier_is_1, has_4_output_channels, weights_have_no_zero_point)
+PLAIN = (dilation_is_1, depth_multiplier_is_1, has_4_output_channels)
 LINES = (*PLAIN, has_function_for_window, *dense.RESCALED)
 WITH_OUTLIERS = (*PLAIN, has_function_for_window, has_few_outliers)
 COLUMN = (map_is_a_column, *LINES)
@@ -237,7 +236,7 @@ def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.
         across: The horizontal stride.
 
     """
-    return dense.followed_by_outliers(given, dense.RESCALES_EXACTLY, lambda regular: stream(regular, rows, across))
+    return dense.followed_by_outliers(given, dense.RESCALES_EXACTLY, lambda regular: stream(regular, rows, across), range(4))
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:

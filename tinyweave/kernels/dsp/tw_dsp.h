@@ -7,9 +7,7 @@
 #ifndef TW_DSP_H
 #define TW_DSP_H
 
-#include <string.h>
-
-#include "tw.h"
+#include "tw_word.h"
 
 #if defined(__ARM_FEATURE_DSP) && defined(__GNUC__) && defined(__thumb2__)
 #define TW_HAS_DSP 1
@@ -18,22 +16,6 @@
 #else
 #error "no Arm DSP instructions: compile for a core with them, as with -mcpu=cortex-m4, or define TW_PLAIN_C to run slowly"
 #endif
-
-#if defined(__GNUC__)
-#define TW_COPY __builtin_memcpy /* one instruction even in freestanding builds */
-#else
-#define TW_COPY memcpy
-#endif
-
-/* Loads or stores four bytes at any address. */
-static inline uint32_t tw_word(const void *at)
-{
-    uint32_t word;
-    TW_COPY(&word, at, sizeof word);
-    return word;
-}
-
-static inline void tw_put_word(void *at, uint32_t word) { TW_COPY(at, &word, sizeof word); }
 
 /* A word, or one of its lanes, as a signed number; two numbers as the lanes of a word, modulo 2^16. */
 static inline int32_t tw_signed(uint32_t word) { return (int32_t)word; }

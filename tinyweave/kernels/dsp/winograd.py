@@ -19,7 +19,6 @@ from ..requirements import (
     has_one_group,
     input_channels_are_a_multiple_of_4,
     stride_is_1,
-    weights_have_no_zero_point,
     window_is_3x3,
 )
 from . import dense
@@ -41,7 +40,7 @@ def fourfold_sums_fit(given: dense.Filters) -> EachFilter:
 
 
 EXACT: tuple[dense.FilterRequirement, ...] = (fourfold_sums_fit, *dense.RESCALES_EXACTLY)
-SHAPE = (window_is_3x3, stride_is_1, dilation_is_1, has_one_group, weights_have_no_zero_point)
+SHAPE = (window_is_3x3, stride_is_1, dilation_is_1, has_one_group)
 REQUIREMENTS = (*SHAPE, input_channels_are_a_multiple_of_4, *map(dense.of_op, EXACT))
 
 
@@ -56,7 +55,7 @@ def stream(given: dense.Filters) -> dense.Words:
     weights = given.weights.reshape(len(given.bias), KERNEL, KERNEL, -1)
     transformed = np.einsum("ia,fabc,jb->fijc", G, weights, G)[:, ORDER][:, :, ORDER]
     quads = transformed.reshape(groups, 4, POSITIONS, -1, len(LANES))[..., LANES]
-    lanes = quads.reshape(groups, 4, POSITIONS, -1, 2).transpose(0, 2, 3, 1, 4) & 0xFFFF  # at most 9 * 128 each
+    lanes = quads.reshape(groups, 4, POSITIONS, -1, 2).transpose(0, 2, 3, 1, 4) & 0xFFFF  # at most 9 * 255 each
     words = lanes[..., 0] | lanes[..., 1] << 16
     # sums are four times, not twice, an output's sum, hence half of the power
     rescales = np.stack((given.multiplier, np.where(given.multiplier != 0, given.powers() // 2, 0)), axis=1)

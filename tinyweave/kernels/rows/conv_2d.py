@@ -10,9 +10,9 @@ from ..cycle_features import pairs, pixels, tiles
 from ..dsp import dense, dense_w4, winograd
 from ..mve import weights as mve
 from ..requirements import (
+    COMPACT,
     input_channels_are_a_multiple_of_4,
     weights_are_int4,
-    weights_are_int8,
     weights_have_a_zero_point,
 )
 from ..scalar import convolution as scalar
@@ -36,7 +36,6 @@ by_pair = partial(
 transposed = partial(Variant, kinds=("transpose_conv",), distance=distance.by_meeting)
 
 ROWS: tuple[Variant, ...] = (
-    by_pixel("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel(
         "tw_conv_2d_s8_mve",
         params="tw_conv_mve",
@@ -46,7 +45,7 @@ ROWS: tuple[Variant, ...] = (
         distance=mve.distances,
         stream=dense.of_filters(mve.stream),
     ),
-    by_pixel("tw_conv_2d_s8_compact", applies=(weights_are_int8,), distance=distance.by_filter, compact=True),
+    by_pixel("tw_conv_2d_s8_compact", applies=COMPACT, distance=distance.by_filter, compact=True),
     by_pair(
         "tw_conv_2d_s8_w4_dsp",
         applies=dense_w4.FOURS,
@@ -96,6 +95,7 @@ ROWS: tuple[Variant, ...] = (
         features=cycle_features.pairs_and_outliers,
         timed_as="tw_conv_2d_s8_dsp",
     ),
+    by_pixel("tw_conv_2d_s8_offset", params="tw_conv_offset", applies=(weights_have_a_zero_point,)),
     by_pixel("tw_conv_2d_s8_w4", applies=(weights_are_int4,), weights=packed_by_filter, timed_as="tw_conv_2d_s8"),
     by_pixel("tw_conv_2d_s8_scalar", isa="rv32m", applies=scalar.DENSE, distance=scalar.by_pixels),
     by_pixel("tw_conv_2d_s8"),

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
+from ...ir import Graph, Op
+from ...ops.quantization import each_byte
 from .. import overlap_distance as distance
-from ..requirements import types_are_signed
-from ..variant import ANY, Variant
+from ..requirements import Check, types_are_signed
+from ..variant import ANY, TABLE_BYTES, Variant
+
+
+def types_are_bytes(graph: Graph, op: Op) -> Check:
+    """The input and output types are int8 or uint8."""
+    types = graph.input(op).dtype, graph.output(op).dtype
+    return Check({*types} <= {"int8", "uint8"}, f"they are {types[0]} and {types[1]}")
+
+
+def values_are_offset_by_128(graph: Graph, op: Op) -> Check:
+    """Each value is the input's plus or minus 128, so that only the highest bit of a byte changes."""
+    bits = each_byte(graph, op) ^ np.arange(256, dtype=np.uint8)
+    other = np.count_nonzero(bits != 128)
+    return Check(other == 0, f"{other} of 256 values are not")
+
 
 row = partial(Variant, distance=distance.elementwise)
 requantize = partial(row, kinds=("quantize",), params="tw_requantization")
@@ -14,6 +32,16 @@ quantize = partial(row, kinds=("quantize",), params="tw_quantization")
 dequantize = partial(row, kinds=("dequantize",), params="tw_quantization")
 
 ROWS: tuple[Variant, ...] = (
+    row("tw_flip_signs", ("quantize",), "tw_flip", ANY, applies=(types_are_bytes, values_are_offset_by_128)),
+    row(
+        "tw_requantize_table_dsp",
+        ("quantize",),
+        "tw_lookup",
+        ANY,
+        isa="dsp",
+        applies=(types_are_bytes,),
+        flash=lambda graph, op: TABLE_BYTES,
+    ),
     requantize("tw_requantize_s8_s8", kinds=("quantize", "relu", "relu6", "relu_n1_to_1")),
     requantize("tw_requantize_s8_u8", types=("int8", "uint8")),
     requantize("tw_requantize_u8_s8", types=("uint8", "int8")),

@@ -10,7 +10,7 @@ from ..cycle_features import lines, pixels, taps
 from ..dsp import dense, depthwise
 from ..dsp import taps as taps_dsp
 from ..mve import weights as mve
-from ..requirements import weights_are_int4, weights_are_int8, weights_have_a_zero_point
+from ..requirements import COMPACT, weights_are_int4, weights_have_a_zero_point
 from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
 
@@ -33,14 +33,8 @@ by_lines = partial(
 )
 ROWS: tuple[Variant, ...] = (
     by_taps(
-        "tw_depthwise_conv_2d_s8_offset",
-        params="tw_conv_offset",
-        applies=(weights_have_a_zero_point,),
-        distance=distance.by_channel,
-    ),
-    by_taps(
         "tw_depthwise_conv_2d_s8_compact",
-        applies=(weights_are_int8,),
+        applies=COMPACT,
         distance=distance.by_channel,
         features=pixels,
         compact=True,
@@ -84,6 +78,12 @@ ROWS: tuple[Variant, ...] = (
         flash=depthwise.flash_with_outliers,
         stream=depthwise.words_with_outliers,
         timed_as="tw_depthwise_conv_2d_s8_dsp",
+    ),
+    by_taps(
+        "tw_depthwise_conv_2d_s8_offset",
+        params="tw_conv_offset",
+        applies=(weights_have_a_zero_point,),
+        distance=distance.by_channel,
     ),
     by_taps(
         "tw_depthwise_conv_2d_s8_w4",

@@ -7,17 +7,16 @@ from functools import partial
 from .. import overlap_distance as distance
 from ..dsp import dense, dense_w4
 from ..mve import weights as mve
-from ..requirements import weights_are_int4, weights_are_int8, weights_have_a_zero_point
+from ..requirements import COMPACT, weights_are_int4, weights_have_a_zero_point
 from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
 
 row = partial(Variant, kinds=("fully_connected",), params="tw_fully_connected", distance=distance.by_row)
 by_eights = partial(row, params="tw_fully_connected_dsp", distance=partial(distance.by_row_for_some, at_once=8))
 
 ROWS: tuple[Variant, ...] = (
-    row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
     row(
         "tw_fully_connected_s8_compact",
-        applies=(weights_are_int8,),
+        applies=COMPACT,
         distance=partial(distance.by_row_for_some, at_once=1),
         compact=True,
     ),
@@ -52,6 +51,7 @@ ROWS: tuple[Variant, ...] = (
         stream=dense.of_filters(dense.segments),
         timed_as="tw_fully_connected_s8_dsp",
     ),
+    row("tw_fully_connected_s8_offset", params="tw_fully_connected_offset", applies=(weights_have_a_zero_point,)),
     row("tw_fully_connected_s8_w4", applies=(weights_are_int4,), weights=packed_by_tap, timed_as="tw_fully_connected_s8"),
     row("tw_fully_connected_s8"),
     Variant("tw_batch_matmul_s8", ("batch_matmul",), "tw_batch_matmul", has_part=False, distance=distance.multiplied),

@@ -24,6 +24,7 @@ ROWS: tuple[Variant, ...] = (
     average_pool("tw_average_pool_2d_s8_compact", compact=True),
     average_pool("tw_average_pool_2d_s8_dsp", isa="dsp", has_rows=True, applies=(has_4_output_channels,)),
     average_pool("tw_average_pool_2d_s8", has_rows=True),
+    max_pool("tw_max_pool_2d_s8_dsp", isa="dsp", applies=(has_4_output_channels,)),
     max_pool("tw_max_pool_2d_s8"),
     resize_bilinear(
         "tw_resize_bilinear_s8_float",

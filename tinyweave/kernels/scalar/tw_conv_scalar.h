@@ -1,7 +1,8 @@
-/* tw_conv_scalar.h - int8 convolutions in plain C for cores without DSP instructions.
+/* tw_conv_scalar.h - int8 convolutions in plain C, for cores without DSP instructions and for layers that these do not suit.
  *
  * Layers: conv_2d with one group and at least 4 output channels on RISC-V; depthwise_conv_2d 3x3 with depth multiplier 1 on
- * RISC-V and Cortex-M0, M0+ and M3. int8 weights, dilation 1, no negative multiplier, all shifts negative.
+ * RISC-V and Cortex-M, on a Cortex-M4, M7 and M33 only with fewer than 4 channels or with many outliers. int8 weights, dilation
+ * 1, no negative multiplier, all shifts negative.
  * Weights: as the portable kernels of tw_conv.h. No scratch.
  * Cost of tw_conv_2d_s8_scalar, fitted (layer_cycles.json): 3.4 instructions per MAC on RV32IMC.
  */

@@ -2,8 +2,9 @@
  *
  * Outliers are computed one filter at a time, with sums of 32 bits that wrap and tw_requantize, as portable kernels do. The
  * table: the count of outliers; for each its output channel, its bias (less the input's zero point times the weights), its
- * multiplier and shift, then its weights as int8, four to a word: of a dense convolution in the order of the inputs of
- * tw_conv_pairs.h, of a depthwise one row by row of the window.
+ * multiplier and shift, then its weights of 16 bits, two to a word and padded with zeros to four. Weights have their zero point
+ * subtracted, so they may exceed int8. Of a dense convolution they are in the order of the im2col buffer of tw_pair.h, of a
+ * depthwise one row by row of the window.
  */
 #ifndef TW_OUTLIERS_H
 #define TW_OUTLIERS_H

@@ -5,17 +5,22 @@
 #include "tw_dsp.h"
 #include "tw_outliers.h"
 
-/* The products of a filter with the window that begins at column `first` of the lines of its channel. */
-static int32_t products(const tw_line *line, const uint32_t *lines, int32_t first, const int8_t *weights, int32_t width, int32_t sum)
+/* Element `i` of an array of 16-bit numbers. */
+static inline int32_t half(const uint32_t *words, int32_t i)
 {
+    int16_t value;
+    TW_COPY(&value, (const char *)words + 2 * i, sizeof value);
+    return value;
+}
+
+/* The products of a filter with the window that begins at column `first` of the lines of its channel. */
+static int32_t products(const tw_line *line, const uint32_t *lines, int32_t first, const uint32_t *weights, int32_t width, int32_t sum)
+{
+    int32_t tap = 0;
     for (int32_t row = 0; row < line->taps; ++row) {
-        const char *x = (const char *)lines + 2 * first;
-        for (int32_t column = 0; column < width; ++column) {
-            int16_t value;
-            TW_COPY(&value, x + 2 * column, sizeof value);
-            sum = tw_signed((uint32_t)sum + (uint32_t)(value * weights[column]));
+        for (int32_t column = 0; column < width; ++column, ++tap) {
+            sum = tw_signed((uint32_t)sum + (uint32_t)(half(lines, first + column) * half(weights, tap)));
         }
-        weights += width;
         lines += TW_LINE_ROW_WORDS;
     }
     return sum;
@@ -25,7 +30,7 @@ static int32_t products(const tw_line *line, const uint32_t *lines, int32_t firs
 static void add_outliers(const tw_depthwise_dsp *p, const tw_line *line, int32_t channel)
 {
     const tw_conv *conv = &p->base.conv;
-    const int32_t width = conv->kernel.w, stride = conv->stride.w, words = (line->taps * width + 3) / 4;
+    const int32_t width = conv->kernel.w, stride = conv->stride.w, words = (line->taps * width + 3) / 4 * 2;
     const uint32_t *outliers = p->base.stream + conv->in.c * (line->pairs * line->taps + 3), *filter = outliers + 1;
     for (uint32_t count = outliers[0]; count > 0; --count) {
         const int32_t plane = tw_signed(filter[0]) - channel;
@@ -34,8 +39,7 @@ static void add_outliers(const tw_depthwise_dsp *p, const tw_line *line, int32_t
             int8_t *to = line->to + plane;
             for (int32_t y = 0; y < line->rows; ++y) {
                 for (int32_t x = 0; x < line->count; ++x) {
-                    const int8_t *weights = (const int8_t *)(filter + TW_OUTLIER_WORDS);
-                    const int32_t sum = products(line, lines, x * stride, weights, width, tw_signed(filter[1]));
+                    const int32_t sum = products(line, lines, x * stride, filter + TW_OUTLIER_WORDS, width, tw_signed(filter[1]));
                     to[x * line->step] = tw_outlier_output(sum, filter, line->zero);
                 }
                 to += line->down;

@@ -62,6 +62,12 @@ void tw_requantize_u8_s8_part(const tw_requantization *p, tw_view in, tw_view ou
 void tw_requantize_u8_u8(const tw_requantization *p, const void *in, void *out);
 void tw_requantize_u8_u8_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);
 
+typedef struct { tw_shape shape; } tw_flip; /* of input and output */
+
+/* uint8 to int8 of the same scale, or back. No scratch; out may alias in. */
+void tw_flip_signs(const tw_flip *p, const void *in, void *out);
+void tw_flip_signs_part(const tw_flip *p, tw_view in, tw_view out, tw_range range);
+
 /* int8 to int4 of another scale. Needs no scratch. */
 void tw_requantize_s8_s4(const tw_requantization *p, const void *in, void *out);
 void tw_requantize_s8_s4_part(const tw_requantization *p, tw_view in, tw_view out, tw_range range);

@@ -19,6 +19,7 @@ typedef struct {
 
 /* state: [batch][units][rank][steps], the oldest first; it is read and replaced. Needs no scratch. */
 void tw_svdf_s8(const tw_svdf *p, const void *in, void *state, void *out);
+void tw_svdf_s8_dsp(const tw_svdf *p, const void *in, void *state, void *out);
 
 /* int8 LSTM with an int16 cell state. A scale per gate: input, forget, candidate, output. */
 typedef struct { int32_t multiplier[4], shift[4]; } tw_lstm_scales; /* Q31; a positive shift goes left */
@@ -38,5 +39,6 @@ typedef struct {
 
 /* hidden: int8 [batch][cells], cell: int16 [batch][cells]; both are read and replaced. Needs no scratch. */
 void tw_unidirectional_sequence_lstm_s8(const tw_lstm *p, const void *in, void *hidden, void *cell, void *out);
+void tw_unidirectional_sequence_lstm_s8_dsp(const tw_lstm *p, const void *in, void *hidden, void *cell, void *out);
 
 #endif

@@ -1,57 +1,10 @@
-/* tw_unidirectional_sequence_lstm_s8.c - int8 LSTM, portable C: the specification of every faster variant.
- *
- * A cell's four gates share each input. The new hidden state is made in the output's row, since all cells read the old one.
- */
+/* tw_unidirectional_sequence_lstm_s8.c - int8 LSTM, portable C: the specification of every faster variant. */
 #include "tw_recurrent.h"
 
-#include <string.h>
-
 #include "tw_dot.h"
-#include "tw_q15.h"
-
-/* The gates' sums of one cell in Q3.12. */
-static void add_gates(const tw_lstm *p, int32_t cell, const int8_t *in, const int8_t *hidden, int32_t *gates)
-{
-    int32_t sums[4], again[4] = {0, 0, 0, 0};
-    memcpy(sums, p->bias + 4 * cell, sizeof sums);
-    tw_dot4(in, p->in_zero, p->weights + 4 * cell * p->depth, p->depth, p->depth, sums);
-    tw_dot4(hidden, p->out_zero, p->recurrent_weights + 4 * cell * p->cells, p->cells, p->cells, again);
-    for (int32_t i = 0; i < 4; ++i) {
-        const int32_t first = tw_saturate16(tw_requantize(sums[i], p->in.multiplier[i], p->in.shift[i]));
-        gates[i] = tw_saturate16(first + tw_requantize(again[i], p->recurrent.multiplier[i], p->recurrent.shift[i]));
-    }
-}
-
-/* One cell in one step: its new state in place; returns its hidden value. */
-static int8_t step(const tw_lstm *p, const int32_t *gates, int16_t *cell)
-{
-    const int32_t gate_bits = 3;
-    const int32_t input = tw_logistic_q15(gates[0], gate_bits), forget = tw_logistic_q15(gates[1], gate_bits);
-    const int32_t candidate = tw_tanh_q15(gates[2], gate_bits), output = tw_logistic_q15(gates[3], gate_bits);
-    const int32_t kept = tw_rounding_shift(forget * *cell, 15);
-    int32_t state = tw_saturate16(kept + tw_rounding_shift(input * candidate, 15 + p->cell_bits));
-    if (p->cell_clip > 0) {
-        state = tw_clamp(state, -p->cell_clip, p->cell_clip);
-    }
-    *cell = (int16_t)state;
-    const int32_t scaled = tw_requantize(output * tw_tanh_q15(state, p->cell_bits), p->multiplier, p->shift);
-    return (int8_t)tw_clamp(scaled + p->out_zero, -128, 127);
-}
+#include "tw_lstm.h"
 
 void tw_unidirectional_sequence_lstm_s8(const tw_lstm *p, const void *in, void *hidden, void *cell, void *out)
 {
-    for (int32_t b = 0; b < p->batch; ++b) {
-        int8_t *past = (int8_t *)hidden + b * p->cells;
-        int16_t *cells = (int16_t *)cell + b * p->cells;
-        for (int32_t t = 0; t < p->time; ++t) {
-            const int32_t row = b * p->batch_step + t * p->time_step;
-            int8_t *now = (int8_t *)out + row * p->cells;
-            for (int32_t i = 0; i < p->cells; ++i) {
-                int32_t gates[4];
-                add_gates(p, i, (const int8_t *)in + row * p->depth, past, gates);
-                now[i] = step(p, gates, cells + i);
-            }
-            memcpy(past, now, (size_t)p->cells);
-        }
-    }
+    tw_lstm_over(p, in, hidden, cell, out, tw_dot4);
 }
