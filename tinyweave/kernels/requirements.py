@@ -72,8 +72,14 @@ def weights_are_int8(graph: Graph, op: Op) -> Check:
     return Check(dtype == "int8", f"they are {dtype}")
 
 
-# conditions on the storage of weights; `explain_kernel` does not mention kernels for another storage
-STORAGE = (weights_have_a_zero_point, weights_are_int4)
+def types_are_bytes(graph: Graph, op: Op) -> Check:
+    """The input and output types are int8 or uint8."""
+    types = graph.input(op).dtype, graph.output(op).dtype
+    return Check({*types} <= {"int8", "uint8"}, f"they are {types[0]} and {types[1]}")
+
+
+# conditions on the storage of weights and maps; `explain_kernel` does not mention kernels for another storage
+STORAGE = (weights_have_a_zero_point, weights_are_int4, types_are_bytes)
 
 
 def has_weights(graph: Graph, op: Op) -> Check:
