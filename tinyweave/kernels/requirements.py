@@ -72,8 +72,14 @@ def weights_are_int8(graph: Graph, op: Op) -> Check:
     return Check(dtype == "int8", f"they are {dtype}")
 
 
-# conditions on how weights are stored: `explain_kernel` omits kernels that are for weights stored in another way
-STORAGE = (weights_have_a_zero_point, weights_are_int4)
+def types_are_bytes(graph: Graph, op: Op) -> Check:
+    """The input and output types are int8 or uint8."""
+    types = graph.input(op).dtype, graph.output(op).dtype
+    return Check({*types} <= {"int8", "uint8"}, f"they are {types[0]} and {types[1]}")
+
+
+# conditions on how weights and maps are stored: `explain_kernel` omits kernels that are for another way of storing them
+STORAGE = (weights_have_a_zero_point, weights_are_int4, types_are_bytes)
 COMPACT = (weights_are_int8, weights_have_no_zero_point)  # requirements of the kernels with little code
 
 

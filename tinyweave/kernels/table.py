@@ -140,13 +140,8 @@ def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
             passed.append((row.name, f"could run it, with {more:,} B more of constants in Flash"))
         else:
             passed.append((row.name, f"requires that {_sentence(failed)}, but {_check(graph, op, failed).found}"))
-    storage = next((requirement for requirement in chosen.applies if requirement in STORAGE), None)
-    if not any(core in row.cores for row in BY_KIND[op.kind]):
-        reason = ONLY_KERNEL
-    elif storage and not passed and not chosen.isa:
-        reason = f"the only kernel if {_sentence(storage)}"
-    else:
-        reason = "the first kernel whose requirements the layer meets"
+    others = any(core in row.cores for row in BY_KIND[op.kind])
+    reason = "the first kernel whose requirements the layer meets" if others else ONLY_KERNEL
     return [*passed, (chosen.name, reason)]
 
 

@@ -14,6 +14,8 @@ from ..kernels.table import BY_NAME, ONLY_KERNEL, explain_kernel, variant_for
 from .fuse.row_schedule import rules_of
 from .plan import Buffer, Plan
 
+FASTEST = "the fastest kernel for it"  # the reason for a portable kernel if no kernel of the core is faster
+
 
 class Touch(NamedTuple):
     """A read or write of the explained buffer: the step, and the name of the op."""
@@ -229,7 +231,7 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
         heavier = f"; {flash_heavy.name} would take {more:,} B more Flash" if flash_heavy.flash_heavy else ""
         return f"the fastest on a {core}{heavier}"
     *passed, (_, reason) = explain_kernel(graph, op, core)
-    return " ".join(passed[-1]) if passed else reason
+    return " ".join(passed[-1]) if passed else reason if reason == ONLY_KERNEL else FASTEST
 
 
 def is_fast(plan: Plan, index: int, core: str) -> bool | None:
@@ -243,4 +245,4 @@ def why_portable(plan: Plan, index: int, core: str) -> str:
     if not core or is_fast(plan, index, core) is not False:
         return ""
     reason = kernel_reason(plan, index, core)
-    return "" if reason == ONLY_KERNEL else reason
+    return "" if reason in (ONLY_KERNEL, FASTEST) else reason

@@ -59,16 +59,16 @@ def line(given: Sum) -> LinearSum | None:
     outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + given.zeros[2], low, high)
     unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * _real(given.output)
     for share in SHARES:
-        factors = [round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b))]
-        if max(map(abs, factors)) > INT32_MAX:
+        a_factor, b_factor = (round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b)))
+        if max(abs(a_factor), abs(b_factor)) > INT32_MAX:
             return None
-        sums = (INPUTS * factors[0] >> 8)[:, None] + (INPUTS * factors[1] >> 8)
+        sums = (INPUTS * a_factor >> 8)[:, None] + (INPUTS * b_factor >> 8)
         # the constants that lift each sum to its output at least, and not above
         least = ((outputs << SHIFT) - sums)[outputs > low].max(initial=-INT32_MAX)
         most = (((outputs + 1) << SHIFT) - 1 - sums)[outputs < high].min(initial=INT32_MAX)
         constant = int(least + most) // 2
         if least <= most and np.abs(sums).max() + abs(constant) <= INT32_MAX:
-            return LinearSum(*factors, constant)
+            return LinearSum(a_factor, b_factor, constant)
     return None
 
 

@@ -9,14 +9,8 @@ import numpy as np
 from ...ir import Graph, Op
 from ...ops.quantization import each_byte
 from .. import overlap_distance as distance
-from ..requirements import Check, types_are_signed
+from ..requirements import Check, types_are_bytes, types_are_signed
 from ..variant import ANY, TABLE_BYTES, Variant
-
-
-def types_are_bytes(graph: Graph, op: Op) -> Check:
-    """The input and output types are int8 or uint8."""
-    types = graph.input(op).dtype, graph.output(op).dtype
-    return Check({*types} <= {"int8", "uint8"}, f"they are {types[0]} and {types[1]}")
 
 
 def values_are_offset_by_128(graph: Graph, op: Op) -> Check:
