@@ -55,7 +55,8 @@ def sum_of(graph: Graph, op: Op) -> Sum:
 def line(given: Sum) -> LinearSum | None:
     """Return a linear function that equals a sum for all int8 operands, or None if none is found."""
     low, high = given.clamp
-    a, b = (requantize((INPUTS - given.zeros[index]) << LEFT_SHIFT, *given[index]) for index in (0, 1))
+    operands = zip((given.a, given.b), given.zeros, strict=False)
+    a, b = (requantize((INPUTS - zero) << LEFT_SHIFT, *rescale) for rescale, zero in operands)
     outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + given.zeros[2], low, high)
     unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * _real(given.output)
     for share in SHARES:
