@@ -101,8 +101,16 @@ def plan_in_stages(
     a time.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
-    streamed = {"streamed_inputs": streamed_inputs, "streamed_outputs": streamed_outputs}
-    layout = lay_out(graph, stages, shared, memory, **streamed, tiles=tiles, kernels=kernels)
+    layout = lay_out(
+        graph,
+        stages,
+        shared,
+        memory,
+        streamed_inputs=streamed_inputs,
+        tiles=tiles,
+        streamed_outputs=streamed_outputs,
+        kernels=kernels,
+    )
     return plan_of_layout(place_layout(layout))
 
 

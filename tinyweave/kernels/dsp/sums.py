@@ -54,21 +54,21 @@ def sum_of(graph: Graph, op: Op) -> Sum:
 @lru_cache(maxsize=1024)
 def line(given: Sum) -> Line | None:
     """Return a linear function that equals a sum for all int8 operands, or None if none is found."""
-    low, high = given.clamp
-    a, b = (requantize((INPUTS - given.zeros[index]) << LEFT_SHIFT, *given[index]) for index in (0, 1))
-    outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + given.zeros[2], low, high)
+    (low, high), (a_zero, b_zero, zero) = given.clamp, given.zeros
+    a, b = requantize((INPUTS - a_zero) << LEFT_SHIFT, *given.a), requantize((INPUTS - b_zero) << LEFT_SHIFT, *given.b)
+    outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + zero, low, high)
     unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * _real(given.output)
     for share in SHARES:
-        factors = [round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b))]
-        if max(map(abs, factors)) > INT32_MAX:
+        a_factor, b_factor = (round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b)))
+        if max(abs(a_factor), abs(b_factor)) > INT32_MAX:
             return None
-        sums = (INPUTS * factors[0] >> 8)[:, None] + (INPUTS * factors[1] >> 8)
+        sums = (INPUTS * a_factor >> 8)[:, None] + (INPUTS * b_factor >> 8)
         # the constants that lift each sum to its output at least, and not above
         least = ((outputs << SHIFT) - sums)[outputs > low].max(initial=-INT32_MAX)
         most = (((outputs + 1) << SHIFT) - 1 - sums)[outputs < high].min(initial=INT32_MAX)
         constant = int(least + most) // 2
         if least <= most and np.abs(sums).max() + abs(constant) <= INT32_MAX:
-            return Line(*factors, constant)
+            return Line(a_factor, b_factor, constant)
     return None
 
 
