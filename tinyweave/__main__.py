@@ -14,8 +14,8 @@ import signal
 from types import FrameType
 
 SIGNALS = tuple(number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
-RETRY_S = 0.01  # between attempts to raise Ended
-PATIENCE = 1000  # attempts that an import may take: a busy machine needs more than a few seconds
+RETRY_S = 0.01  # seconds between attempts to raise Ended
+PATIENCE = 1000  # attempts for which an import may delay Ended: on a busy machine it takes more than a few seconds
 
 _WAITING: set[int] = set()  # signals that are going to be raised once an import or a clean-up ends
 
@@ -25,7 +25,7 @@ class Ended(BaseException):
 
 
 def main() -> int:
-    """Run one command and return its exit code."""
+    """Run the command in sys.argv and return its exit code, or 128 + the signal's number if a signal ended it."""
     # signals that the parent process ignores, as under nohup, stay ignored
     handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
     report = sys.unraisablehook
@@ -38,7 +38,7 @@ def main() -> int:
 
         cli.waiting_signals = _WAITING
         code = cli.main()
-        _ignore(handled)  # the work is done
+        _ignore(handled)  # the work is done: a late signal must not change the exit code
         return code
     except (Ended, KeyboardInterrupt) as error:
         _ignore(handled)
@@ -49,9 +49,11 @@ def main() -> int:
 
 
 def _end(number: int, frame: FrameType | None, attempts: int = 0) -> None:
-    """Raise Ended repeatedly until it reaches `main`, because destructors and C callbacks swallow exceptions.
+    """Handle a signal: raise Ended in the code that runs, and again every RETRY_S seconds until it reaches `main`.
 
-    Wait while an import runs, because an interrupted import leaves half a module, and while cleanup code runs.
+    One exception is not enough, because destructors and C callbacks swallow exceptions. Nothing is raised while cleanup code
+    runs, nor in the first PATIENCE attempts while an import runs, because an interrupted import leaves a module half loaded.
+    `number` is the signal's, `attempts` the number of earlier attempts.
     """
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda _, frame: _end(number, frame, attempts + 1))
@@ -81,7 +83,7 @@ def _is_ending() -> bool:
 
 
 def _ignore(handled: list[int]) -> None:
-    """Ignore further signals."""
+    """Ignore the signals `handled` from now on, and stop the timer that raises Ended again."""
     for number in handled:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "setitimer"):

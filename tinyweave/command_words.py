@@ -8,7 +8,10 @@ from typing import Any
 
 
 def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the words of options that differ from their defaults; None means not given."""
+    """Yield the command line words, such as `--ram 64k`, of the options whose value is neither None nor the default.
+
+    An option whose value is True has no second word.
+    """
     for option, value in options.items():
         if value is not None and value != defaults.get(option):
             yield f"--{option.replace('_', '-')}"
@@ -17,7 +20,10 @@ def typed(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[s
 
 
 def quoted(word: str) -> str:
-    """Quote a word for the shell, in printable ASCII on one line, so that C comments can contain it."""
+    """Quote a word for the shell, in printable ASCII on one line, so that a C comment can contain it.
+
+    Other characters are escaped in a $'...' string.
+    """
     if word.isascii() and word.isprintable():
         return shlex.quote(word)
     plain = (letter if letter.isascii() and letter.isprintable() and letter not in "'\\" else None for letter in word)

@@ -1,7 +1,8 @@
-"""Read files of limited size; write files atomically: all of them or none. In: paths, contents.
+"""Read files of limited size; write files atomically, which means all of them or none. In: paths, contents.
 
-Out: contents, finished files and folders, or a CompileError of one line. Scratch folders are inside the target folder, so that
-both are on one file system and no other folder must be writable.
+Out: contents, finished files and folders, or a CompileError of one line. New files are first written to a scratch folder, a
+hidden temporary folder. It is inside the target folder, so that both are on one file system and no other folder must be
+writable.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ SCRATCH = ".tinyweave-"  # prefix of scratch folders
 
 
 def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
-    """Return the bytes of a file; raise CompileError if it cannot be read or is larger than `limit`.
+    """Return the bytes of a file; raise CompileError if it cannot be read or is larger than `limit` bytes.
 
-    At most `limit` + 1 bytes are read, because a file may claim any size, and a device such as /dev/zero has none.
+    At most `limit` + 1 bytes are read, because a file's declared size cannot be trusted, and a device such as /dev/zero never
+    ends. `what_to_do` is the advice in the error.
     """
     try:
         with path.open("rb") as file:
@@ -36,13 +38,12 @@ def read_file(path: Path, limit: int, what_to_do: str) -> bytes:
 
 @contextmanager
 def finished_folder(target: Path) -> Iterator[Path]:
-    """Yield a scratch folder, whose files move to `target` if the block succeeds, and are deleted if it fails.
+    """Yield a scratch folder; its files move to `target` if the block succeeds, and are deleted if it raises.
 
     Other files in an existing target stay.
 
     Raises:
-        CompileError: the target, or a needed folder inside it, is not a folder or cannot be written.
-
+        CompileError: the target, or a folder that is needed inside it, is not a folder or cannot be written.
     """
     with write_errors(target):
         if target.exists() and not target.is_dir():
@@ -54,12 +55,12 @@ def finished_folder(target: Path) -> Iterator[Path]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted."""
+    """Return all files in a folder and its subfolders, sorted."""
     return sorted(path for path in folder.rglob("*") if not path.is_dir())
 
 
 def write_below(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write files into a folder by their relative paths, creating subfolders."""
+    """Write files into a folder and its subfolders, which are created; `contents` maps relative paths to contents."""
     for name, content in contents.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,12 +69,12 @@ def write_below(folder: Path, contents: Mapping[str, str | bytes]) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file atomically."""
+    """Write a file atomically: an error leaves an existing file unchanged."""
     write_files({path: content})
 
 
 def write_files(contents: Mapping[Path, str | bytes]) -> None:
-    """Write all files, or none if one of them cannot be written. Special files such as pipes are written directly."""
+    """Write all files, or none if one of them cannot be written. Only special files such as pipes are written directly."""
     with ExitStack() as stack:
         moves: list[tuple[Path, Path]] = []
         for path, content in contents.items():
@@ -81,7 +82,7 @@ def write_files(contents: Mapping[Path, str | bytes]) -> None:
             with write_errors(path):
                 target = Path(os.path.realpath(path))  # a symbolic link stays a link
                 special = target.exists() and not target.is_file() and not target.is_dir()
-            # in a scratch folder, because the file's name may already have the largest length
+            # a scratch folder, and not a longer temporary name: the file's name may already have the largest length
             copy = path if special else stack.enter_context(_scratch(target.parent)) / target.name
             with write_errors(path):
                 copy.write_bytes(raw)
@@ -91,7 +92,10 @@ def write_files(contents: Mapping[Path, str | bytes]) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Yield a new folder inside `folder`, which is created if missing, and deleted again if the block fails."""
+    """Yield a new scratch folder inside `folder`; it is deleted when the block ends.
+
+    `folder` and its parents are created if they are missing. Folders that were created are deleted again if the block raises.
+    """
     scratch = folder / f"{SCRATCH}{secrets.token_hex(4)}"
     new: list[Path] = []
     try:
@@ -109,7 +113,7 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
-    """Move each file from its scratch folder to its target; after an error, restore all targets."""
+    """Move each (source, target) file from its scratch folder to its target; after an error, restore all targets."""
     undo: list[tuple[Path, Path | None]] = []
     new: list[Path] = []  # created folders, outer ones first
     try:
@@ -138,7 +142,10 @@ def _move_in(moves: Sequence[tuple[Path, Path]]) -> None:
 
 @contextmanager
 def named(path: str | Path) -> Iterator[None]:
-    """Add `path` to an OSError without a file name: Python sets it for failed opens, but not for failed writes."""
+    """Run a block; if it raises an OSError without a file name, set the name to `path`.
+
+    Python sets the name for failed opens, but not for failed writes.
+    """
     try:
         yield
     except OSError as error:
@@ -149,7 +156,7 @@ def named(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch_errors(scratch: Path, target: Path) -> Iterator[None]:
-    """Convert an OSError about a file in the scratch folder to a CompileError that names its target."""
+    """Run a block; if it raises an OSError about a file in the scratch folder, raise a CompileError that names its target."""
     try:
         with named(scratch):
             yield
@@ -163,7 +170,7 @@ def _scratch_errors(scratch: Path, target: Path) -> Iterator[None]:
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Convert an OSError to a CompileError that names the path."""
+    """Run a block; if it raises an OSError, raise a CompileError that names `path`."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,8 @@
-"""Commands that install missing packages. In: an extra of pyproject.toml. Out: the command for this kind of installation."""
+"""Compute the commands that install missing packages, for messages.
+
+In: the name of an extra, a group of optional packages in pyproject.toml, such as "torch". Out: a pip command for the way in
+which tinyweave was installed.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,29 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-CHECKOUT = Path(__file__).parents[1]  # if this copy is a checkout
+CHECKOUT = Path(__file__).parents[1]  # the root of the repository, if this copy of tinyweave is in one
 
 
 def install(extra: str) -> str:
-    """Return the command that installs the packages of an extra. The name alone would fail: no package index has tinyweave."""
+    """Return the command that installs the optional packages of an extra, such as "torch".
+
+    It names the folder or URL from which tinyweave was installed, or the packages, because no package index has tinyweave.
+    """
     return f"{pip()} install {_source(extra)}"
 
 
 def pip() -> str:
-    """Return the command that starts pip for this Python: `pip` if the shell finds that one, else with the path of Python."""
+    """Return the command that starts pip for this Python: `pip` if the shell finds this one, else `<path of Python> -m pip`."""
     found, own = shutil.which("pip"), Path(sys.executable).parent
     return "pip" if found and Path(found).parent == own else f"{shlex.quote(_nearest(Path(sys.executable)))} -m pip"
 
 
 def _source(extra: str) -> str:
-    """Return the arguments of `pip install`: a checkout, the origin that pip recorded (PEP 610), or the packages by name."""
+    """Return the arguments of `pip install` for an extra.
+
+    They are the source folder if this is a checkout or was installed from a local folder, the URL that pip recorded (PEP 610),
+    or the packages of the extra by name.
+    """
     from importlib.metadata import PackageNotFoundError, distribution
 
     if (CHECKOUT / "pyproject.toml").is_file():
@@ -49,7 +60,7 @@ def _source(extra: str) -> str:
 
 
 def _nearest(path: Path) -> str:
-    """Return a path relative to the current folder as `.` or `./...`; pip would take a bare name for a package name."""
+    """Return a path below the current folder as `.` or `./...`, since pip takes a bare name for a package; others unchanged."""
     here = Path.cwd()
     if path == here:
         return "."

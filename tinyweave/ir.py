@@ -1,7 +1,7 @@
 """The intermediate representation: graphs of ops and tensors, and the rules that a graph obeys.
 
-In: nothing. Out: frozen dataclasses and functions over them. A pass never changes a graph, it returns a new one. `verify`
-checks the rules.
+In: nothing. Out: frozen dataclasses, and functions on them. A pass never changes a graph, it returns a new one. `verify` checks
+the rules.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class CompileError(Exception):
     """An error for the user in one line: what is wrong, where, and what to do about it."""
 
     def __init__(self, why: str, what_to_do: str = "", *, op: Op | None = None, tensor: Tensor | str | None = None):
-        """Keep the parts of the message; `op` and `tensor` say where the error is."""
+        """Store the parts of the message: what is wrong (`why`), the advice, and the op or tensor (or its name) concerned."""
         self.why, self.what_to_do, self.op = why, what_to_do, op
         self.tensor = tensor.name if isinstance(tensor, Tensor) else tensor
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Return the message."""
+        """Return the message in one line of printable characters."""
         where = f"op {self.op.name} ({self.op.kind}): " if self.op else ""
         where += f"tensor '{shortened(self.tensor)}': " if self.tensor else ""
         text = where + self.why + (f"; {self.what_to_do}" if self.what_to_do else "")
@@ -39,18 +39,21 @@ class CompileError(Exception):
 
 
 def printable(text: str) -> str:
-    """Return text with `?` for each unprintable character, since text from a file may hold terminal codes."""
+    """Replace unprintable characters by `?`, because text from a file may contain terminal control codes."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def shortened(name: str, limit: int = 200) -> str:
-    """Return a name with its middle left out if it has more than `limit` letters, as in a damaged file."""
+    """Return a name of at most `limit` letters: the middle of a longer name, as in a damaged file, is replaced by `...`."""
     return name if len(name) <= limit else f"{name[: limit - 12]}...{name[-9:]}"
 
 
 @dataclass(frozen=True)
 class Quant:
-    """Quantisation: real = scale * (q - zero_point), with one pair for the tensor or one per index along `axis`."""
+    """The quantisation of a tensor: real = scale * (q - zero_point).
+
+    There is one scale and one zero point for the whole tensor, or one of each per index along `axis` (per channel).
+    """
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
@@ -64,10 +67,10 @@ class Quant:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A named array; with `data` it is a constant. Activations are NHWC, conv filters OHWI, depthwise filters 1HWC.
+    """A named array. It is a constant if it has `data`. Activations are NHWC, conv filters OHWI, depthwise filters 1HWC.
 
     In numpy each int4 value is an int8 in -8 .. 7. In memory two int4 values share a byte, the first in its low half, as in
-    TFLite. Unlike in TFLite, each pixel (run along the last axis) starts at a new byte; an unused half byte is 0.
+    TFLite. Unlike in TFLite, each pixel, the elements along the last axis, starts at a new byte; an unused half byte is 0.
     """
 
     name: str
@@ -84,22 +87,22 @@ class Tensor:
 
     @cached_property
     def bytes(self) -> int:
-        """Return the bytes in memory."""
+        """Return the size in memory in bytes."""
         return math.prod(self.shape[:-1]) * self.pixel_bytes
 
     @cached_property
     def pixel_bytes(self) -> int:
-        """Return the bytes of one run along the last axis."""
+        """Return the bytes of one pixel, the elements along the last axis."""
         return run_bytes(self.shape[-1] if self.shape else 1, self.dtype)
 
     @property
     def scale(self) -> float:
-        """Return the one scale of a per-tensor quantised tensor."""
+        """Return the scale of a tensor with one scale; raise CompileError if it has none or several."""
         return self._only_quant.scale[0]
 
     @property
     def zero_point(self) -> int:
-        """Return the one zero point of a per-tensor quantised tensor."""
+        """Return the zero point of a tensor with one zero point; raise CompileError if it has none or several."""
         return self._only_quant.zero_point[0]
 
     @property
@@ -111,7 +114,7 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One operation; `kind` is a key of `ops.SPECS`, and None stands for an optional input that is absent."""
+    """One operation. `kind` is a key of `ops.SPECS`. Inputs and outputs are tensor names; None is an absent optional input."""
 
     name: str
     kind: str
@@ -124,16 +127,19 @@ UNSUPPORTED = "unsupported"
 
 
 def opaque(op: Op) -> Op:
-    """Return an op of kind UNSUPPORTED with the tensors of `op`, and its kind as attribute."""
+    """Return a copy of `op` with the kind UNSUPPORTED, whose attribute `kind` is the original kind.
+
+    Such an op stands in a graph that is only inspected; it cannot be compiled.
+    """
     return replace(op, kind=UNSUPPORTED, attrs={"kind": op.kind})
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Ops in execution order over named tensors; `init` holds the ops that run once to set up state.
+    """Ops in execution order on named tensors. The ops of `init` run once, before the first inference, and initialise state.
 
-    A tensor with the role `state` keeps its value from one inference to the next. Every op that changes it has it as an output,
-    so state may be written many times. The ops that read or write one state must keep their order.
+    A tensor with the role `state` keeps its value from one inference to the next. Each op that changes it has it as an output,
+    so several ops may write the same state. The ops that read or write a state must keep their order.
     """
 
     name: str
@@ -149,12 +155,12 @@ class Graph:
 
     @cached_property
     def producer(self) -> dict[str, int]:
-        """Return tensor name -> index of the op that writes it."""
+        """Return, for each tensor that an op writes, the index of this op (the last one, if several write a state)."""
         return {name: index for index, op in enumerate(self.ops) for name in op.outputs}
 
     @cached_property
     def consumers(self) -> dict[str, tuple[int, ...]]:
-        """Return tensor name -> indices of the ops that read it, in order, each once."""
+        """Return, for each tensor that ops read, the indices of these ops in execution order, each once."""
         readers: dict[str, list[int]] = {}
         for index, op in enumerate(self.ops):
             for name in dict.fromkeys(n for n in op.inputs if n is not None):
@@ -170,47 +176,47 @@ class Graph:
         return [self.tensors[name] for name in op.outputs]
 
     def input(self, op: Op, index: int = 0) -> Tensor:
-        """Return an input tensor; raise CompileError if it is absent."""
+        """Return input number `index` of an op; raise CompileError if it is None, an absent optional input."""
         name = op.inputs[index]
         if name is None:
             raise CompileError(f"lacks its input {index}", op=op)
         return self.tensors[name]
 
     def optional_input(self, op: Op, index: int) -> Tensor | None:
-        """Return an input tensor, None if it is absent."""
+        """Return input number `index` of an op, or None if it is absent or the op has fewer inputs."""
         name = op.inputs[index] if index < len(op.inputs) else None
         return None if name is None else self.tensors[name]
 
     def output(self, op: Op, index: int = 0) -> Tensor:
-        """Return an output tensor."""
+        """Return output number `index` of an op."""
         return self.tensors[op.outputs[index]]
 
 
 def array_type(dtype: str) -> np.dtype[Any]:
-    """Return the numpy type of a tensor type; int8 for int4."""
+    """Return the numpy type that holds values of a tensor type: int8 for int4, the type of the same name for others."""
     return np.dtype("int8" if dtype == "int4" else dtype)
 
 
 def itemsize(dtype: str) -> int:
-    """Return the bytes of one element, of two elements for int4."""
+    """Return the bytes of one element; for int4, the byte that two elements share."""
     return array_type(dtype).itemsize
 
 
 def run_bytes(elements: int, dtype: str) -> int:
-    """Return the bytes of contiguous elements."""
+    """Return the bytes of this number of contiguous elements; the last byte of an odd number of int4 elements is half used."""
     return (elements + 1) // 2 if dtype == "int4" else elements * itemsize(dtype)
 
 
 def packed(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Pack int4 values, two to a byte along the last axis."""
+    """Pack int4 values (int8 arrays) two to a byte along the last axis, the first in the low half; pad an odd length with 0."""
     values = np.atleast_1d(values)
     halves = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)]).astype(np.uint8) & 15
     return np.asarray(halves[..., ::2] | halves[..., 1::2] << 4)
 
 
 def unpacked(pairs: NDArray[Any], count: int) -> NDArray[np.int8]:
-    """Unpack int4 values, two to a byte along the last axis, and return the first `count` along this axis."""
-    halves = np.stack((pairs << 4, pairs), axis=-1).astype(np.int8)  # of int8, so that signs are kept
+    """Unpack bytes of two int4 values each, along the last axis, to int8, and return the first `count` values of that axis."""
+    halves = np.stack((pairs << 4, pairs), axis=-1).astype(np.int8)  # the shift of an int8 extends the sign
     return np.asarray(halves.reshape(*pairs.shape[:-1], -1)[..., :count] >> 4)
 
 
@@ -225,7 +231,7 @@ def is_constant(tensor: Tensor) -> bool:
 
 
 def rebuild(graph: Graph, **changes: Any) -> Graph:
-    """Return a copy of `graph` with fields replaced, without tensors that are no longer used."""
+    """Return a copy of `graph` with the fields `changes` replaced, and without tensors that no op, input or output uses."""
     changed = replace(graph, **changes)
     named = (name for op in (*changed.init, *changed.ops) for name in (*op.inputs, *op.outputs))
     used = {*changed.inputs, *changed.outputs, *named}
@@ -313,12 +319,15 @@ def _digest(tensor: Tensor) -> str:
 
 
 def fingerprint(graph: Graph) -> str:
-    """Return a SHA-256 of a graph's ops, attributes, tensor names and constants."""
+    """Return a SHA-256, in hexadecimal, of a graph's ops, attributes, tensor names, constants, inputs and outputs."""
     return hashlib.sha256("".join(f"{line}\n" for line in _content(graph)).encode()).hexdigest()
 
 
 def diff(a: Graph, b: Graph) -> list[str]:
-    """Return the differences of two graphs, a line for each: `-` for lines of `a`, `+` for lines of `b`."""
+    """Return the differences of two graphs, a line for each op or tensor: `-` if only `a` has it, `+` if only `b` has it.
+
+    If only the order of the ops differs, there is one line that says so.
+    """
     left, right = Counter(_content(a)), Counter(_content(b))
     lines = [f"- {line}" for line in (left - right).elements()] + [f"+ {line}" for line in (right - left).elements()]
     if not lines and fingerprint(a) != fingerprint(b):

@@ -8,13 +8,16 @@ from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
 
-TYPE_CHECKING = False  # of typing, which takes long to import
+TYPE_CHECKING = False  # as in typing, which takes long to import
 if TYPE_CHECKING:
     from typing import Any
 
 
 def lazy(name: str) -> ModuleType:
-    """Return a module of tinyweave by its dotted name in the package; its code runs when an attribute is first used."""
+    """Return the module `name` of tinyweave, such as "planning.check", without running it yet.
+
+    Its code runs when an attribute of the module is first used.
+    """
     full = f"{__package__}.{name}"
     if full in sys.modules:
         return sys.modules[full]
@@ -26,7 +29,7 @@ def lazy(name: str) -> ModuleType:
     sys.modules[full] = module
     spec.loader.exec_module(module)
     parent, _, child = full.rpartition(".")
-    setattr(sys.modules[parent], child, module)  # as an import does
+    setattr(sys.modules[parent], child, module)  # an import statement does this, too
     return module
 
 
@@ -35,8 +38,8 @@ def attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]
 
     Args:
         package: full name of the package.
-        modules: relative name of a module, such as `plans` or `..planning` -> its names, separated by spaces. A module's own
-            name stands for the module.
+        modules: module name relative to the package, such as `plans` or `..planning` -> names to import from it, separated by
+            spaces. A name that equals the module's name stands for the module itself.
     """
     home = {name: module for module, names in modules.items() for name in names.split()}
 

@@ -1,7 +1,7 @@
-"""Write a folder of generated files again: remove stale files of an earlier run, but no files of anybody else.
+"""Write a folder of generated files again, and remove the files of an earlier run that are not written any more.
 
-MANIFEST in the folder lists our files with their SHA-256. It is not trusted: only files inside the folder that are no links and
-have the listed SHA-256 are removed.
+The file MANIFEST (tinyweave.json) in the folder lists our files with their SHA-256. It is not trusted: a file is removed only
+if it is inside the folder, is no link, and has the listed SHA-256. Files of the user are never touched.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from .files import files_below, finished_folder, read_file, write_below
 from .ir import CompileError
 
 MANIFEST = "tinyweave.json"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # of a file in the folder
-NESTED = re.compile(r"([A-Za-z0-9][\w.+-]{0,200}/){0,8}[A-Za-z0-9][\w.+-]{0,200}", re.ASCII)  # of a file in subfolders
+NAME = re.compile(r"[a-z][a-z0-9_]{0,200}\.(c|h|md|json|html)")  # name of a file in the folder
+NESTED = re.compile(
+    r"([A-Za-z0-9][\w.+-]{0,200}/){0,8}[A-Za-z0-9][\w.+-]{0,200}", re.ASCII
+)  # path of a file that may be in subfolders
 MAX_BYTES = 1 << 20
 
 
 @dataclass
 class Written:
-    """A folder that is being written, into `scratch`.
+    """A generated folder while it is written: `scratch` is the temporary folder that takes its files.
 
-    After `generated_folder`, `removed` and `changed` name the files of an earlier run that this run did not write: removed
-    ones, and those kept because they were edited.
+    After `generated_folder` has ended, `removed` and `changed` name the files of an earlier run that this run did not write:
+    `removed` were deleted, `changed` were kept because they had been edited.
     """
 
     scratch: Path
@@ -43,10 +45,16 @@ class Written:
 def generated_folder(
     target: Path, command: str, models: Mapping[str, tuple[str, str]], *, is_nested: bool = False
 ) -> Iterator[Written]:
-    """Yield a Written; if the block succeeds, move its files to `target` and remove stale files of an earlier run.
+    """Yield a Written; if the block succeeds, move its files to `target` and remove unedited files of an earlier run.
 
-    For MANIFEST, `models` maps the name in C to the name and SHA-256 of each model's file. With `is_nested`, files may be in
-    subfolders. Raise CompileError as `finished_folder` does, before anything is removed.
+    Args:
+        target: the folder to write.
+        command: the command line, which is recorded in MANIFEST.
+        models: name of each model in C -> (name, SHA-256) of its file, for MANIFEST.
+        is_nested: whether MANIFEST may list files in subfolders.
+
+    Raises:
+        CompileError: the folder cannot be written, see `finished_folder`; then nothing is removed.
     """
     with finished_folder(target) as scratch:
         written = Written(scratch)
@@ -68,7 +76,7 @@ def generated_folder(
 
 
 def digests(folder: Path) -> dict[str, str | None]:
-    """Return the SHA-256 of each file below a folder, by relative path."""
+    """Return the SHA-256 of each file in a folder and its subfolders, by relative path; None for an unreadable file."""
     return {path.relative_to(folder).as_posix(): _digest(path) for path in files_below(folder)}
 
 
@@ -78,7 +86,7 @@ def _has_link(folder: Path, path: Path) -> bool:
 
 
 def _listed(folder: Path, pattern: re.Pattern[str]) -> dict[str, str]:
-    """Return the files with their SHA-256 that MANIFEST lists; none if it is not ours."""
+    """Return the files, with their SHA-256, that MANIFEST lists and whose name matches `pattern`; {} if it is damaged."""
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file():
         return {}

@@ -1,6 +1,6 @@
 """Read untrusted images, recordings and NumPy files. In: a path. Out: arrays, or a CompileError of one line.
 
-File sizes are limited, compressed and decompressed; nothing in a file is executed.
+File sizes are limited, both compressed and decompressed; nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .ir import CompileError, Tensor
 
 Array = NDArray[Any]
 MAX_SAMPLE = 1 << 27  # bytes of one image or recording
-MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, packed and unpacked
+MAX_ARRAYS = 1 << 30  # bytes of a NumPy file, both compressed and decompressed
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp")
 RECORDINGS = (".wav",)
 ARRAYS = (".npy", ".npz")
@@ -33,21 +33,24 @@ DAMAGED = (  # errors of NumPy and zipfile for damaged, encrypted or otherwise c
     *(OSError, ValueError, TypeError, EOFError, MemoryError, KeyError, SyntaxError, RuntimeError),
     *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
-WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # by bytes per sample
+WAV_TYPES: dict[int, Any] = {1: np.uint8, 2: np.dtype("<i2"), 4: np.dtype("<i4")}  # bytes per sample -> numpy type
 
 
 def read_image(path: Path, rows: int, columns: int, channels: int) -> NDArray[np.uint8]:
-    """Return an image [rows, columns, channels], resized with bilinear interpolation; 1 channel is grey, 3 are RGB."""
+    """Return an image [rows, columns, channels], resized with bilinear interpolation; 1 channel is grey, 3 channels are RGB."""
     return read_resized(path, rows, columns, channels)[0]
 
 
 def read_resized(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image as `read_image` does, and its original rows and columns."""
+    """Return the image of `read_image`, and the (rows, columns) that it had before it was resized."""
     return _read(path, channels, lambda own: (rows, columns))
 
 
 def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image resized to fit into rows x columns with its own proportions, and its original rows and columns."""
+    """Return an image resized to fit into rows x columns without distortion, and the (rows, columns) that it had before.
+
+    The returned image is smaller than rows x columns along one axis, unless the proportions agree.
+    """
 
     def fitted(own: tuple[int, int]) -> tuple[int, int]:
         factor = min(rows / own[0], columns / own[1])
@@ -59,7 +62,7 @@ def read_fitted(path: Path, rows: int, columns: int, channels: int) -> tuple[NDA
 def _read(
     path: Path, channels: int, size: Callable[[tuple[int, int]], tuple[int, int]]
 ) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-    """Return an image resized to `size(original size)`, and its original rows and columns."""
+    """Return an image resized to `size((rows, columns) of the file)`, and the (rows, columns) of the file."""
     raw = read_file(path, MAX_SAMPLE, MEND)
     try:
         from PIL import Image
@@ -77,12 +80,12 @@ def _read(
 
 
 def _high_bytes(values: Array) -> NDArray[np.uint8]:
-    """Return the high bytes of a 16-bit image; Pillow's own conversion would clip all values above 255."""
+    """Convert a 16-bit image to 8 bits by its high bytes; Pillow's own conversion would clip all values above 255."""
     return np.asarray(np.clip(values.astype(np.int64) >> 8, 0, 255), np.uint8)
 
 
 def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
-    """Return the sample rate of a wav file in Hz, and its samples in [-1, 1), averaged over the channels."""
+    """Return the sample rate of a wav file in Hz, and its samples in [-1, 1), the mean of all channels."""
     raw = read_file(path, MAX_SAMPLE, MEND)
     try:
         with wave.open(BytesIO(raw)) as recording:
@@ -101,7 +104,7 @@ def read_recording(path: Path) -> tuple[int, NDArray[np.float64]]:
 
 
 def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
-    """Write samples as a wav file of one channel."""
+    """Write samples as a wav file with one channel; `rate` is in Hz."""
     with named(path), wave.open(str(path), "wb") as file:
         file.setparams((1, 2, rate, 0, "NONE", ""))
         file.writeframes(samples.astype("<i2").tobytes())
@@ -110,7 +113,8 @@ def write_recording(path: Path, rate: int, samples: NDArray[np.int16]) -> None:
 def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
     """Return the arrays of an .npz file by name, or the array of an .npy file under the name "".
 
-    `limit` is the largest number of bytes, compressed and decompressed.
+    `limit` is the largest number of bytes, compressed and decompressed. `what_to_do` is the advice if the file cannot be read
+    or is too large.
     """
     raw = read_file(path, limit, what_to_do)
     try:
@@ -123,7 +127,7 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
             unpacked = sum(member.file_size for member in members)
             if unpacked > limit:
                 raise ValueError(f"it has {unpacked:,} bytes decompressed, at most {limit:,} are supported")
-            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # members that are not arrays are bytes
+            with np.load(BytesIO(raw), allow_pickle=False) as arrays:  # np.load returns members that are not arrays as bytes
                 return {key: array for key, array in arrays.items() if isinstance(array, np.ndarray)}
         return {"": np.load(BytesIO(raw), allow_pickle=False)}
     except DAMAGED as error:
@@ -134,10 +138,14 @@ def read_arrays(path: Path, limit: int, what_to_do: str) -> dict[str, Array]:
 def by_input(
     arrays: Mapping[str, Array], tensors: Sequence[Tensor], what: str, *, in_frames: bool = False
 ) -> list[list[Array]]:
-    """Split arrays into samples, one list of inputs per sample. Arrays match inputs by name, or else by order.
+    """Split arrays into samples, and return for each sample a list with one array per network input.
 
-    An array holds samples along its leading axis, or a single sample. With `in_frames`, an array may be a recording, which is
-    cut into samples of as many frames as the input has.
+    Args:
+        arrays: name -> samples along the leading axis, or a single sample. If all inputs are among the names, they are matched
+            by name, else by order.
+        tensors: the inputs of the network.
+        what: the source of the arrays, for messages.
+        in_frames: whether an array may be a recording of any length, which is cut into samples of the input's size.
     """
     names = [tensor.name for tensor in tensors]
     matched = [arrays[name] for name in names] if set(names) <= set(arrays) else list(arrays.values())
@@ -152,7 +160,10 @@ def by_input(
 
 
 def _split(array: Array, tensor: Tensor, what: str, in_frames: bool) -> list[Array]:
-    """Split an array into samples of the shape of an input tensor."""
+    """Split an array into samples of an input tensor; an array without elements gives no sample.
+
+    Raise CompileError if the array has another size than a sample or a stack of samples. Other arguments are as in `by_input`.
+    """
     if array.size == 0:
         return []
     if in_frames and array.size % max(tensor.elements, 1) == 0:

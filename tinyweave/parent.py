@@ -8,10 +8,10 @@ import threading
 
 
 def end_with_parent() -> None:
-    """End this `multiprocessing` process as soon as its parent has ended. Call this in the new process.
+    """End this `multiprocessing` process as soon as its parent process has ended. Call this in the new process.
 
-    A killed parent ends no children. Workers of a pool would wait for work forever, because each holds the other end of the
-    pipe.
+    Children of a killed parent do not end by themselves. A pool's workers would wait for work forever, because each of them
+    holds the other end of the pipe, so that it is never closed.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:

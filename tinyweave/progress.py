@@ -9,4 +9,4 @@ Progress = Callable[[str, int, int], None]
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Ignore progress."""
+    """Report nothing; the default Progress function."""

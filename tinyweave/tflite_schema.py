@@ -1,7 +1,7 @@
 """The options table of each op kind in a .tflite file, as attributes of an Op, for the importer and the exporter.
 
-OPS has a row per op kind. Padding is explicit in attributes and SAME or VALID in the file, which has no other. Source: TFLite
-schema.fbs; op versions as in TFLite's op_version.cc.
+OPS has a row per op kind. The attribute `padding` holds numbers, but the file has only the names SAME and VALID; numbers that
+are neither raise CompileError. Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NO_OPERANDS = Graph("", {}, (), (), ())  # stands for the graph of such an op
 
 
 def names_of(enum: type) -> dict[int, str]:
-    """Return the names of an enum of the schema by number."""
+    """Return number -> name for an enum of the schema."""
     return {value: key for key, value in vars(enum).items() if isinstance(value, int)}
 
 
@@ -55,10 +55,10 @@ Values = dict[str, Any]  # schema field -> value; a tuple becomes a vector of in
 
 @dataclass(frozen=True)
 class Field:
-    """Fields of an options table that together form attributes of an op.
+    """How an attribute of an op, in rare cases several or none, is read from and written to fields of its options table.
 
-    `read` returns the attributes; its op has the attributes of the preceding fields. It is None if the operands imply the
-    field. `write` returns the values of the fields.
+    `read(table, graph, op)` returns the attributes. The op that it gets has the attributes of the preceding Fields. `read` is
+    None if the operands imply the field. `write(graph, op)` returns the values of the schema's fields.
     """
 
     read: Callable[[Any, Graph, Op], Attrs] | None
@@ -69,8 +69,8 @@ class Field:
 class Options:
     """The options table of an op kind.
 
-    `table` is None if the schema has none. `versions` are the op versions for int8 and int16 data; for other types the version
-    is 1, unless the exporter finds a feature that needs a newer one.
+    `table` is its name in the schema, None if the schema has none. `versions` are the op versions for int8 and int16 data. For
+    other types the version is 1, unless the exporter finds a feature that needs a newer one.
     """
 
     table: str | None = None
@@ -79,12 +79,12 @@ class Options:
 
     @property
     def is_read(self) -> bool:
-        """Whether any field of the table must be read."""
+        """Whether any attribute is read from the table."""
         return any(field.read is not None for field in self.fields)
 
 
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
-    """Return the kind of an operator of the file; the kind of a custom op includes its name."""
+    """Return the op kind of an operator of the file, such as "conv_2d"; a custom op is "custom " and its name."""
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
         raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
@@ -99,7 +99,10 @@ def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
 
 
 def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
-    """Return the attributes of an op from its options table; `op` has no attributes yet, `graph` holds its operands."""
+    """Read the attributes of `op` from the options table of the file's `operator`.
+
+    `op` has its kind, but no attributes yet. `graph` holds the tensors that it reads and writes.
+    """
     row = OPS[op.kind]
     if not row.is_read:
         return {}
@@ -120,7 +123,7 @@ def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
 
 
 def values(graph: Graph, op: Op) -> Values:
-    """Return the fields of the options table of `op`; raise CompileError if .tflite cannot hold an attribute."""
+    """Return the fields of the options table of `op` by name; raise CompileError if .tflite cannot hold an attribute."""
     written: Values = {}
     try:
         for field in OPS[op.kind].fields:
@@ -131,25 +134,31 @@ def values(graph: Graph, op: Op) -> Values:
 
 
 def float32(value: float, **where: Any) -> float:
-    """Return `value`; raise CompileError if float32 cannot hold it exactly, because rounding would change results silently."""
+    """Return `value`, or raise CompileError if float32 cannot hold it exactly, since rounding would silently change results.
+
+    `where` are arguments of CompileError that locate the error.
+    """
     if float(np.float32(value)) != value:
         raise CompileError(f"{value!r} is not a float32 number", "round it first: float(numpy.float32(value))", **where)
     return value
 
 
 def _plain(attr: str, field: str = "") -> Field:
-    """Return the field of a number or a string. Its name in the schema is by default the attribute's in CamelCase."""
+    """Return the Field of one number or string.
+
+    `attr` is the attribute. `field` is the name in the schema, by default `attr` in CamelCase.
+    """
     name = field or "".join(map(str.capitalize, attr.split("_")))
     return Field(lambda o, graph, op: {attr: getattr(o, name)()}, lambda graph, op: {name: op.attrs[attr]})
 
 
 def _derived(field: str, value: Callable[[Graph, Op], Any]) -> Field:
-    """Return a field that the operands imply, so that it is written but not read."""
+    """Return a Field that is written but not read, because the operands imply its value; `value` computes it."""
     return Field(None, lambda graph, op: {field: value(graph, op)})
 
 
 def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
-    """Return a field that must have one value; another one raises CompileError with this reason and advice."""
+    """Return a Field whose value in the file must be `value`; any other raises CompileError with `why` and `what_to_do`."""
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         if getattr(o, field)() != value:
@@ -160,7 +169,10 @@ def _required(field: str, value: Any, why: str, what_to_do: str) -> Field:
 
 
 def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Field:
-    """Return the field of an enum as a name; `what` describes it in errors."""
+    """Return the Field of an enum: a name in the attribute `attr`, and a number in the field `field` of the file.
+
+    `numbers` maps each supported name to its number. `what` describes the attribute in errors.
+    """
     names, supported = {number: name for name, number in numbers.items()}, f"supported: {', '.join(numbers)}"
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
@@ -178,6 +190,7 @@ def _choice(attr: str, field: str, what: str, numbers: Mapping[str, int]) -> Fie
 
 
 def _size(attr: str, h: str, w: str) -> Field:
+    """Return the Field of a pair (h, w), which the schema stores in the two fields `h` and `w`."""
 
     def read(o: Any, graph: Graph, op: Op) -> Attrs:
         size = getattr(o, h)(), getattr(o, w)()
@@ -189,7 +202,7 @@ def _size(attr: str, h: str, w: str) -> Field:
 
 
 def _vector(o: Any, field: str, op: Op) -> tuple[int, ...]:
-    """Return a vector field of at most MAX_RANK numbers."""
+    """Return the vector `field` of the options table `o` as a tuple; raise CompileError if it is longer than MAX_RANK."""
     count = getattr(o, f"{field}Length")()
     if count > MAX_RANK:
         raise CompileError(f"has {count} values of {field}", f"at most {MAX_RANK} are supported", op=op)
@@ -197,7 +210,7 @@ def _vector(o: Any, field: str, op: Op) -> tuple[int, ...]:
 
 
 def _extents(graph: Graph, op: Op, index: int) -> Size:
-    """Return (h, w) of an input; raise CompileError if it has not four axes."""
+    """Return (h, w) of input number `index`; raise CompileError if this input has not four axes."""
     tensor = graph.optional_input(op, index)
     if tensor is None or len(tensor.shape) != 4:
         raise CompileError(f"needs an input {index} with four axes", "the file may be damaged", op=op)
@@ -205,7 +218,10 @@ def _extents(graph: Graph, op: Op, index: int) -> Size:
 
 
 def _same(graph: Graph, op: Op) -> Padding | None:
-    """Return SAME padding as numbers, or None if the output size is only known at run time."""
+    """Return the padding that SAME means for `op`, as numbers ((top, bottom), (left, right)).
+
+    Return None for a transposed convolution whose output size is only known at run time.
+    """
     kernel = op.attrs["kernel"] if "kernel" in op.attrs else _extents(graph, op, 1)
     if op.kind != "transpose_conv":
         h, w = _extents(graph, op, 0)
@@ -235,7 +251,7 @@ def _write_padding(graph: Graph, op: Op) -> Values:
 
 
 def _read_general_scales(o: Any, graph: Graph, op: Op) -> Attrs:
-    """Return no attributes; raise CompileError if an int16 add or sub uses power-of-two arithmetic."""
+    """Return no attributes; raise CompileError if TFLite would compute an int16 add or sub with power-of-two arithmetic."""
     tensors = [t for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None]
     if o.PotScaleInt16() and all(t.dtype == "int16" and _is_power_of_two(t) for t in tensors):
         raise CompileError(
@@ -247,18 +263,18 @@ def _read_general_scales(o: Any, graph: Graph, op: Op) -> Attrs:
 
 
 def _is_power_of_two(tensor: Tensor) -> bool:
-    """Return whether TFLite's CheckedLog2 takes a tensor's scale for a power of two: within 0.001 in log2."""
+    """Return whether TFLite treats a tensor's scale as a power of two: within 0.001 in log2, as its CheckedLog2 tests."""
     octaves = log2(tensor.quant.scale[0]) if tensor.quant is not None else 0.5
     return abs(octaves - round(octaves)) < 1e-3
 
 
 def _read_new_shape(o: Any, graph: Graph, op: Op) -> Attrs:
-    """Return the target shape of a reshape, or None if only its operand has it."""
+    """Return the attribute `new_shape` of a reshape, None if the shape is only an input of the op."""
     return {"new_shape": None if o.NewShapeIsNone() else _vector(o, "NewShape", op)}
 
 
 def _write_new_shape(graph: Graph, op: Op) -> Values:
-    """Return the target shape of a reshape if it is an attribute."""
+    """Return the field NewShape of a reshape, or no field if the attribute is None."""
     return {} if op.attrs["new_shape"] is None else {"NewShape": op.attrs["new_shape"]}
 
 
@@ -277,7 +293,7 @@ STRIDE = _size("stride", "StrideH", "StrideW")
 CONV = (STRIDE, _size("dilation", "DilationHFactor", "DilationWFactor"), PADDING, ACTIVATION)
 POOL = (_size("kernel", "FilterHeight", "FilterWidth"), STRIDE, PADDING, ACTIVATION)
 RESIZE = (_plain("align_corners"), _plain("half_pixel_centers"))
-# int16 kernels use other arithmetic if all scales are powers of two and pot_scale_int16, true by default, is set
+# if pot_scale_int16 is set (the default) and all scales are powers of two, TFLite's int16 kernels use other arithmetic
 SUM = (ACTIVATION, Field(_read_general_scales, lambda graph, op: {"PotScaleInt16": False}))
 KEEP_DIMS, AXIS, BLOCK_SIZE = _plain("keep_dims"), _plain("axis"), _plain("block_size")
 DEFAULT_WEIGHTS = _required(

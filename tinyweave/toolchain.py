@@ -1,7 +1,8 @@
-"""Find C compilers for this machine, Arm Cortex-M and RISC-V, and cache what they build.
+"""Find C compilers for this machine, Arm Cortex-M and RISC-V, run them, and cache the files that they build.
 
-Compilers come from the variables TINYWEAVE_CC, TINYWEAVE_ARM_CC and TINYWEAVE_RISCV_CC ("zig", or a command line), PATH, or the
-package ziglang. Programs in the current folder are never run. Built files are keyed by all their inputs.
+Compilers come from the variables TINYWEAVE_CC, TINYWEAVE_ARM_CC and TINYWEAVE_RISCV_CC ("zig", or a command line), from PATH,
+or from the package ziglang. Programs in the current folder are never run. A cached file is identified by a hash of compiler,
+flags and sources.
 """
 
 from __future__ import annotations
@@ -27,18 +28,21 @@ from .installing import pip
 from .ir import CompileError
 
 COMPILE_LIMIT_S = 900
-BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits of the cache: our builds, and zig's own cache
+BUILDS_BYTES, ZIG_BYTES = 128 << 20, 128 << 20  # limits in bytes: our cached builds, and zig's own cache
 TRIM_EVERY_S = 600
-CACHES = {"win32": ("LOCALAPPDATA", ""), "darwin": ("", "~/Library/Caches")}  # platform -> variable, default folder
+CACHES = {
+    "win32": ("LOCALAPPDATA", ""),
+    "darwin": ("", "~/Library/Caches"),
+}  # platform -> environment variable with the cache folder, default folder
 SINCE = "since"  # a file in zig's folder whose time is that of the folder's creation
-IN_USE_S = 2 * COMPILE_LIMIT_S  # entries used more recently are kept, since another process may be reading them
+IN_USE_S = 2 * COMPILE_LIMIT_S  # younger cache entries are kept, since another process may be reading them
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler: gcc, clang or zig.
+    """A C compiler that was found.
 
-    `version` is one line for reports; `command` holds the words that start the compiler.
+    `name` is gcc, clang or zig. `version` is one line for reports. `command` holds the words that start the compiler.
     """
 
     name: str
@@ -47,17 +51,17 @@ class Toolchain:
 
 
 def host() -> Toolchain:
-    """Return the C compiler for this machine."""
+    """Return the C compiler for this machine; raise CompileError if none is found."""
     return _find(os.environ.get("TINYWEAVE_CC", ""), ("gcc", "cc", "clang"), "a C compiler (gcc or clang)", "TINYWEAVE_CC")
 
 
 def arm() -> Toolchain:
-    """Return the C compiler for Cortex-M."""
+    """Return the C compiler for Arm Cortex-M; raise CompileError if none is found."""
     return _find(os.environ.get("TINYWEAVE_ARM_CC", ""), ("arm-none-eabi-gcc",), "arm-none-eabi-gcc", "TINYWEAVE_ARM_CC")
 
 
 def riscv() -> Toolchain:
-    """Return the C compiler for 32-bit RISC-V; a riscv64 gcc also builds for it."""
+    """Return the C compiler for 32-bit RISC-V; raise CompileError if none is found. A riscv64 gcc also builds for 32 bits."""
     programs = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc", "riscv-none-elf-gcc")
     return _find(os.environ.get("TINYWEAVE_RISCV_CC", ""), programs, programs[0], "TINYWEAVE_RISCV_CC")
 
@@ -85,17 +89,17 @@ def _find(forced: str, programs: tuple[str, ...], wanted: str, variable: str) ->
 
 
 def which(program: str) -> str | None:
-    """Return the path of a program in the absolute folders of PATH, None if there is none."""
+    """Return the path of a program, searched in the absolute folders of PATH only, or None if it is not found."""
     return next((path for folder in search_path() if (path := shutil.which(os.path.join(folder, program)))), None)
 
 
 def search_path() -> list[str]:
-    """Return the absolute folders of PATH; relative ones would depend on the current folder."""
+    """Return the absolute folders of PATH; relative folders would depend on the current folder."""
     return [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
 
 
 def import_folders() -> list[str]:
-    """Return the folders that this process imports from, without the current folder."""
+    """Return the folders that this process imports modules from, without the current folder."""
     here = os.path.realpath(os.curdir)
     return [folder for folder in sys.path if os.path.isabs(folder) and os.path.realpath(folder) != here]
 
@@ -117,9 +121,10 @@ def _describe(command: tuple[str, ...], what_to_do: str) -> Toolchain:
 
 
 def compile_c(toolchain: Toolchain, arguments: Iterable[str | Path]) -> None:
-    """Run the compiler in the cache folder; raises CompileError with the compiler's error lines.
+    """Run the compiler with `arguments`; raise CompileError with the compiler's error lines if it fails.
 
-    Paths may be relative to this process's folder; words that are strings are passed on unchanged.
+    The compiler runs in the cache folder. Therefore a Path is made absolute, relative to this process's folder; a string is
+    passed on unchanged.
     """
     _run(
         (*toolchain.command, *(os.path.abspath(word) if isinstance(word, Path) else word for word in arguments)),
@@ -155,7 +160,7 @@ def _run(command: tuple[str, ...], why: str, what_to_do: str) -> str:
 
 @lru_cache
 def cache_folder() -> Path:
-    """Return the user's cache folder, or a private temporary folder if that is not writable."""
+    """Return the user's cache folder for tinyweave, or a private temporary folder if that one is not writable."""
     variable, usual = CACHES.get(sys.platform, ("XDG_CACHE_HOME", "~/.cache"))
     try:
         folder = Path(os.environ.get(variable, "") or Path(usual).expanduser()) / "tinyweave"
@@ -174,7 +179,16 @@ def _temporary() -> tempfile.TemporaryDirectory[str]:
 
 
 def cached(name: str, toolchain: Toolchain, flags: Iterable[str], files: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """Return the file `name` written by `make(path)`, made once per compiler, flags and contents of `files`."""
+    """Return the path of the cached file `name`, and build it first if it is not in the cache.
+
+    Args:
+        name: the file's name.
+        toolchain: the compiler.
+        flags: its flags.
+        files: all files that the build reads. The cache key is a hash of name, compiler, flags, and the names and contents of
+            these.
+        make: builds the file at the path that it gets.
+    """
     digest = hashlib.sha256()
     for text in (name, *toolchain.command, toolchain.version, *flags):
         digest.update(text.encode() + b"\0")
@@ -206,9 +220,9 @@ LIBRARY_FLAGS = ("-shared", "-fPIC", "-O3", "-std=c99")
 
 
 def library_file(compiler: Toolchain, *sources: Path) -> Path:
-    """Return our C files compiled to a shared library, named like the first one, from the cache.
+    """Return the path of a cached shared library, built from our C files `sources` and named like the first one.
 
-    Callers ask again for every use, so that the cache knows that the library is in use.
+    Callers ask for it before each use, because this marks the library as recently used, so that it is not evicted.
     """
     name, files = sources[0].with_suffix(".so").name, [path for source in sources for path in _read_with(source)]
     words: list[str | Path] = [*LIBRARY_FLAGS, *sources, "-o"]
@@ -217,7 +231,7 @@ def library_file(compiler: Toolchain, *sources: Path) -> Path:
 
 @lru_cache
 def library(*sources: Path) -> ctypes.CDLL | None:
-    """Return our C files as a loaded library, built once for this machine; None if no compiler can build it."""
+    """Return our C files `sources` as a loaded shared library, built for this machine, or None if no compiler can build it."""
     try:
         return ctypes.CDLL(str(library_file(host(), *sources)))
     except (CompileError, OSError):
@@ -225,7 +239,7 @@ def library(*sources: Path) -> ctypes.CDLL | None:
 
 
 def _read_with(source: Path) -> list[Path]:
-    """Return a C file and all files that it includes, directly or indirectly, by a path relative to it."""
+    """Return a C file and all files that it includes, directly or indirectly, with `#include "path"`."""
     names = re.findall(r'^#include "([^"]+)"', source.read_text(), re.MULTILINE)
     return [source, *(path for name in names for path in _read_with(source.parent / name))]
 
@@ -242,10 +256,10 @@ def clear_cache() -> None:
 
 
 def trim_cache() -> None:
-    """Delete the least recently used builds until the cache is within its limit, and zig's folder if it exceeds its own.
+    """Delete the least recently used builds until they are within BUILDS_BYTES, and limit zig's own cache to ZIG_BYTES.
 
-    zig's folder cannot be trimmed in part. It gets a new folder, and the old one is deleted once no compiler can be using
-    it.
+    Entries that may be in use, which are younger than IN_USE_S, stay. zig's cache cannot be trimmed in part: if it is too
+    large, zig gets a new folder, and the old folder is deleted once no compiler can be using it.
     """
     now = time.time()
     entries = sorted((used, path) for path in _children(cache_folder() / "builds") if (used := _used(path)) is not None)
@@ -277,7 +291,7 @@ def _trim_now_and_then() -> None:
 
 
 def _zig_folders() -> list[Path]:
-    """Return the cache folders of zig, the current one last."""
+    """Return the folders that zig caches its files in: old ones, to be deleted, and last the current one."""
     folders = [path for path in _children(cache_folder()) if re.fullmatch(r"zig(-\d+)?", path.name)]
     return sorted(folders, key=_number) or [cache_folder() / "zig"]
 
@@ -293,14 +307,14 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _used(path: Path) -> float | None:
-    """Return the time at which a path was last used, in seconds, or None if it does not exist."""
+    """Return when a path was last used (its modification time in seconds), or None if it does not exist."""
     with contextlib.suppress(OSError):
         return path.stat().st_mtime
     return None
 
 
 def _bytes_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; files that other processes delete meanwhile are skipped."""
+    """Return the total size of all files below a folder in bytes; files that other processes delete meanwhile are skipped."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
@@ -310,7 +324,7 @@ def _bytes_of(folder: Path) -> int:
 
 
 def _remove(path: Path) -> None:
-    """Delete a file or folder of the cache; it disappears atomically for other processes."""
+    """Delete a file or folder of the cache. A folder is first moved away, so that other processes never see a part of it."""
     if not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -319,11 +333,14 @@ def _remove(path: Path) -> None:
 
 
 def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], include: Sequence[str] = ()) -> list[Path]:
-    """Return an object file per C file of `files`, compiled once per flags and contents, since all models share kernels.
+    """Return the path of an object file for each C file in `files`, compiled once and cached, since all models share kernels.
 
-    The headers that a file includes are searched among `files`. A C file is compiled without -DTW_TRACE if neither it nor a
-    header of `files` that it includes mentions TW_TRACE, so that builds with and without the trace hook share its object.
-    `include` holds further compiler words, such as header folders.
+    Args:
+        toolchain: the compiler.
+        flags: its flags. -DTW_TRACE is left out for a C file that does not use TW_TRACE, itself or in a header of `files`, so
+            that builds with and without the trace hook share its object.
+        files: C files, and the headers that they include.
+        include: further words of the command, such as header folders.
     """
     headers = {file.name: file for file in files}
     paths = []
@@ -340,7 +357,7 @@ def objects(toolchain: Toolchain, flags: Sequence[str], files: Sequence[Path], i
 
 
 def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
-    """Return `file` and all files of `headers` that it includes, sorted by name."""
+    """Return `file` and the files of `headers` (name -> path) that it includes, directly or indirectly, sorted by name."""
     waiting, included = [file], {file.name: file}
     while waiting:
         for name in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)', waiting.pop().read_text(), re.MULTILINE):
@@ -351,7 +368,10 @@ def _included(file: Path, headers: Mapping[str, Path]) -> list[Path]:
 
 
 def sources(folder: Path, model: str) -> list[Path]:
-    """Return the C files and headers of an emitted model; raises CompileError if there is none in the folder."""
+    """Return the C files and headers in the folder of an emitted model; raise CompileError if the model is not there.
+
+    `model` is its name in C.
+    """
     if not (folder / f"{model}.h").is_file():
         what_to_do = "give the folder and the name of a model written by 'tinyweave compile'"
         raise CompileError(f"there is no {model}.h in {folder}", what_to_do)

@@ -16,12 +16,13 @@ from cases.tiny import graph as tiny_graph
 from codegen.emitted import compile_strictly, inputs_of, source_of, write
 
 from tinyweave import api, ops, toolchain
-from tinyweave.codegen import c
+from tinyweave.codegen import Origin, c, emit
 from tinyweave.codegen.header import survives
 from tinyweave.codegen.layer import Constants, shape_text
 from tinyweave.exporters.tflite import to_tflite
 from tinyweave.ir import CompileError, Graph, Op, Quant, Tensor, verify
-from tinyweave.planning import Buffer, Tile, check, plan, plan_in_stages
+from tinyweave.planning import Buffer, Request, Tile, check, plan, plan_in_stages
+from tinyweave.planning.explain import why_portable
 from tinyweave.planning.place.place import arena_bytes, greedy, lower_bound
 from tinyweave.simulate import compare, emulated, host
 
@@ -52,6 +53,17 @@ def test_header_works_in_cpp(name: str, tmp_path: Path) -> None:
         f"int main() {{ {name}_memory m = {{{{nullptr, 0}}}}; return {name}_init(&m) + 1; }}\n"
     )
     compile_strictly(toolchain.host(), tmp_path / "main.cpp", (*CPP, "-Wold-style-cast"))
+
+
+def test_comments_say_why_a_layer_has_a_portable_kernel() -> None:
+    graph = NETWORKS["chain"]()
+    request = Request(core="cortex-m4", objective="size")
+    made, origin = plan(graph, request), Origin("chain.tflite", "0" * 64, core="cortex-m4")
+    text = " ".join(re.sub(r"\n *\*?", "", emit(made, "chain", origin).files["chain.c"]).split())
+    slow = [why_portable(made, index, "cortex-m4") for index in range(len(graph.ops))]
+    assert any(slow) and all(f"; portable C: {why}" in text for why in slow if why)
+    assert text.count("portable C") == sum(map(bool, slow))
+    assert "portable C" not in emit(made, "chain", replace(origin, core="")).files["chain.c"]
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -109,7 +109,7 @@ def test_kernels_for_weights_that_are_stored_in_another_way_are_left_out() -> No
 
 
 def test_a_core_without_kernels_of_its_own_has_one() -> None:
-    assert reasons(layer("conv_2d", ones(4, 1, 1, 4), 4), "cortex-m0") == {"tw_conv_2d_s8": "the only kernel"}
+    assert reasons(layer("conv_2d", ones(4, 1, 1, 4), 4), "cortex-m0") == {"tw_conv_2d_s8": "the only kernel for it"}
 
 
 @pytest.mark.parametrize("kind", ["conv_2d", "depthwise_conv_2d", "fully_connected", "add", "sub", "mul", "pad", "mean"])

@@ -18,8 +18,8 @@ from tinyweave.ir import Graph
 from tinyweave.kernels.dsp import dense, taps
 from tinyweave.kernels.table import BY_NAME
 from tinyweave.planning import constant_bytes
-from tinyweave.report import published
-from tinyweave.report.front import front_lines, front_record, front_rows, published_rows, verdict_line
+from tinyweave.report import front
+from tinyweave.report.front import fingerprint, front_lines, front_record, front_rows, published_rows, verdict_line
 from tinyweave.report.front_figure import END, front_svg
 from tinyweave.report.record import Record
 
@@ -38,7 +38,7 @@ def model() -> api.results.Model:
 @pytest.fixture(scope="module")
 def record(model) -> Record:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "_figures", lambda: {published.fingerprint(model.original): {"figures": [FIGURE, FAR]}})
+        patch.setattr(front, "_figures", lambda: {fingerprint(model.original): {"figures": [FIGURE, FAR]}})
         plans, others, by_flash = (
             api.pareto(model),
             api.baseline_plans(model, api.Request(core=api.DEFAULT_CORE)),
@@ -131,7 +131,7 @@ def test_without_a_board_the_picture_is_of_cycles(model) -> None:
 
 def test_a_network_is_known_by_its_layers_and_not_by_names_or_weights() -> None:
     graph = tiny.chain()
-    known = published.fingerprint(graph)
+    known = fingerprint(graph)
     names = {name: f"{name}_" for name in graph.tensors}
     tensors = {
         names[n]: replace(t, name=names[n], data=None if t.data is None else t.data * 0) for n, t in graph.tensors.items()
@@ -143,10 +143,10 @@ def test_a_network_is_known_by_its_layers_and_not_by_names_or_weights() -> None:
         for op in graph.ops
     )
     other = Graph("other", tensors, ops, tuple(map(names.get, graph.inputs)), tuple(map(names.get, graph.outputs)))
-    assert published.fingerprint(other) == known
+    assert fingerprint(other) == known
     wider = {**graph.tensors, "image": replace(graph.tensors["image"], shape=(1, 9, 9, 1))}
-    assert published.fingerprint(replace(graph, tensors=wider)) != known != published.fingerprint(tiny.edges())
-    assert published.published(graph) == []
+    assert fingerprint(replace(graph, tensors=wider)) != known != fingerprint(tiny.edges())
+    assert front.published(graph) == []
 
 
 @pytest.mark.shared
@@ -162,6 +162,6 @@ def test_a_network_is_known_by_its_layers_and_not_by_names_or_weights() -> None:
 )
 def test_published_figures_find_their_network(name: str, rams: list[int], shared: Path) -> None:
     model = api.read(shared / "models" / f"{name}.tflite")
-    figures = published.published(model.original)
+    figures = front.published(model.original)
     assert [figure["ram"] for figure in figures] == rams
     assert all(figure["source"] and figure["tool"] for figure in figures)

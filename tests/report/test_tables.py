@@ -77,7 +77,8 @@ def test_a_plan_adds_scratch_and_instructions():
     assert [row.cycles for row in rows] == [11, 21, 31, 41, 51]
     assert [row.kernel for row in rows] == list(plan.variants)
     assert rows[0].why and "tw_conv_2d_s8_dsp is faster" in rows[0].why and rows[4].why == "the only kernel for it"
-    assert all(row.why is None and row.cycles is None for row in plan_layers(plan))
+    assert [row.fast for row in rows] == [name.endswith("_dsp") for name in plan.variants]
+    assert all(row.why is None and row.fast is None and row.cycles is None for row in plan_layers(plan))
     live = [sum(b.bytes for b in plan.buffers if b.start <= step < b.end) for step in range(5)]
     assert [row.live for row in rows] == live
     assert max(live) == plan.lower_bound

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tinyweave.report.columns import align, bar, clean, fitted, hanging, rounded, size
+from tinyweave.report.kernel_shares import fast_share_lines, kernel_rows
 from tinyweave.report.words import (
     ablation_rows,
+    board_lines,
     bound_line,
     cycle_lines,
     foreseen_lines,
     instructions_line,
     memory_rows,
+    next_steps,
     proof_lines,
     verdict_lines,
 )
@@ -127,6 +132,53 @@ def test_a_time_says_what_it_leaves_out(missing: list[str] | None, cycles: int |
         assert "64 MHz, with the smallest kernels, for want of Flash; " in slow[0]
 
 
+def of_kernels(*layers: tuple[str, str, bool | None, int, int, str], flash_excess: int = 0) -> dict[str, Any]:
+    keys = ("name", "kernel", "fast", "macs", "cycles_by_shape", "why")
+    own = [dict(zip(keys, layer, strict=True)) for layer in layers]
+    macs = [layer["macs"] for layer in own if layer["fast"]]
+    device = {"core": "cortex-m4"}
+    known = {"core": None, "device": device, "cycles": None, "excess": {"flash": flash_excess}, "fast_macs": sum(macs)}
+    return known | {"layers": own, "macs": sum(layer["macs"] for layer in own)}
+
+
+WHY = "tw_b requires that its stride is 1, but it is 3"
+LAYERS = (
+    ("conv_2d_0", "tw_a", True, 700, 6_000, "the fastest on a cortex-m4"),
+    ("conv_2d_1", "tw_c", False, 200, 2_000, WHY),
+    ("reshape_2", None, None, 0, 0, "no code"),
+    ("conv_2d_3", "tw_c", False, 100, 1_960, WHY),
+    ("softmax_4", "tw_d", False, 0, 40, "the only kernel for it"),
+)
+
+
+def test_costly_layers_in_portable_kernels_are_named_with_the_reason():
+    assert fast_share_lines(of_kernels(*LAYERS)) == [
+        "kernels: 70.0% of the MACs run in kernels written for a cortex-m4, the others in portable C",
+        f"  conv_2d_1, conv_2d_3, 39.6% of the cycles, in tw_c: {WHY}",
+    ]
+    many = [(f"conv_2d_{i}", f"tw_{i % 6}", False, 1, 100 + i % 6, f"for {i % 6}") for i in range(24)]
+    _, first, *_, last = lines = fast_share_lines(of_kernels(*many))
+    assert first.startswith("  conv_2d_5, conv_2d_11, conv_2d_17 and 1 more, ") and first.endswith(", in tw_5: for 5")
+    assert len(lines) == 7 and last == "  and others: see 'why' in --json"
+    assert fast_share_lines(of_kernels(LAYERS[0])) == ["kernels: all MACs run in kernels written for a cortex-m4"]
+
+
+def test_where_flash_is_too_small_that_is_the_reason_for_small_kernels():
+    assert fast_share_lines(of_kernels(*LAYERS, flash_excess=1)) == [
+        "kernels: the smallest, for want of Flash; 70.0% of the MACs run in kernels written for a cortex-m4"
+    ]
+    assert fast_share_lines(of_kernels(*LAYERS) | {"fast_macs": None}) == []
+
+
+def test_kernels_are_listed_with_their_share_and_layers():
+    assert kernel_rows(of_kernels(*LAYERS)) == [
+        ("kernel", "MACs", "cycles", "layers"),
+        ("tw_a", "70.0%", "60.0%", "conv_2d_0"),
+        ("tw_c", "30.0%", "39.6%", "conv_2d_1, 3"),
+        ("tw_d", "-", "0.4%", "softmax_4"),
+    ]
+
+
 def test_what_each_technique_saves():
     rows = ablation_rows({"file order": 1000, "best order": 1000, "+ views": 750})
     assert rows == [("file order", "1,000 B", ""), ("best order", "1,000 B", ""), ("+ views", "750 B", "-25.0%")]
@@ -211,6 +263,21 @@ def test_what_is_wrong_or_was_not_checked_is_said(change, expected):
     assert expected in "\n".join(proof_lines(record | {"verify": record["verify"] | change}))
 
 
+def test_a_deployment_says_what_is_left_which_boards_have_room_and_what_to_do_next():
+    record = known(device={"name": "stm32f746", "core": "cortex-m7"}, boards=[f"board{i}" for i in range(7)])
+    record["ram"] |= {"row_source": None, "streamed_inputs": [], "streamed_outputs": []}
+    record["model"] = {"name": "net", "outputs": [{"name": "y"}]}
+    rows = {name.strip(): row for name, *row in memory_rows(record)}
+    assert rows["RAM"] == ["1,024", "limit 1,000", "24 B too many"]
+    assert rows["Flash"] == ["4,000", "limit 5,000", "1,000 B left"]
+    assert board_lines(record) == ["listed boards with room for it: board0, board1, board2, board3, board4 and 2 with more RAM"]
+    assert board_lines(known(boards=[])) == ["none of the listed boards has room for it"]
+    assert "tinyweave export a.tflite --device stm32f746 --format cmake" in [
+        command for _, command in next_steps(record, "out/net", "a.tflite")
+    ]
+    assert not any("arm-gcc" in line for line in proof_lines(record, compilers=False))
+
+
 @pytest.mark.parametrize(
     ("streamed_inputs", "streamed_outputs", "said"),
     [
@@ -228,5 +295,6 @@ def test_what_lies_in_the_arena_and_what_goes_by_rows(streamed_inputs: list[str]
         "model": {"outputs": [{"name": "a"}, {"name": "b"}]},
         "flash": dict.fromkeys(("total", "weights", "tables", "code", "row_source")),
         "limits": {"ram": None, "memories": None, "flash": None, "latency_ms": None},
+        "excess": {"ram": None, "flash": None, "latency_ms": None},
     }
     assert memory_rows(record)[1][3] == f"activations, scratch, {said}"

@@ -1,7 +1,8 @@
 """The functions that Python (`import tinyweave as tw`) and the command line call.
 
-`verbs` has the public functions. They take paths, names and options, and call the functions of the other modules, which take
-a Model and a Request. A name is imported when it is first used, so that `inspect` loads no compiler and `plan` no emulator.
+`verbs` has the public functions, which take paths, names and options. They call the functions of the other modules, which take
+a Model and a planner Request. Each name is imported on first use, so `inspect` does not load the compiler and `plan` does not
+load the emulator.
 """
 
 # ruff: noqa: F401 (they are this package's names)

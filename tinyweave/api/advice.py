@@ -1,7 +1,7 @@
-"""Search for options, Flash or a board with which a plan fits, and for changes of the network.
+"""Search for options, a Flash size or a board with which a plan fits, and for changes of the network that would help.
 
-Options are tried from few to many changes. Sets of options whose lower bound exceeds the RAM limit are not laid out. Limits on
-the number of tries, not on time, keep the result deterministic.
+Combinations of options are tried from few to many changes. A combination whose lower bound on the RAM exceeds the limit is not
+planned. The search is limited by the number of tries, not by time, so that its result is deterministic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..ops import spec_of
 from ..planning import Limits, Plan, Progress, Request
 from . import models, plans, results
 
-Options = Mapping[str, Any]  # by the names of the command line, with _ for -
+Options = Mapping[str, Any]  # changed options: name on the command line, with _ for -, to value
 REQUEST_FIELDS = {  # option -> field of a Request
     "schedule": "strategy",
     "optimize": "objective",
@@ -30,23 +30,32 @@ REQUEST_FIELDS = {  # option -> field of a Request
     "stream_outputs": "stream_outputs",
 }
 OVERHEADS = (1.1, 1.2, 1.5)  # MAC overheads, tried last because recomputation is slow to plan and to run
-SMALLEST = {"optimize": "size"}  # kernels with the fewest constants
-MOST_TRIES = 24  # sets of options, those for other boards not included
-HOPELESS = 2  # stop raising the overhead if the lower bound is this many times the RAM limit
-MOST_BOARDS = 2  # boards to plan for, per set of options
-TOO_SLOW = 1.5  # skip a board whose time, scaled by its clock, is this many times the limit
+SMALLEST = {"optimize": "size"}  # chooses the kernels with the fewest constants
+MOST_TRIES = 24  # most combinations of options to plan on the same board
+HOPELESS = 2  # stop raising the MAC overhead if the lower bound on the RAM exceeds this multiple of the limit
+MOST_BOARDS = 2  # most boards to plan for, per combination of options
+TOO_SLOW = 1.5  # skip a board whose time, scaled by its clock, exceeds this multiple of the limit
 MOST_PROPOSALS = 4
-MOST_CLOSEST = 2  # proposals if none fits
-HEADROOM = 1.25  # times the Flash of the smallest kernels, so that faster kernels fit too
-LEAST_SIDE = 16  # pixels of a smaller input
-LEAST_SHARE = 0.05  # of the weights after pruning
+MOST_CLOSEST = 2  # most proposals if none fits
+HEADROOM = 1.25  # factor on the Flash of the smallest kernels, so that faster kernels fit too
+LEAST_SIDE = 16  # least rows or columns of a smaller input image, in pixels
+LEAST_SHARE = 0.05  # least fraction of the weights that a proposed pruning leaves
 
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A plan with changed options. Arena in bytes; `latency_ms` is estimated, None if unknown.
+    """A plan of the same model with some options changed.
 
-    `fits` is the verdict of `tinyweave plan`, None if only a build can tell; `fits_ram` is about the arena alone.
+    Attributes:
+        changes: the changed options, by name; `device` or `flash` is among them if the plan is for another board or Flash
+            limit.
+        plan: the plan.
+        arena: bytes of all its arenas.
+        need: its estimated Flash in bytes.
+        latency_ms: its estimated milliseconds per inference; None if unknown.
+        fits: whether `tinyweave plan` would say that it fits; None if only a build can tell.
+        fits_ram: whether the arena is within the RAM limit.
+        too_slow: whether the estimated latency exceeds the time limit.
     """
 
     changes: Options
@@ -60,17 +69,25 @@ class Proposal:
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """Return a sort key: changed options before more Flash before another board, then few changes, then little RAM."""
+        """Return a sort key, the best proposal first.
+
+        Plans that certainly fit come first. Then changed options precede a larger Flash, which precedes another board. Ties are
+        broken by the number of changes, then by the arena.
+        """
         memory = ("device" in self.changes) * 2 + ("flash" in self.changes)
         return self.fits is None, memory, len(self.changes), self.arena
 
 
 @dataclass(frozen=True, eq=False)
 class Remedy:
-    """A change of the network: `way` is "quantize" (to 4-bit weights), "prune", "input" (a smaller one) or "search".
+    """A change of the network, rather than of options, with which a plan could fit.
 
-    `planned` is the plan with 4-bit weights. `share` is the estimated share of weights ("prune") or of each side ("input") that
-    may stay. `changes` are options to change as well; `over` names the limits that are exceeded with them.
+    Attributes:
+        way: "quantize" (4-bit weights), "prune", "input" (a smaller input image) or "search" (another network).
+        planned: the plan with 4-bit weights, for "quantize".
+        share: estimated fraction that may stay, of the weights for "prune", of each side of the image for "input".
+        changes: options to change as well.
+        over: names of the limits ("ram", "flash") that pruning must meet.
     """
 
     way: str
@@ -82,7 +99,14 @@ class Remedy:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """Changed options, and the plans to choose from with them."""
+    """A combination of changed options, and the search over all plans with it.
+
+    Attributes:
+        changes: the changed options.
+        choices: the search over the plans.
+        board: the board; None if only a core is known.
+        limits: the limits, of the request or of another board.
+    """
 
     changes: Options
     choices: planning.PlanSearch
@@ -91,12 +115,13 @@ class _Candidate:
 
     @property
     def needs_too_much(self) -> bool:
+        """Return whether the lower bound on the RAM exceeds the limit, so that planning would be in vain."""
         totals = [sum(memories.values()) for memories in self.limits.maps]
         return self.limits.ram is not None and self.choices.least_bytes > max([self.limits.ram, *totals])
 
     @cached_property
     def proposal(self) -> Proposal | None:
-        """Return the plan that `tinyweave plan` would make, without checking it; None if there is none."""
+        """Return the plan that `tinyweave plan` would make, unchecked, or None if there is none; it is made on first use."""
         try:
             plan = self.choices.plan(checked=False)
         except CompileError:
@@ -106,7 +131,16 @@ class _Candidate:
 
 @dataclass
 class _Search:
-    """The model, the request, and the sets of options tried so far."""
+    """The state of one search for advice: the model, its request, and the combinations of options tried so far.
+
+    Attributes:
+        model: the model.
+        board: the board; None if only a core is known.
+        request: the request, whose plan does not fit.
+        progress: called for each try.
+        models: (io, layout) -> the model with these options, a cache.
+        tried: the candidates so far, except candidates with another model or Flash limit.
+    """
 
     model: results.Model
     board: Device | None
@@ -120,14 +154,14 @@ class _Search:
         return self.request.limits
 
     def with_io(self, changes: Options) -> results.Model:
-        """Return the model with the `io` and `layout` of these options, imported once."""
+        """Return the model with the options `io` and `layout` in `changes`; each variant is made only once."""
         io, layout = changes.get("io", self.model.io), changes.get("layout", self.model.layout)
         if (io, layout) not in self.models:
             self.models[io, layout] = models.with_io(self.model, io, layout)
         return self.models[io, layout]
 
     def needs_more(self, changes: Options) -> bool:
-        """Return whether inputs or outputs that are not streamed exceed the RAM limit on their own."""
+        """Return whether the inputs alone, or the outputs alone, exceed the RAM limit; streamed ones do not count."""
         graph, request = self.with_io(changes).graph, changed(self.request, changes)
         whole = [
             sum(graph.tensors[name].bytes for name in names)
@@ -137,7 +171,13 @@ class _Search:
         return self.limits.ram is not None and max(whole, default=0) > self.limits.ram
 
     def candidate(self, changes: Options, board: Device | None = None, model: results.Model | None = None) -> _Candidate | None:
-        """Return the plans with these changes, for another board or model if given; None if there are none."""
+        """Return the candidate with these changes, or None if it cannot be planned.
+
+        Args:
+            changes: options to change in the request.
+            board: another board, whose limits and core replace the limits and core of the request; None for the same board.
+            model: another model, such as one with 4-bit weights; None for the same model.
+        """
         if self.progress:
             said = " ".join(f"{name}={value}" for name, value in changes.items())
             self.progress(f"trying {said}".replace("_", "-").replace("=True", ""), len(self.tried), 0)
@@ -158,22 +198,30 @@ class _Search:
 
 
 def changed(request: Request, changes: Options) -> Request:
-    """Return a request with changed options; options that are no field of a Request are ignored."""
+    """Return a request with changed options; options that a Request does not have, such as `io`, are ignored."""
     return replace(request, **{REQUEST_FIELDS[name]: value for name, value in changes.items() if name in REQUEST_FIELDS})
 
 
 def advise(
     model: results.Model, plan: Plan, request: Request, *, board: Device | None, progress: Progress | None = None
 ) -> tuple[list[Proposal], list[Remedy]]:
-    """Return proposals and remedies for a plan that does not fit its request, the best first.
+    """Return proposals (changed options) and remedies (changes of the network) for a plan that does not fit, the best first.
 
-    Each proposal fits on its own. Remedies are added if no options on this board fit. If the RAM is too small for all options,
-    the proposals are those that need the least RAM.
+    Each proposal fits by itself. If the RAM is too small with all options, the proposals need less RAM than `plan`, but do not
+    fit. Remedies are added if no options on this board make the plan fit.
+
+    Args:
+        model: the model.
+        plan: its plan, which does not fit.
+        request: the request of the plan.
+        board: the board; None if only a core is known.
+        progress: called for each try.
     """
     search, limits = _Search(model, board, request, progress), request.limits
     search.models[model.io, model.layout] = model
     base = _proposal({}, plan, board, limits)
-    # if the smallest kernels' constants exceed the Flash, no options help; then search options for the RAM alone
+    # If the constants of the smallest kernels exceed the Flash, no options help. Then search for options that meet the RAM
+    # limit alone.
     is_flash_enough = limits.flash is None or not base.need.excess(limits.flash)
     if not is_flash_enough and request.objective != "size" and _weight_bytes(model.graph) <= (limits.flash or 0):
         smallest = _try(search, SMALLEST)
@@ -183,13 +231,13 @@ def advise(
     done = [each for each in found if each.fits is not False]
     remedies: list[Remedy] = []
     if not done:
-        in_ram = min(found, key=lambda each: each.rank, default=base)  # then only Flash or time is exceeded
+        in_ram = min(found, key=lambda each: each.rank, default=base)  # if any was found, only Flash or time is exceeded
         if in_ram.fits_ram and not is_flash_enough:
             remedies += _with_int4_weights(search, in_ram)
             done += _more_flash(search, in_ram)
         remedies += _network_remedies(search, in_ram)
     named = replace(limits, latency_ms=None, clock_hz=None)
-    if board is not None and named == plans.device_limits(board):  # users who give limits have chosen the board
+    if board is not None and named == plans.device_limits(board):  # users who give limits do not want another board
         for other in (base, _cheapest(search)):
             done += _on_boards(search, other) if other else []
     if base.too_slow and not any(each.fits is not False for each in done):
@@ -198,13 +246,16 @@ def advise(
 
 
 def _weight_bytes(graph: Graph) -> int:
-    """Return the bytes of the weights of convolutions and dense layers, a lower bound on the constants."""
+    """Return the bytes of the weights of convolutions and dense layers: a lower bound on the constants of every plan."""
     names = {op.inputs[1] for op in graph.ops if spec_of(op).takes_int4_weights}
     return sum(graph.tensors[name].bytes for name in names if name is not None and graph.tensors[name].data is not None)
 
 
 def _int4_graph(graph: Graph) -> Graph:
-    """Return a graph with truncated 4-bit weights where kernels support them; its size is right, its outputs are not."""
+    """Return a graph with 4-bit weights where kernels support them, to plan its size.
+
+    The weights keep only their low 4 bits, so the graph computes wrong outputs.
+    """
     small: dict[str, Any] = {}
     for op in graph.ops:
         weights = graph.tensors[op.inputs[1]] if spec_of(op).takes_int4_weights and op.inputs[1] else None
@@ -218,14 +269,17 @@ def _int4_graph(graph: Graph) -> Graph:
 
 
 def _with_int4_weights(search: _Search, start: Proposal) -> list[Remedy]:
-    """Return the remedy of 4-bit weights with the changes of `start`, if the network fits then."""
+    """Return the remedy of 4-bit weights with the options of `start` as a list, empty if the network does not fit then."""
     model = search.with_io(start.changes)
     candidate = search.candidate(start.changes, model=replace(model, graph=_int4_graph(model.graph)))
     return [Remedy("quantize", proposal, changes=start.changes) for proposal in _fitting(candidate, needs_flash=True)]
 
 
 def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
-    """Return `start` with the smallest power of two of Flash with which it fits and faster kernels have headroom."""
+    """Replan `start` with the smallest Flash limit that fits it, and return it as a list, empty if none fits.
+
+    The limit is a power of two of KiB and leaves room for kernels that are faster than the smallest ones.
+    """
     least = math.ceil(math.log2(HEADROOM * start.need.upper_bound / 1024))
     sizes = (f"{kib // 1024}m" if kib >= 1024 else f"{kib}k" for kib in (1 << least, 2 << least))
     tried = (_fitting(search.candidate({**start.changes, "flash": size}), needs_flash=True) for size in sizes)
@@ -233,13 +287,16 @@ def _more_flash(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
-    """Return the remedies that need the float model or training samples; pruning also changes the options of `base`."""
+    """Return the remedies that need the float model or training samples: pruning, a network search, a smaller input image.
+
+    Pruning starts from the options of `base`, the proposal that is closest to the limits.
+    """
     limits, graph = search.limits, search.model.graph
     remedies: list[Remedy] = []
     least = min([base.arena, *(each.choices.least_bytes for each in search.tried if "device" not in each.changes)])
     of_ram = 1.0 if base.fits_ram or limits.ram is None else limits.ram / least
     of_flash = limits.flash / base.need.upper_bound if limits.flash is not None and base.need.excess(limits.flash) else 1.0
-    share = min(of_flash, of_ram**2)  # maps shrink with the channels, weights with their square
+    share = min(of_flash, of_ram**2)  # maps shrink in proportion to the channels, weights to their square
     if LEAST_SHARE < share < 1 and not search.needs_more(base.changes):
         over = tuple(name for name, part in (("ram", of_ram), ("flash", of_flash)) if part < 1)
         remedies.append(Remedy("prune", share=share, changes=base.changes, over=over))
@@ -254,17 +311,27 @@ def _network_remedies(search: _Search, base: Proposal) -> list[Remedy]:
 
 
 def _cheapest(search: _Search) -> Proposal | None:
-    """Return the smallest of the proposals with the fewest changes that fit the RAM without recomputation."""
+    """Return a tried proposal within the RAM limit, without recomputation: with the fewest changes, then the least RAM."""
     able = [each for each in search.tried if not each.needs_too_much and "max_mac_overhead" not in each.changes]
     found = [each.proposal for each in able if each.proposal is not None and each.proposal.fits_ram]
     return min(found, key=lambda each: each.rank[2:], default=None)
 
 
 def _search_options(search: _Search, start: Options, base: Proposal, *, needs_flash: bool) -> list[Proposal]:
-    """Return the fitting proposals with the fewest changes besides `start`; try recomputation if none fits."""
+    """Return the proposals that fit with the fewest changes in addition to `start`, or an empty list if none fits.
+
+    All pairs, triples and so on of changes are tried only if the model would fit with all changes together. Recomputation is
+    tried last.
+
+    Args:
+        search: the state of the search.
+        start: options changed in every try.
+        base: the plan without changes.
+        needs_flash: whether a proposal must also meet the Flash and time limits; otherwise only the RAM limit.
+    """
     changes = list(_changes(search, base))
     solved = [proposal for each in search.tried for proposal in _fitting(each, needs_flash=needs_flash)]
-    if solved and base.fits_ram:  # only the constants were too large
+    if solved and base.fits_ram:  # the RAM was enough without changes, and a tried plan meets the other limits
         return solved
     for count in range(1, len(changes) + 1):
         for chosen in combinations(changes, count):
@@ -287,12 +354,12 @@ def _search_options(search: _Search, start: Options, base: Proposal, *, needs_fl
 
 
 def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
-    """Yield the option changes that affect this model."""
+    """Yield each option change (name, value) that could help this model."""
     graph, request = search.model.graph, search.request
     if request.strategy != "best":
         yield "schedule", "best"
     if base.too_slow and request.objective != "speed":
-        yield "optimize", "speed"  # which may have more constants
+        yield "optimize", "speed"  # its kernels may have more constants
     converted = any(graph.tensors[name].dtype != "int8" for name in (*graph.inputs, *graph.outputs))
     turned = any(op.kind == "transpose" for op in graph.ops)
     edges_now = (("io", search.model.io, "int8", converted), ("layout", search.model.layout, "nhwc", turned))
@@ -310,7 +377,7 @@ def _changes(search: _Search, base: Proposal) -> Iterator[tuple[str, Any]]:
 
 
 def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> bool:
-    """Return whether the model fits with all changes that can be planned together."""
+    """Return whether the model fits with all changes together; changes that cannot be planned together are left out."""
     for without in ((), ("stream_outputs",), ("stream_inputs",), ("stream_inputs", "stream_outputs")):
         candidate = _try(search, {name: value for name, value in changes.items() if name not in without})
         if candidate is not None:
@@ -319,14 +386,20 @@ def _fits_with_all(search: _Search, changes: Options, *, needs_flash: bool) -> b
 
 
 def _try(search: _Search, changes: Options) -> _Candidate | None:
-    """Return the candidate with these changes, or None if it cannot help or the tries are used up."""
+    """Return the candidate with these changes, from the earlier tries if it is among them.
+
+    None if inputs or outputs alone exceed the RAM, if MOST_TRIES is reached, or if no plan can be made.
+    """
     if known := [each for each in search.tried if each.changes == changes]:
         return known[0]
     return None if len(search.tried) >= MOST_TRIES or search.needs_more(changes) else search.candidate(changes)
 
 
 def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
-    """Return the proposal with the changes of `start` on the smallest board that fits, if one of the first few does."""
+    """Return the changes of `start` on the board with the least RAM that fits, as a list with at most one proposal.
+
+    At most MOST_BOARDS boards are planned for.
+    """
     large_enough = [
         board
         for board in sorted(all_devices(), key=lambda board: (board.ram or 0, board.name))
@@ -339,7 +412,10 @@ def _on_boards(search: _Search, start: Proposal) -> list[Proposal]:
 
 
 def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
-    """Return whether a board exceeds the time limit by its clock, or has no cycle model."""
+    """Return whether a board would exceed the time limit clearly (see TOO_SLOW), by its clock alone, or has no cycle model.
+
+    False if there is no time limit.
+    """
     limits = search.limits
     if limits.latency_ms is None or limits.clock_hz is None or start.latency_ms is None:
         return False
@@ -349,7 +425,10 @@ def _is_slow(search: _Search, start: Proposal, board: Device) -> bool:
 
 
 def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
-    """Return the fastest of the tried plans within the RAM, with a time limit that it meets."""
+    """Return the fastest tried plan that meets the RAM and Flash limits, with its own latency as the time limit.
+
+    The result is a list with at most one proposal.
+    """
     tried = [base, *(each.proposal for each in search.tried if not each.needs_too_much and each.proposal)]
     able = [each for each in tried if each.fits_ram and not each.need.excess(search.limits.flash) and each.latency_ms]
     best = min((each for each in able if "device" not in each.changes), key=lambda each: each.latency_ms or 0, default=None)
@@ -361,6 +440,7 @@ def _more_time(search: _Search, base: Proposal) -> list[Proposal]:
 
 
 def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits) -> Proposal:
+    """Return the proposal of a plan with changed options, and its verdict for the limits."""
     over, need = limits.ram_excess(plan.arena), plans.estimate_flash(plan, board)
     too_much, too_long = need.excess(limits.flash), plans.latency_excess(plan, board, limits)
     is_open = (limits.flash is not None and too_much is None) or (limits.latency_ms is not None and too_long is None)
@@ -370,7 +450,11 @@ def _proposal(changes: Options, plan: Plan, board: Device | None, limits: Limits
 
 
 def _fitting(candidate: _Candidate | None, *, needs_flash: bool) -> list[Proposal]:
-    """Return the proposal of a candidate if it fits; it is only laid out if its lower bound fits."""
+    """Return the proposal of a candidate as a list, which is empty if the candidate is None or its plan does not fit.
+
+    If `needs_flash`, the plan must not exceed any limit as far as can be known before a build; otherwise only the RAM limit
+    counts. The plan is made only if its lower bound on the RAM is within the limit.
+    """
     if candidate is None or candidate.needs_too_much or candidate.proposal is None:
         return []
     proposal = candidate.proposal
@@ -378,14 +462,15 @@ def _fitting(candidate: _Candidate | None, *, needs_flash: bool) -> list[Proposa
 
 
 def _closest(tried: Sequence[_Candidate]) -> list[_Candidate]:
-    """Return the tried candidates, the least RAM first."""
+    """Return the tried candidates, sorted by the lower bound on their RAM, then by the number of changes."""
     return sorted(tried, key=lambda each: (each.choices.least_bytes, len(each.changes)))
 
 
 def _best(done: Sequence[Proposal], tried: Sequence[_Candidate], base: Proposal) -> list[Proposal]:
-    """Return the best proposals, without those that change more than another and save nothing.
+    """Return at most MOST_PROPOSALS of the proposals in `done`, the best first.
 
-    If none fits, return the smallest plans that need less RAM than `base`.
+    A proposal that has all changes of a better proposal, and others, is dropped unless it saves RAM. If `done` is empty and the
+    RAM limit is exceeded, return the tried plans with the least RAM, if they need less than `base`.
     """
     ranked = sorted(done, key=lambda each: each.rank)
     if not ranked and not base.fits_ram:

@@ -1,4 +1,4 @@
-"""Package planned models, their C and examples as a project or library of another build system."""
+"""Collect planned models, their C and example samples into a Package, which `tinyweave.packages` writes for a build system."""
 
 from __future__ import annotations
 
@@ -18,18 +18,24 @@ from .results import Model
 from .runs import CodeOptions, emit_c, merge_files, network_inputs, samples
 
 PLAIN = CodeOptions()
-EXAMPLES = 10  # inputs in the example, at most
+EXAMPLES = 10  # most samples in the example program
 
 
 @dataclass(frozen=True)
 class PackageOptions:
     """Options of a package.
 
-    `command` and `options` (words of the planner's options and the device) are for its README, `commands` (one per model) for
-    the comments of the C. `inputs` are samples of the first model for the example; it is an edge-value sample if empty.
+    Attributes:
+        name: name of the package; None takes that of its only model.
+        version: three numbers, such as 1.0.0.
+        command: command that writes the package, for its README.
+        options: planner options and device, as words of a command line, for the README.
+        commands: command per model, for the comments of its C; empty for none.
+        inputs: samples of the first model for the example program, each with one array per network input; empty for one random
+            sample.
     """
 
-    name: str | None = None  # by default that of the only model
+    name: str | None = None
     version: str = PACKAGE_VERSION
     command: str = ""
     options: str = ""
@@ -44,7 +50,18 @@ def package(
     options: PackageOptions = PackageOptions(),
     code: CodeOptions = PLAIN,
 ) -> Package:
-    """Return planned models as a package, whose example shows samples and outputs of each model."""
+    """Return planned models as a package, with the C and example samples with correct outputs of each model.
+
+    Args:
+        models: the models.
+        plans: a plan per model.
+        device: the device, or None for DEFAULT_CORE.
+        options: name, version and example inputs of the package.
+        code: options of the C of all models; `command` is replaced.
+
+    Raises:
+        CompileError: there is no model, several models have no package name, or the name or version is not valid.
+    """
     if not models:
         raise CompileError("a package needs a model", "give one or more")
     if options.name is None and len(models) > 1:
@@ -65,14 +82,20 @@ def package(
 
 
 def packaged(model: Model, plan: Plan, trials: Sequence[tuple[Sequence[bytes], Sequence[bytes]]], board: Device) -> Package:
-    """Return one model as a package for a board; `trials` are pairs of inputs and outputs as bytes."""
+    """Return one model as a package for a board.
+
+    `trials` are samples of the example program: per sample, the bytes of each input and the bytes of each correct output.
+    """
     emitted = emit_c(model, plan, board)
     part = PackagedModel(plan, emitted, model.path.name, tuple(Trial(*map(tuple, trial)) for trial in trials))
     return Package(model.name, "1.0.0", (part,), emitted.files, board.core, board, "", "")
 
 
 def _trials(model: Model, inputs: Sequence[Sequence[np.ndarray]]) -> tuple[Trial, ...]:
-    """Return samples and their reference outputs, in sequence."""
+    """Return samples of a model with their reference outputs: `inputs`, or a random sample if there are none.
+
+    A model that streams in time gets as many calls more as fill its window. The samples run in sequence.
+    """
     cases = samples(model, 1, 0, inputs)
     right = compare.truth(model.whole.graph, network_inputs(model, cases))
     return tuple(

@@ -1,4 +1,4 @@
-"""Deploy the models of a tinyweave.toml and compare them with its limits and with the measurements of tinyweave.lock.json."""
+"""Deploy the models of a tinyweave.toml and compare them with its limits and with the earlier values in tinyweave.lock.json."""
 
 from __future__ import annotations
 
@@ -34,7 +34,15 @@ Values = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Labelled samples, and the float network to compare the accuracy with."""
+    """Labelled samples for measuring the accuracy of an int8 model, and the float model to compare with.
+
+    Attributes:
+        float_model: path of the float model's file.
+        samples: path of the samples, as for `quantize`.
+        labels: path of the labels, or "folders" if each class has its own folder of files.
+        scale: factor of the samples' values, one number or one per channel; None is 1.
+        offset: number added to the scaled values, or one per channel.
+    """
 
     float_model: Path
     samples: Path
@@ -45,9 +53,17 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A model of a tinyweave.toml, with its options and limits.
+    """The entry of one model in a tinyweave.toml.
 
-    `limits` holds the given limits: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points.
+    Attributes:
+        name: name of the entry.
+        file: path of the model's file.
+        device: name of the device, or path of its TOML file.
+        limits: the given limits: `ram` and `flash` in bytes, `latency_ms`, `accuracy_drop` in percentage points.
+        options: options of the planner.
+        io: as for `load`.
+        layout: as for `load`.
+        accuracy: how to measure the accuracy; None to leave it out.
     """
 
     name: str
@@ -62,9 +78,15 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class GuardResult:
-    """The measurements of a model, and those of tinyweave.lock.json or None.
+    """The measurements of one model, beside the earlier values in tinyweave.lock.json.
 
-    `now` and `before` map each name of MEASURED to its value, or to None if unknown.
+    Attributes:
+        config: the model's entry in tinyweave.toml.
+        sha256: SHA-256 of the model's .tflite file.
+        compiler: the compiler with its flags.
+        verified: whether every output byte is right.
+        now: name in MEASURED -> value, or None if unknown. `accuracy` is 0 to 1, `accuracy_drop` in percentage points.
+        before: the same from tinyweave.lock.json; None if it does not have the model.
     """
 
     config: ModelConfig
@@ -76,18 +98,22 @@ class GuardResult:
 
     @property
     def exceeded(self) -> list[str]:
-        """Return the limits that the model exceeds, or whose measurement is unknown."""
+        """Return the names of the limits that the model exceeds, or whose measurement is unknown."""
         limits = {key: limit for key, limit in self.config.limits.items() if limit is not None}
         return [key for key, limit in limits.items() if (value := self.now[key]) is None or value > limit]
 
     @property
     def ok(self) -> bool:
-        """Return whether every byte is right and no limit is exceeded."""
+        """Return whether every output byte is right and no limit is exceeded."""
         return self.verified and not self.exceeded
 
 
 def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
-    """Deploy every model of a tinyweave.toml and return its measurements."""
+    """Deploy every model of the tinyweave.toml at `path`, and return its measurements now and in tinyweave.lock.json.
+
+    Raises:
+        CompileError: a file has a mistake, or a model cannot be deployed.
+    """
     watched, before = read_config(path), read_lock(path.with_name(LOCK))
     results = []
     for each in watched:
@@ -99,6 +125,7 @@ def guard_models(path: Path, progress: Progress = silent) -> list[GuardResult]:
 
 
 def _guarded(watched: ModelConfig, before: Values | None, progress: Progress) -> GuardResult:
+    """Deploy one model in a temporary folder and return its measurements; `before` are its measurements in the lock file."""
     loaded, board = api.load(watched.file, io=watched.io, layout=watched.layout), find(watched.device)
     model = api.streamed(loaded, watched.options.stream_time)
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -119,7 +146,11 @@ def _guarded(watched: ModelConfig, before: Values | None, progress: Progress) ->
 
 
 def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
-    """Return the measurements of each model in a tinyweave.lock.json; none if the file does not exist."""
+    """Return model name -> name in MEASURED -> value, from a tinyweave.lock.json; empty if the file does not exist.
+
+    Raises:
+        CompileError: the file is damaged.
+    """
     if not path.exists():
         return {}
     try:
@@ -130,6 +161,7 @@ def read_lock(path: Path) -> dict[str, dict[str, float | None]]:
 
 
 def _number_or_none(value: Any) -> float | None:
+    """Return a value of the lock file; raise ValueError if it is neither None nor a finite number."""
     if value is None or _is_number(value):
         number: float | None = value
         return number
@@ -137,7 +169,7 @@ def _number_or_none(value: Any) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a finite number that a float can hold."""
+    """Return whether a value is a finite number that fits a float; False for a bool."""
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:
@@ -145,7 +177,7 @@ def _is_number(value: Any) -> bool:
 
 
 def write_lock(path: Path, results: Sequence[GuardResult]) -> None:
-    """Write the measurements of models into a tinyweave.lock.json."""
+    """Write the measurements of models, sorted by name, into a tinyweave.lock.json, which is replaced."""
     models = {}
     for each in sorted(results, key=lambda one: one.config.name):
         about = {"file": each.config.file.name, "sha256": each.sha256, "device": each.config.device}
@@ -154,13 +186,20 @@ def write_lock(path: Path, results: Sequence[GuardResult]) -> None:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Round to six significant digits, so that noise does not show as a change."""
+    """Return a float rounded to six significant digits, so that noise does not show as a change; other values as they are."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 @dataclass
 class _Table:
-    """A TOML table that records which keys were read, so that the others are reported as unknown."""
+    """A TOML table that records which keys were read, so that the other keys can be reported as unknown.
+
+    Attributes:
+        path: path of the file.
+        where: name of the table in messages.
+        values: the table.
+        taken: keys that were read.
+    """
 
     path: Path
     where: str
@@ -170,7 +209,11 @@ class _Table:
     def take(
         self, key: str, kind: type | tuple[type, ...], default: Any = None, convert: Callable[[Any], Any] | None = None
     ) -> Any:
-        """Return the value of a key, of type `kind` and converted; raise CompileError with the key if it is wrong."""
+        """Return the value of a key, converted, or `default` if the key is missing.
+
+        Raises:
+            CompileError: the value is not of the type `kind`, or `convert` raises it; the message names the key.
+        """
         self.taken.add(key)
         if key not in self.values:
             return default
@@ -185,20 +228,27 @@ class _Table:
             raise self.mistake(key, error.why, error.what_to_do or FORM) from error
 
     def need(self, key: str, kind: type) -> Any:
+        """Return the value of a key; raise CompileError if it is missing or not of the type `kind`."""
         if key not in self.values:
             raise self.mistake(key, "it is missing", FORM)
         return self.take(key, kind)
 
     def mistake(self, key: str, why: str, what_to_do: str) -> CompileError:
+        """Return an error that names the file, the table and the key."""
         return CompileError(f"{self.path}: {self.where}.{key}: {why}", what_to_do)
 
     def end(self) -> None:
+        """Raise CompileError if the table has a key that was not read."""
         if unknown := sorted(set(self.values) - self.taken):
             raise self.mistake(unknown[0], "there is no such key", f"known are {', '.join(sorted(self.taken))}")
 
 
 def read_config(path: Path) -> list[ModelConfig]:
-    """Return the models of a tinyweave.toml; raise CompileError for the first mistake, with file and key."""
+    """Return the entries of a tinyweave.toml; paths in it are relative to its folder.
+
+    Raises:
+        CompileError: the file has a mistake; the message names the file and the key.
+    """
     raw = read_file(path, MAX_FILE, f"write one: {FORM}")
     try:
         tables = tomllib.loads(raw.decode())
@@ -217,6 +267,7 @@ def read_config(path: Path) -> list[ModelConfig]:
 
 
 def _watched(table: _Table) -> ModelConfig:
+    """Return the entry of one model; raise CompileError if a key is wrong, missing or unknown."""
     folder, file, device = table.path.parent, table.need("file", str), table.need("device", str)
     limits = {
         "ram": table.take("max_ram", (int, str), convert=parse_size),
@@ -254,6 +305,7 @@ def _watched(table: _Table) -> ModelConfig:
 
 
 def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
+    """Return how to measure the accuracy of a model, or None if its table has no key `accuracy`."""
     given = table.take("accuracy", dict)
     if given is None:
         return None
@@ -271,18 +323,21 @@ def _accuracy(table: _Table, folder: Path) -> Accuracy | None:
 
 
 def _not_empty(name: str) -> str:
+    """Return a name; raise CompileError if it is blank."""
     if not name.strip():
         raise CompileError("it is empty", "leave it out: the file's name is the default")
     return name
 
 
 def _positive(value: float) -> float:
+    """Return a limit as a float; raise CompileError if it is not above 0."""
     if value <= 0:
         raise CompileError(f"{value} is no limit", "give a number above 0")
     return float(value)
 
 
 def _numbers(value: Any) -> tuple[float, ...]:
+    """Return a number or a list of numbers as a tuple; raise CompileError for anything else."""
     numbers = value if isinstance(value, list) else [value]
     if not numbers or not all(map(_is_number, numbers)):
         raise CompileError(f"{str(value)[:40]} is no number", "give one number, or a list with one per channel")

@@ -1,7 +1,7 @@
-"""Import a file or a PyTorch module and run the passes.
+"""Import a model file or a PyTorch module and run the passes (graph simplifications) on it.
 
-Files of other formats are converted to .tflite first, so that LiteRT can run them. If ops cannot be compiled, one error names
-them all.
+Models of other formats are converted to .tflite first, so that LiteRT can run them. If several ops cannot be compiled, one
+CompileError names all of them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,21 @@ else:
 
 IO = ("model", "int8")
 LAYOUTS = ("model", "nhwc")
-AUTO = "auto"  # the hop that fits the strides of the network
+AUTO = "auto"  # value of --stream-time: choose the frames per call that fit the network's strides
 MOST_FRAMES = 1 << 20
 
 
 def load_file(path: str | Path, io: str = "model", name: str | None = None, *, layout: str = "model") -> Model:
-    """Import a file and run the passes.
+    """Import a .tflite, .onnx or .pt2 file and run the passes.
 
-    `io="int8"` strips float and uint8 inputs and outputs; `layout="nhwc"` puts channels last.
+    Args:
+        path: path of the file.
+        io: "int8" removes the conversions of inputs and outputs from and to float32 and uint8; "model" keeps them.
+        name: prefix of the C names; None makes it from the file's name.
+        layout: "nhwc" removes transposes of inputs and outputs, so that channels are last; "model" keeps them.
+
+    Raises:
+        CompileError: the file is damaged, or ops are not supported.
     """
     model, reasons = _imported(Path(path), name, io, layout)
     if reasons:
@@ -49,9 +56,16 @@ def load_file(path: str | Path, io: str = "model", name: str | None = None, *, l
 def load_module(
     module: Any, example: Any = None, io: str = "model", name: str | None = None, *, layout: str = "model"
 ) -> Model:
-    """Import a PyTorch module with an example of its input, or an ExportedProgram, as a float model; see `load_file`.
+    """Import a PyTorch module or an ExportedProgram as a model; `io`, `name` and `layout` are as for `load_file`.
 
-    The model's `file` is the module converted to .tflite; no file exists at its `path`.
+    The model's `file` is the module converted to .tflite. No file exists at the model's `path`.
+
+    Args:
+        module: the module, or an ExportedProgram.
+        example: a torch.Tensor with a batch of 1, or a tuple of them, to trace a module with; None for an ExportedProgram.
+        io: as for `load_file`.
+        name: as for `load_file`; None makes it from the name of the module's class.
+        layout: as for `load_file`.
     """
     _check_edges(io, layout)
     graph = torch.from_program(module) if example is None else torch.from_module(module, example)
@@ -61,32 +75,44 @@ def load_module(
 
 
 def inspect_file(path: str | Path, io: str = "model", *, layout: str = "model") -> tuple[Model, list[CompileError]]:
-    """Import a file as far as possible; return the model, and the reason of each op that cannot be compiled.
+    """Import a file even if some ops cannot be compiled, and return the model with an error per such op.
 
-    If any reason is more than a missing kernel, such ops have the kind `ir.UNSUPPORTED`, and only the first passes have run.
+    If ops have no kernel but are otherwise supported, all passes have run. If an op is unknown or breaks a constraint, its kind
+    in the graph is `ir.UNSUPPORTED`, and only the first passes have run.
     """
     model, reasons = _imported(Path(path), None, io, layout)
     return model, reasons or without_kernel(model.graph)
 
 
 def read(path: str | Path, name: str | None = None) -> Model:
-    """Import a file without passes, even if it cannot be compiled; `reorder`, `quantize` and `prune` need such models."""
+    """Import a file without running the passes, for `reorder`, `quantize` and `prune`; ops without a kernel are allowed."""
     path = Path(path)
     file = _tflite_of(path)
     return _model(path, name, tflite.from_tflite(file, path.stem), file)
 
 
 def with_io(model: Model, io: str, layout: str) -> Model:
-    """Run the passes again with other options `io` and `layout` of `load_file`; a streaming model keeps its hop."""
+    """Return the model with the passes run again for other `io` and `layout` (see `load_file`).
+
+    A model that streams in time keeps its number of new frames per call.
+    """
     graph, tensors = run_passes(model.original, float_io=io == "model", own_layout=layout == "model")
     edged = replace(model, graph=graph, tensors=tensors, io=io, layout=layout, stream=None)
     return streamed(edged, model.stream.hop) if model.stream else edged
 
 
 def streamed(model: Model, hop: int | str | None) -> Model:
-    """Return the model that takes `hop` new frames of its window per call; the model itself if `hop` is None.
+    """Return the model as one that takes `hop` new frames of its input window per call.
 
-    "auto" chooses the hop from the network's strides. Raise CompileError if no layer would have less work.
+    A call computes only the rows that the new frames change; rows that earlier calls computed are kept as state.
+
+    Args:
+        model: the model; it may stream already, with another hop.
+        hop: number of frames per call, as a number or digits, or "auto" to choose it from the network's strides. None returns
+            `model` as it is.
+
+    Raises:
+        CompileError: `hop` is malformed, or no layer would have less work than for a whole window.
     """
     if hop is None:
         return model
@@ -98,12 +124,12 @@ def streamed(model: Model, hop: int | str | None) -> Model:
 
 
 def origins(models: Sequence[Model]) -> dict[str, tuple[str, str]]:
-    """Return the name and SHA-256 of each model's file, by the model's name in C."""
+    """Map each model's C name to the name and the SHA-256 of its file."""
     return {model.name: (model.path.name, model.sha256) for model in models}
 
 
 def check_kernels(model: Model) -> None:
-    """Raise CompileError if the model has no ops, or has ops without a kernel."""
+    """Raise CompileError if the model has no ops, or if no kernel supports one of its ops."""
     if not model.graph.ops:
         raise CompileError("the network has no ops: each output is an input or a constant", "there is nothing to compile")
     if reasons := without_kernel(model.graph):
@@ -111,6 +137,7 @@ def check_kernels(model: Model) -> None:
 
 
 def _check_edges(io: str, layout: str) -> None:
+    """Raise CompileError if the option `io` or `layout` has an unknown value."""
     if io not in IO:
         raise CompileError(f"--io {io} is unknown", f"it is one of {', '.join(IO)}")
     if layout not in LAYOUTS:
@@ -118,7 +145,7 @@ def _check_edges(io: str, layout: str) -> None:
 
 
 def _tflite_of(path: Path) -> bytes:
-    """Return the bytes of a .tflite file, or a file of another format converted to .tflite."""
+    """Return the bytes of a .tflite file, or of a .onnx or .pt2 file converted to .tflite."""
     match path.suffix.lower():
         case ".onnx":
             raw = read_file(path, onnx.MAX_FILE, "give a readable .onnx file")
@@ -129,7 +156,7 @@ def _tflite_of(path: Path) -> bytes:
 
 
 def _beside(path: Path, name: str) -> bytes:
-    """Return the bytes of a file in the folder of `path`; refuse links, which may lead elsewhere."""
+    """Read the file `name` in the folder of `path`; raise CompileError for a link, which may lead out of the folder."""
     other = path.with_name(name)
     if other.is_symlink():
         raise CompileError(f"'{other}' is a link", onnx.BESIDE)
@@ -137,11 +164,12 @@ def _beside(path: Path, name: str) -> bytes:
 
 
 def _model(path: Path, name: str | None, graph: Graph, file: bytes) -> Model:
+    """Return the model of an imported graph, before the passes."""
     return Model(_name(name, path.stem), graph, graph, {}, path, file, "model")
 
 
 def _name(given: str | None, origin: str) -> str:
-    """Return the prefix of the C names: `given`, or an identifier made from `origin`."""
+    """Return the prefix of the C names: `given` if it is not None, else an identifier made from `origin`."""
     name = identifier(origin if given is None else given)
     if given is not None and name != given:
         raise CompileError(f"the C names cannot begin with the name '{shortened(given)}'", f"give for example {name}")
@@ -149,7 +177,12 @@ def _name(given: str | None, origin: str) -> str:
 
 
 def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model, list[CompileError]]:
-    """Return the compilable model and no reasons, or the model as far as it can be read and the reasons of its ops."""
+    """Import a file and run the passes; if that fails, import as much of it as possible.
+
+    Returns:
+        The model, and an empty list if the passes succeeded. Otherwise the graph as far as it could be read, and an error per
+        op that is not supported.
+    """
     _check_edges(io, layout)
     file = _tflite_of(path)
     try:
@@ -160,7 +193,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model
             graph = run_tolerantly(tflite.from_tflite(file, path.stem, reasons), reasons)
         except CompileError:
             raise error from None
-        # what has no kernel for its shape may get one by the other passes; a type stays
+        # passes that have not run may still change a shape that no kernel supports, but not the type float32
         reasons += [reason for reason in without_kernel(graph) if "on float32" in reason.why]
         if not reasons:
             raise
@@ -168,7 +201,7 @@ def _imported(path: Path, name: str | None, io: str, layout: str) -> tuple[Model
 
 
 def _cannot_compile(path: Path, reasons: Sequence[CompileError]) -> CompileError:
-    """Return the error for a model with ops that are not supported."""
+    """Return one error that counts the ops in `reasons` (an error per op that is not supported) by kind."""
     kinds = Counter(error.op.kind for error in reasons if error.op)
     counts = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common())
     count = sum(kinds.values())

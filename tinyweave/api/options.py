@@ -1,34 +1,40 @@
-"""The options of the planner, and the defaults that Python and the command line share."""
+"""The options of the planner, and the default values that the Python functions and the command line share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-SAMPLES, SEED = 5, 0  # samples that verify the C, and the seed of the random samples
+SAMPLES, SEED = 5, 0  # number of samples that verify the C, and the seed of the random ones
 PACKAGE_VERSION = "1.0.0"
-METHOD = "auto"  # of choosing quantisation ranges
-EPOCHS, RATE = 10, 1e-4  # fine-tuning of a pruned network
+METHOD = "auto"  # how quantisation ranges are chosen
+EPOCHS, RATE = 10, 1e-4  # epochs and highest learning rate for training a pruned network
 LIMITS = ("ram", "flash", "latency_ms")
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of the planner, with the limits.
+    """Options of the planner, including the limits that a plan must meet.
 
     Attributes:
-        schedule: strategy: `best`, `unfused`, `layer`, or another planner's: `patch`, `patch:N:K`, `msf`, `stream2d`.
-        optimize: objective within the limits: `size` takes the least RAM, with portable kernels; `speed` the fewest cycles;
-            `balanced` the least product of both. None is `speed` with a RAM limit, else `balanced`.
-        stream_inputs: a callback delivers the inputs row by row, so that no whole input lies in RAM.
-        stream_outputs: a callback receives row by row each output map that is computed by rows and read by no op.
-        max_mac_overhead: upper bound on the MACs, as a multiple of the network's. None allows no recomputation, except in
-            `patch` and `msf`.
-        stream_time: number of new frames per call of a network over a window of frames, or "auto"; only what is new is
-            computed. None computes the whole window.
-        ram: RAM limit in bytes, or text such as "64k" or "1m"; by default the device's.
-        flash: Flash limit, likewise.
-        latency_ms: time limit of one inference; it needs a device with a clock and a cycle model of its core.
+        schedule: strategy of the planner. `best` uses every technique. `unfused` runs layer by layer, without fused stages and
+            recomputation. `layer`, the baseline, also keeps the file's op order and lets no output overlap an operand. Planners
+            of papers: `patch` or `patch:N:K` (N x N patches of the first K layers), `msf`, `stream2d`.
+        optimize: objective within the limits. `size` minimises the RAM, with portable kernels unless the core's own kernels
+            give a smaller arena or the time is limited; `speed` minimises the estimated cycles, `balanced` the product of RAM
+            and cycles. None is `speed` if `ram` is given, else `balanced`.
+        stream_inputs: whether a callback delivers the inputs row by row, so that no whole input is in RAM.
+        stream_outputs: whether a callback receives outputs row by row. It applies to output maps that are computed by rows and
+            that no op reads.
+        max_mac_overhead: upper bound on the MACs, as a multiple of the network's MACs. None allows no recomputation, except in
+            `patch` and `msf`, which may then recompute without limit.
+        stream_time: number of new frames per call, for a network whose input is a window of frames. A call computes only the
+            rows that the new frames change; rows of earlier calls are kept as state. "auto" chooses a number that fits the
+            network's strides; None computes the whole window in each call.
+        ram: RAM limit in bytes, or text such as "64k" or "1m"; None takes the device's RAM.
+        flash: Flash limit, likewise; None takes the device's Flash.
+        latency_ms: time limit of one inference in milliseconds; None is no limit. It needs a device with a known clock and a
+            core with a cycle model.
     """
 
     schedule: str = "best"
@@ -43,5 +49,5 @@ class PlanOptions:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Return the limits of RAM, Flash and time by name."""
+        """Return the values of `ram`, `flash` and `latency_ms` by name, as given."""
         return {name: getattr(self, name) for name in LIMITS}

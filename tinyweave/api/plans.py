@@ -1,4 +1,4 @@
-"""Plan a model within limits, and analyse plans without building them."""
+"""Plan a model within limits, and estimate and explain plans without building them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,22 @@ DEFAULT_CORE = "cortex-m4"
 SMALLEST = Request(objective="size", core=DEFAULT_CORE)  # the plan with the least RAM and code
 OPTIMIZE: tuple[Objective, ...] = ("balanced", "speed", "size")
 OTHER_SCHEDULES = ("layer", "patch", "msf", "stream2d")  # strategies of other planners
-TFLITE_MICRO_CODE = 26_752  # bytes, the least of eight networks with int8 kernels only, see bench/models.py
-MAX_PLAN = 1 << 26  # bytes of a file
-COUNTS = {"live": views, "working_set": without_views}
-PLAN_COUNTS = ("live", *counts.COUNTS)
-COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores
+# bytes of TFLite Micro's code: the smallest of eight networks with int8 kernels only, see bench/models.py
+TFLITE_MICRO_CODE = 26_752
+MAX_PLAN = 1 << 26  # bytes of a plan's file
+COUNTS = {"live": views, "working_set": without_views}  # values of `reorder --count`
+PLAN_COUNTS = ("live", *counts.COUNTS)  # values of `plan --count`
+COST_MODEL_CORES = tuple(core for core in TIMINGS if cost_model_core(core) == core)  # cores with cycle constants of their own
 
 
 def request_of(options: PlanOptions, device: Device | None = None) -> Request:
-    """Return the planner's request for options and a device; limits that the options leave out are the device's."""
+    """Return the planner's request for options and a device.
+
+    Limits that the options leave out are the device's. Without a device, the core is DEFAULT_CORE.
+
+    Raises:
+        CompileError: `optimize` is unknown, a size is malformed, or a time limit needs a clock or a cycle model.
+    """
     if options.optimize is not None and options.optimize not in OPTIMIZE:
         raise CompileError(f"--optimize {options.optimize} is unknown", f"it is one of {', '.join(OPTIMIZE)}")
     return Request(
@@ -59,11 +66,12 @@ def request_of(options: PlanOptions, device: Device | None = None) -> Request:
 
 
 def with_defaults(model: Model, request: Request) -> Request:
-    """Return a request with the defaults that depend on its limits and on the model.
+    """Return a request with its missing objective, Flash limit and kernels filled in.
 
-    The default objective is `speed` if the RAM is limited, else `balanced`. Objective `size` uses portable kernels, which need
-    no scratch and less code, unless the time is limited or the core's own kernels give a smaller arena. Other objectives may
-    fill the Flash limit with constants; all but `speed` use at most the Flash that TFLite Micro needs for the model's file.
+    The objective defaults to `speed` if a RAM limit replaces the device's memory maps, else to `balanced`. Objective `size`,
+    unless the time is limited, uses portable kernels, which need no scratch and less code. The core's own kernels are then only
+    used if they give a smaller arena. All objectives but `speed` limit the Flash to what TFLite Micro needs for the model's
+    file, if this is less than the request's limit.
     """
     limits = request.limits
     objective = request.objective or ("speed" if limits.ram is not None and not limits.maps else "balanced")
@@ -77,12 +85,24 @@ def with_defaults(model: Model, request: Request) -> Request:
 def make_plan(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> Plan:
-    """Return the checked plan of a model for a request, with the defaults of `with_defaults`; `known` caches plan spaces."""
+    """Return the checked plan of a model for a request, after `with_defaults`.
+
+    Args:
+        model: the model.
+        request: the request.
+        known: a cache of plan spaces (all ways to run one order of the ops), which is filled; calls with similar requests share
+            it.
+        progress: called for each plan that is laid out.
+    """
     return choices(model, request, known).plan(progress=progress)
 
 
 def choices(model: Model, request: Request, known: planning.SpaceCache | None = None) -> planning.PlanSearch:
-    """Return the plans that `make_plan` chooses from; raise CompileError if an op has no kernel."""
+    """Return the search over all plans of a model for a request; `known` is the cache of `make_plan`.
+
+    Raises:
+        CompileError: an op has no kernel, or the strategy is unknown or cannot stream.
+    """
     check_kernels(model)
     return planning.PlanSearch(model.graph, with_defaults(model, request), known)
 
@@ -90,9 +110,10 @@ def choices(model: Model, request: Request, known: planning.SpaceCache | None = 
 def front(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> list[Plan]:
-    """Return the Pareto-optimal plans in RAM and cycles, the fewest cycles first.
+    """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
-    Plans above the RAM and time limits are included. Strategy and objective of the request are ignored.
+    The result includes plans above the RAM and time limits. The strategy and the objective of the request are ignored. `known`
+    is the cache of `make_plan`.
     """
     made = choices(model, replace(request, strategy="best", objective="speed"), known)
     return [_in_memories(each, request.limits) for each in made.front(progress, checked=False)]
@@ -101,9 +122,10 @@ def front(
 def flash_front(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> list[Plan]:
-    """Return the Pareto-optimal plans in constants and cycles within the RAM and Flash limits, the fewest cycles first.
+    """Return the Pareto-optimal plans in constants (bytes of Flash) and estimated cycles, the fastest first.
 
-    They may use more Flash than TFLite Micro. Strategy and objective of the request are ignored.
+    All of them are within the request's RAM limit, and their constants within its Flash limit, but they may use more Flash than
+    TFLite Micro. The strategy and the objective of the request are ignored. `known` is the cache of `make_plan`.
     """
     limits = request.limits
     unlimited = replace(request, strategy="best", objective="speed", limits=replace(limits, flash=None))
@@ -114,9 +136,13 @@ def flash_front(
 def baseline_plans(
     model: Model, request: Request, *, known: planning.SpaceCache | None = None, progress: Progress | None = None
 ) -> dict[str, Plan | CompileError]:
-    """Return the plan of each of OTHER_SCHEDULES without RAM and time limits, or the error if there is none.
+    """Plan a model by each strategy of OTHER_SCHEDULES (planners of papers, and layer by layer), to compare with `best`.
 
-    Options that a strategy cannot use are ignored.
+    RAM and time limits do not apply, and `max_mac_overhead` only to strategies that recompute. `known` is the cache of
+    `make_plan`.
+
+    Returns:
+        strategy -> its plan, or the error that prevents a plan.
     """
     known = {} if known is None else known
     limits = Limits(flash=request.limits.flash, reads=request.limits.reads)
@@ -135,7 +161,11 @@ def baseline_plans(
 
 
 def _in_memories(plan: Plan, limits: Limits, *, overlap: bool = True) -> Plan:
-    """Return the plan, checked; if there are memory maps and it fits one, it is divided among its memories."""
+    """Return a checked plan, with its buffers distributed over the device's memories if they fit there.
+
+    `overlap` says whether an output may overlap an operand. Without memory maps, or if the plan fits no map, it stays in one
+    memory.
+    """
     parts = planning.distribute_over_maps(plan, limits.maps, overlap=overlap, checked=False) if limits.maps else plan
     return planning.check(plan if limits.ram_excess(parts.arena) else parts)
 
@@ -146,9 +176,17 @@ def limits_of(
     flash: int | str | None = None,
     latency_ms: float | None = None,
 ) -> Limits:
-    """Return the given limits, in bytes or as text such as "64k"; limits that are None are the device's.
+    """Return limits of RAM, Flash and time for the planner.
 
-    Raise CompileError for a `latency_ms` if the cycles or the clock of the device are unknown.
+    Args:
+        device: the device, whose limits apply if `ram` or `flash` is None; None for no device.
+        ram: RAM limit in bytes, or text such as "64k"; it replaces the device's memory maps by one memory. None takes the
+            device's.
+        flash: Flash limit, likewise; None takes the device's.
+        latency_ms: time limit of one inference; None is no limit.
+
+    Raises:
+        CompileError: a size is malformed, or with `latency_ms` the device's clock or the cycles of its core are unknown.
     """
     limits = device_limits(device) if device else Limits()
     if ram is not None:
@@ -176,13 +214,13 @@ def _clock(device: Device | None, latency_ms: float) -> float:
 
 
 def device_limits(device: Device) -> Limits:
-    """Return the RAM, Flash and memory maps of a device as limits; no limits for a core without memories."""
+    """Return a device's RAM, Flash, memory maps and Flash wait states as limits; a core without a board has no limits."""
     maps = device.memory_maps
     return Limits(sum(maps[0].values()) if maps else None, device.flash, maps, reads=flash_reads(device))
 
 
 def flash_reads(device: Device) -> FlashReads | None:
-    """Return how a device reads its Flash, or None if its wait cycles or one of its caches is unknown."""
+    """Return a device's Flash wait states and caches, or None if there are no wait states or if they or a cache are unknown."""
     caches = {cache.kind: cache for cache in device.caches}
     data, code = (caches.get(kind, caches.get("unified")) for kind in ("data", "code"))
     if not device.flash_waits or data is None or code is None:
@@ -191,14 +229,17 @@ def flash_reads(device: Device) -> FlashReads | None:
 
 
 def estimate_cycles(plan: Plan, device: Device | None) -> CycleEstimate | None:
-    """Estimate the cycles of a plan on a device from its layers' shapes; None if its core has no cycle model."""
+    """Estimate the cycles of one inference from the layers' shapes; None without a device or a cycle model of its core."""
     return (
         plan_cycles(plan, device.core, flash_reads(device)) if device is not None and device.core in COST_MODEL_CORES else None
     )
 
 
 def estimate_layer_cycles(plan: Plan, device: Device | None) -> dict[str, int]:
-    """Estimate the cycles of each layer on a device; layers whose kernels have no timings are left out."""
+    """Estimate the cycles of each layer, by name; layers whose kernels have no cycle constants are left out.
+
+    The result is empty without a device or a cycle model of its core.
+    """
     if device is None or device.core not in COST_MODEL_CORES:
         return {}
     cycles = cycles_per_op(plan, device.core, flash_reads(device))
@@ -206,7 +247,10 @@ def estimate_layer_cycles(plan: Plan, device: Device | None) -> dict[str, int]:
 
 
 def estimate_latency_ms(plan: Plan, device: Device | None) -> float | None:
-    """Estimate the milliseconds of a plan on a device, without kernels that have no timings; None if unknown."""
+    """Estimate the milliseconds of one inference; None without a device, its clock, or a cycle model of its core.
+
+    Layers whose kernels have no cycle constants count as 0.
+    """
     needed = estimate_cycles(plan, device)
     if needed is None or needed.at_least is None or device is None or device.clock_hz is None:
         return None
@@ -214,22 +258,33 @@ def estimate_latency_ms(plan: Plan, device: Device | None) -> float | None:
 
 
 def latency_excess(plan: Plan, device: Device | None, limits: Limits) -> float | None:
-    """Estimate the milliseconds by which a plan exceeds the time limit, 0 if it does not; None if unknown."""
+    """Estimate the milliseconds by which a plan exceeds the time limit, 0 if it does not.
+
+    None if there is no time limit, or if some layers have no cycle constants and the others do not exceed it alone.
+    """
     needed = estimate_cycles(plan, device)
     return needed and (limits.latency_excess(needed.at_least) or limits.latency_excess(needed.cycles))
 
 
 def estimate_flash(plan: Plan, device: Device | None = None) -> FlashEstimate:
-    """Estimate the Flash of a plan on the core of `device`, or on DEFAULT_CORE."""
+    """Estimate the Flash of a plan, built for the core of `device`, or for DEFAULT_CORE without a device."""
     constants = constant_bytes(plan)
     lower_bound, upper_bound = code_range(plan, device.core if device else DEFAULT_CORE)
     return FlashEstimate(constants, constants + lower_bound, constants + upper_bound)
 
 
 def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
-    """Return the plan in a file that `plan.to_json` wrote for this model, checked, with a lower bound of 0.
+    """Read a plan that `plan.to_json` wrote for this model, and check it.
 
-    Raise CompileError if it is damaged, of another model, or has kernels that `core` cannot run.
+    Its `lower_bound` is set to 0, because the value in the file cannot be checked.
+
+    Args:
+        path: path of the file.
+        model: the model of the plan.
+        core: core that must be able to run the plan's kernels; None for any.
+
+    Raises:
+        CompileError: the file is damaged, or the plan is of another model or has kernels that `core` cannot run.
     """
     file = read_file(Path(path), MAX_PLAN, "give a file of 'tinyweave plan MODEL -o FILE'")
     try:
@@ -241,16 +296,17 @@ def read_plan(path: str | Path, model: Model, core: str | None = None) -> Plan:
 
 
 def check_plan(plan: Plan, model: Model, core: str | None = None) -> None:
-    """Raise CompileError if a plan is of another model, or has kernels that `core` cannot run."""
+    """Raise CompileError if a plan is of another model, is not valid, or has kernels that `core` (None for any) cannot run."""
     if core is not None and (others := foreign(plan.variants, core)):
         raise CompileError(f"the plan has kernels that a {core} cannot run, such as {others[0]}", "plan for this device")
-    planning.from_json(planning.to_json(plan), model.graph)
+    planning.from_json(planning.to_json(plan), model.graph)  # checks the plan
 
 
 def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
-    """Explain the address of a tensor and the choice of its kernel; without a core ("") only the address.
+    """Explain why a tensor has its address, and why its op has its kernel; with `core` "" only the address is explained.
 
-    `name` is the tensor's name in the model, in the drawing of the plan or in the C.
+    Raises:
+        CompileError: `name` is not the name of an activation in the model, in the drawing of the plan, or in the C.
     """
     graph = plan.graph
     known = {buffer.name: buffer.name for buffer in plan.buffers} | {tensor: tensor for tensor in plan.places}
@@ -271,7 +327,13 @@ def explain(model: Model, plan: Plan, name: str, core: str = "") -> Explanation:
 
 
 def paper_chain(model: Model, count: str) -> Chain | None:
-    """Return the chain of layers that a paper's way of counting applies to; None for `live`, which counts all tensors."""
+    """Return the chain of convolutions that a paper's count of RAM and MACs covers.
+
+    None for the count `live`, which covers all tensors.
+
+    Raises:
+        CompileError: the count is unknown, or the network's convolutions form no chain.
+    """
     if count not in PLAN_COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(PLAN_COUNTS)}")
     if count == "live":
@@ -283,14 +345,23 @@ def paper_chain(model: Model, count: str) -> Chain | None:
 def paper_count(
     model: Model, plan: Plan, count: str, chain: Chain, *, max_mac_overhead: float, ram: int | None
 ) -> counts.Counted:
-    """Return a paper's result for the same network and limits, and the plan's size by the paper's way of counting."""
+    """Count RAM and MACs of a plan, and of the paper's own solutions for the same network, as a paper counts them.
+
+    Args:
+        model: the model.
+        plan: its plan.
+        count: name of the paper's count, in PLAN_COUNTS but not `live`.
+        chain: result of `paper_chain`.
+        max_mac_overhead: limit on the MACs of the paper's solutions, as a multiple of the network's MACs.
+        ram: RAM limit in bytes of the paper's solutions; None for no limit.
+    """
     with _counting(count):
         return counts.counted(count, plan, chain, work=macs(model.graph), overhead=max_mac_overhead, ram=ram)
 
 
 @contextmanager
 def _counting(count: str) -> Iterator[None]:
-    """Put the option --count before the message of a CompileError."""
+    """Prefix the message of a CompileError with the option --count, which caused it."""
     try:
         yield
     except CompileError as error:
@@ -298,11 +369,15 @@ def _counting(count: str) -> Iterator[None]:
 
 
 def reorder_model(model: Model, count: str = "live") -> Reordering:
-    """Return the model's file with its ops in the order of least peak memory that a bounded search found.
+    """Find the op order with the least peak memory by a bounded search, and rewrite the model's file in this order.
 
-    LiteRT computes the same results. The result's `best` has the peak and a lower bound on the peak of all orders: a better
-    order may exist if they differ. `count` is `live`, where views share the memory of their source, or `working_set`, where
-    each tensor has its own.
+    LiteRT computes the same results from the new file. The result's `best` has the peak, and a lower bound on the peak of every
+    order; if they differ, a better order may exist.
+
+    Args:
+        model: a model from `read`.
+        count: how memory is counted. `live`: views (such as reshapes) share the memory of their source. `working_set`: each
+            tensor has its own.
     """
     if count not in COUNTS:
         raise CompileError(f"--count {count} is unknown", f"it is one of {', '.join(COUNTS)}")

@@ -1,4 +1,4 @@
-"""Prune a float model until it fits limits, train it to give the float outputs, and make it int8."""
+"""Remove channels of a float model until it fits limits, train it to give the float outputs, and make it int8."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ else:
     qat = lazy("quantize.qat")
 
 AS_THEY_ARE = SampleOptions()
-RANGING = 8  # samples that choose the scales of candidates, whose size does not depend on scales
-ANY = 1 << 40  # bytes: no limit
+RANGING = 8  # samples that choose the scales of candidates; few, since the size of a network does not depend on scales
+ANY = 1 << 40  # bytes that stand for no limit
 HELD = 5  # one in 5 samples is held out
-LEAST_HELD = 50  # fewest samples of which some are held out
+LEAST_HELD = 50  # with fewer samples, none are held out
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class PruneOptions:
     """Limits and training of pruning.
 
     Attributes:
-        ram: RAM limit in bytes (or text such as "32k") of the plan with the least RAM; None for no limit.
-        flash: Flash limit of the same plan, likewise.
-        epochs: epochs of training, which needs torch; 0 for none.
+        ram: limit in bytes (or text such as "32k") of the arena of the plan with the least RAM; None for no limit.
+        flash: limit on the Flash of the same plan, likewise. One of the two limits is required.
+        epochs: epochs of training, which needs torch; 0 for no training.
         rate: highest learning rate.
     """
 
@@ -73,8 +73,19 @@ def prune_model(
 ) -> Pruning:
     """Remove channels of a float model until its int8 form fits the limits, and train the smaller network.
 
-    `model` comes from `read`; `path` is where the caller will write the int8 file. If there are 50 samples or more, a fifth is
-    held out for measuring the loss. Training that does not improve the SQNR is discarded.
+    The float model's outputs, and labels if there are any, guide the training. With 50 samples or more, a fifth of them is held
+    out for measuring the error. Training that does not raise the SQNR is discarded.
+
+    Args:
+        model: a float model from `read`.
+        samples: as for `quantize`.
+        options: limits and training.
+        read_as: scale, offset and labels of the samples.
+        path: where the caller will write the int8 file; None is beside the model, named STEM_pruned.tflite.
+        progress: called during long steps.
+
+    Raises:
+        CompileError: no limit is given, the limits cannot be met, or the network cannot be quantised or trained.
     """
     ram, flash, epochs = options.ram, options.flash, options.epochs
     if ram is None and flash is None:
@@ -114,13 +125,13 @@ def prune_model(
 
 
 def _need(model: Model) -> Footprint:
-    """Return RAM and Flash of the smallest plan of an int8 model."""
+    """Return the RAM and Flash in bytes of the smallest plan of an int8 model; the Flash is an upper bound."""
     planned = make_plan(model, SMALLEST)
     return Footprint(sum(planned.arena.values()), estimate_flash(planned).upper_bound)
 
 
 def _check_trainable(graph: Graph, epochs: int) -> None:
-    """Raise CompileError if a network cannot be trained."""
+    """Raise CompileError if the network has several inputs or outputs, or torch is missing; 0 epochs are always allowed."""
     if epochs and find_spec("torch") is None:
         raise CompileError("the training needs torch", f"{install('torch')}, or give --epochs 0")
     if epochs and (len(graph.inputs) != 1 or len(graph.outputs) != 1):
@@ -128,7 +139,7 @@ def _check_trainable(graph: Graph, epochs: int) -> None:
 
 
 def _split(samples: Samples) -> tuple[list[int], list[int]]:
-    """Return the indices of training samples and of held-out samples; both are all samples if there are few."""
+    """Return the indices of the training samples and of the held-out samples; with few samples, both are all samples."""
     everything = list(range(len(samples)))
     if len(samples) < LEAST_HELD:
         return everything, everything
@@ -138,7 +149,17 @@ def _split(samples: Samples) -> tuple[list[int], list[int]]:
 def _tuned(
     real: Graph, smaller: Graph, samples: Samples, seen: list[int], *, epochs: int, rate: float, progress: Progress
 ) -> Graph:
-    """Return the int8 graph of a pruned float graph, trained with samples `seen` to give the outputs of `real`."""
+    """Train a pruned float graph to give the outputs of the unpruned one, and return its int8 graph.
+
+    Args:
+        real: the unpruned float graph, with one input and one output.
+        smaller: the pruned float graph.
+        samples: all samples; their labels guide the training of a classifier as well.
+        seen: indices of the training samples.
+        epochs: epochs of training.
+        rate: highest learning rate.
+        progress: called during the training.
+    """
     inputs = samples.batch(seen)
     (wanted,) = outputs(real, inputs, real.outputs)
     ranging = {name: array[:CALIBRATION] for name, array in inputs.items()}

@@ -1,4 +1,4 @@
-"""Quantise a float model to int8 with samples, measure its error, and prepare PyTorch modules for training."""
+"""Quantise a float model to int8 with samples, measure its error, and prepare PyTorch modules for training in int8."""
 
 from __future__ import annotations
 
@@ -35,16 +35,19 @@ else:
     torch, qat = lazy("importers.torch"), lazy("quantize.qat")
 
 DEFAULTS = QuantiseOptions()
-BLAMED = 16  # most samples for the errors of layers
-METADATA = "tinyweave.preprocessing"
+BLAMED = 16  # most samples for measuring the error of each layer
+METADATA = "tinyweave.preprocessing"  # name of the .tflite metadata that records scale and offset
 
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """Options of reading samples: their values are multiplied by `scale`, then `offset` is added.
+    """How samples are read: each value is multiplied by `scale`, then `offset` is added.
 
-    Both have one number, or one per channel. Images need a scale. `labels` has a class per sample: a sequence, a path, or
-    "folders" for the folder of each file.
+    Attributes:
+        scale: one number, or one per channel; None is 1. Images (values 0 to 255) require it.
+        offset: one number, or one per channel.
+        labels: the class number of each sample: a sequence, a path, or "folders" if each class has its own folder of files.
+            None takes the labels of a .npz file, if it has labels.
     """
 
     scale: Sequence[float] | None = None
@@ -52,7 +55,7 @@ class SampleOptions:
     labels: Any = None
 
     def open(self, samples: Any, graph: Graph) -> Samples:
-        """Open samples (an array, an iterable or a path) for the inputs of a graph."""
+        """Open samples (an array, an iterable or a path) for the inputs of a graph; raise CompileError if they do not fit."""
         return open_samples(samples, graph, self.scale, self.offset, self.labels)
 
 
@@ -66,10 +69,17 @@ def quantize_model(
     path: Path | None = None,
     progress: Progress = silent,
 ) -> Quantisation:
-    """Make a float model int8 and compare it with the float model on all samples.
+    """Quantise a float model to int8 and compare it with the float model on all samples.
 
-    `model` comes from `read`; `path` is where the caller will write the int8 file. With `blamed`, the error of each layer is
-    measured too.
+    Args:
+        model: a float model from `read`.
+        samples: an array [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images, wav or .npy
+            files.
+        read_as: scale, offset and labels of the samples.
+        options: method of choosing ranges, improvements, and limits of mixed precision.
+        blamed: whether to measure the error of each layer too.
+        path: where the caller will write the int8 file; None is beside the model, named STEM_int8.tflite.
+        progress: called during long steps.
     """
     check_quantisable(model.original)
     opened = read_as.open(samples, model.original)
@@ -98,7 +108,16 @@ def quantize_model(
 def precision_limits(
     flash: int | str | None, min_sqnr: float | None, max_accuracy_drop: float | None
 ) -> PrecisionLimits | None:
-    """Return limits of Flash (bytes), SQNR (dB) and accuracy drop (percentage points), or None if there are none."""
+    """Return the limits that mixed precision must meet, or None if all arguments are None.
+
+    Args:
+        flash: Flash limit in bytes, or text such as "64k".
+        min_sqnr: least SQNR in dB.
+        max_accuracy_drop: largest loss of accuracy in percentage points.
+
+    Raises:
+        CompileError: a limit is malformed or out of range.
+    """
     if flash is None and min_sqnr is None and max_accuracy_drop is None:
         return None
     if min_sqnr is not None and not 0 < min_sqnr < 200:
@@ -111,12 +130,22 @@ def precision_limits(
 
 
 def _flash(model: Model, graph: Graph) -> int:
-    """Return the upper bound on the Flash of the smallest plan of an int8 graph."""
+    """Return the upper bound on the Flash (bytes) of the smallest plan of `graph`, an int8 form of `model`."""
     return estimate_flash(make_plan(with_io(replace(model, original=graph), "model", "model"), SMALLEST)).upper_bound
 
 
 def accuracies(before: Model, after: Model, samples: Any, read_as: SampleOptions) -> tuple[float, float]:
-    """Return the accuracy of a float and of an int8 model with equal inputs, both from `read`, on labelled samples."""
+    """Return the accuracy (0 to 1) of a float model and of its int8 model on labelled samples.
+
+    Args:
+        before: the float model, from `read`.
+        after: the int8 model, from `read`, whose inputs have the same shapes.
+        samples: as for `quantize_model`.
+        read_as: scale, offset and labels of the samples.
+
+    Raises:
+        CompileError: there are no labels, the inputs differ, or the models are no classifiers.
+    """
     real, small = before.original, after.original
     opened = read_as.open(samples, real)
     if opened.labels is None:
@@ -129,17 +158,21 @@ def accuracies(before: Model, after: Model, samples: Any, read_as: SampleOptions
 
 
 def prepare_qat(module: Any, example: Any, samples: Any, *, weight_bits: int = 8, method: str = "mse") -> qat.FakeQuantModule:
-    """Return a PyTorch module with int8 rounding, for quantisation-aware training; `convert_qat` makes it int8 afterwards.
+    """Return a PyTorch module with fake quantisation, for quantisation-aware training; `convert_qat` makes it int8 afterwards.
 
-    It takes the same batches as `module`; its output maps are channels last. Normalisation layers are folded with their current
-    statistics, and dropout is removed. Ranges of activations, and scales of 4-bit weights, are learned.
+    The module takes batches of the same layout as `module`; its output maps are channels last. Normalisation layers are folded
+    with their current statistics, and dropout is removed. Training learns the activation ranges, and the scales of 4-bit
+    weights, along with the weights.
 
     Args:
-        module: the float module.
-        example: an example of its input: a torch.Tensor with a batch of 1, or a tuple of them.
-        samples: samples that choose the initial ranges, as for `quantize`.
-        weight_bits: 8, or 4 for convolutions and linear layers.
-        method: method of choosing the initial ranges, as for `quantize`.
+        module: the float module, an nn.Module; it is not changed.
+        example: example input: a torch.Tensor with a batch of 1, or a tuple with a tensor per input.
+        samples: samples that choose the initial ranges, as for `quantize`, but without scale and offset; at most 200 are used.
+        weight_bits: 8, or 4 for the weights of convolutions and linear layers.
+        method: how the initial ranges are chosen, as for `quantize`.
+
+    Raises:
+        CompileError: the module cannot be traced or quantised, the samples do not fit its inputs, or `weight_bits` is wrong.
     """
     if weight_bits not in (4, 8):
         raise CompileError(f"weights of {weight_bits} bits are not supported", "give 4 or 8")
@@ -153,12 +186,20 @@ def prepare_qat(module: Any, example: Any, samples: Any, *, weight_bits: int = 8
 
 
 def _is_turned(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Return whether the module has channels first where the graph has them last."""
+    """Return whether an input of shape `given` is channels first, and the same input of the graph (`shape`) channels last."""
     return len(given) == 4 and (given[0], *given[2:], given[1]) == shape
 
 
 def convert_qat(trained: qat.FakeQuantModule, name: str | None = None) -> Model:
-    """Return the int8 model of a trained module of `prepare_qat`, for `plan`, `compile` and `verify`."""
+    """Return the int8 model of a trained module, for `plan`, `compile` and `verify`.
+
+    Args:
+        trained: the module from `prepare_qat`, after training.
+        name: name of the model, from which the prefix of its C names is made; None takes the module's class name.
+
+    Raises:
+        CompileError: `trained` is not a module from `prepare_qat`.
+    """
     if not isinstance(trained, qat.FakeQuantModule):
         raise CompileError(f"a {type(trained).__name__} is not a module of prepare_qat", "train that module, then give it")
     small: Graph = replace(qat.converted(trained), name=name or trained.graph.name)

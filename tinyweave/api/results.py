@@ -1,4 +1,4 @@
-"""The results of the functions of `import tinyweave as tw`: frozen values that reports and the command line read."""
+"""The results of the functions of `import tinyweave as tw`: frozen values, from which reports and the command line are made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..planning import Limits, Plan
 from ..planning.order.search import Order, live_owners
 from ..simulate.instruction_timing import Cycles, milliseconds
 
-if TYPE_CHECKING:  # what `inspect` does not need
+if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..quantize.blame import Blame
     from ..quantize.calibrate import Calibration
     from ..quantize.calibration_samples import Preprocessing
@@ -29,9 +29,18 @@ if TYPE_CHECKING:  # what `inspect` does not need
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network after the passes, with the file and graph that it was imported from.
+    """A network with the file that it was imported from, its imported graph and its simplified graph.
 
-    `stream` is set if the network takes its window of frames in hops; `graph` is then the graph of one call.
+    Attributes:
+        name: prefix of the C names.
+        graph: the simplified graph, which is planned and compiled. If `stream` is set, it is the graph of one call.
+        original: the graph as imported.
+        tensors: maps each tensor of `graph` that a pass made to its source in `original` and the channels taken from it.
+        path: path of the file, or of a file that could be written if the model was made in Python.
+        file: contents of the .tflite file; other formats are converted to it.
+        io: "int8" if float32 and uint8 conversions of inputs and outputs were removed, else "model".
+        layout: "nhwc" if transposes of inputs and outputs were removed, else "model".
+        stream: how the network takes its window of frames, a few new frames per call; None if each call takes the whole window.
     """
 
     name: str
@@ -45,39 +54,58 @@ class Model:
     stream: TimeStream | None = None
 
     def __repr__(self) -> str:
-        """Return name, number of ops, inputs and outputs."""
+        """Return the name, the number of ops, and the types and shapes of inputs and outputs."""
         edges = [[self.graph.tensors[name] for name in names] for names in (self.graph.inputs, self.graph.outputs)]
         inputs, outputs = (", ".join(f"{tensor.dtype}{list(tensor.shape)}" for tensor in tensors) for tensors in edges)
         return f"<Model '{self.name}': {len(self.graph.ops)} ops, {inputs} -> {outputs}>"
 
     @property
     def whole(self) -> Model:
-        """Return the model that takes a whole window of frames per call; the model itself if it does not stream."""
+        """Return the model that takes a whole window of frames per call; the model itself if `stream` is None."""
         return replace(self, graph=self.stream.window, stream=None) if self.stream else self
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the file in hexadecimal."""
+        """Return the SHA-256 of the model's .tflite file in hexadecimal."""
         return hashlib.sha256(self.file).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Measurements of one inference on an emulated core. Sizes are in bytes; cycles are estimates.
+    """Measurements of one inference on an emulated core. Sizes are measured in bytes; cycles are estimated from instructions.
 
     Cycles are None or empty if the timings of the core are unknown, or if `foreign` is not empty.
+
+    Attributes:
+        core: the emulated core.
+        compiler: the compiler, its version and flags.
+        foreign: kernels of the plan that the emulated core cannot run; portable C replaced them.
+        instructions: instructions of one inference.
+        per_step: instructions of each step of the plan (a layer or a fused stage), including the calls of the trace hook.
+        per_layer: layer name -> instructions. A layer of a fused stage counts only the instructions of its kernel calls, and is
+            missing if they are unknown.
+        cycles: lowest, likely and highest number of cycles of the inference.
+        cycles_per_step: the same for each step.
+        cycles_per_layer: the same for each layer, by name.
+        waits: wait cycles per Flash read that misses the caches; None if unknown.
+        arena: memory -> bytes of the arena, as planned.
+        static: bytes of static data.
+        stack: most bytes of stack that the model's functions used.
+        weights: bytes of weights in Flash.
+        tables: bytes of other constants in Flash.
+        code: bytes of code in Flash.
     """
 
     core: str
     compiler: str
-    foreign: tuple[str, ...]  # kernels of the device's core that ran as portable C
+    foreign: tuple[str, ...]
     instructions: int
     per_step: tuple[int, ...]
-    per_layer: Mapping[str, int]  # instructions; in a fused stage only those of the kernel's calls, if known
+    per_layer: Mapping[str, int]
     cycles: Cycles | None
     cycles_per_step: tuple[Cycles, ...]
     cycles_per_layer: Mapping[str, Cycles]
-    waits: int | None  # wait cycles per Flash read that misses the caches; None if unknown
+    waits: int | None
     arena: dict[str, int]
     static: int
     stack: int
@@ -86,7 +114,7 @@ class Profile:
     code: int
 
     def __repr__(self) -> str:
-        """Return core, instructions, cycles, RAM and Flash."""
+        """Return the core, instructions, likely cycles, RAM and Flash."""
         cycles = "" if self.cycles is None else f", about {self.cycles.likely:,} cycles"
         return (
             f"<Profile on {self.core}: {self.instructions:,} instructions{cycles}, RAM {self.ram:,} B, Flash {self.flash:,} B>"
@@ -99,9 +127,9 @@ class Profile:
         return head + table(["layer", "instructions"], layers)
 
     def latency_ms(self, device: Device | None) -> float | None:
-        """Return the estimated latency on a device, or None if it is unknown.
+        """Return the likely milliseconds of one inference at the device's clock, or None if unknown.
 
-        It is unknown without cycles, without a clock, or if the emulated core is not the device's.
+        They are unknown without a device, its clock or the cycles, or if the emulated core is not the device's own.
         """
         if self.cycles is None or device is None or device.clock_hz is None or device.core != self.core:
             return None
@@ -109,31 +137,39 @@ class Profile:
 
     @property
     def ram(self) -> int:
-        """Return the bytes of arenas, static data and stack."""
+        """Return the bytes of RAM: arenas, static data and stack."""
         return sum(self.arena.values()) + self.static + self.stack
 
     @property
     def flash(self) -> int:
-        """Return the bytes of weights, tables and code."""
+        """Return the bytes of Flash: weights, tables and code."""
         return self.weights + self.tables + self.code
 
 
 class FlashEstimate(NamedTuple):
-    """Flash of a plan before it is built, in bytes: its constants, and bounds on constants plus code."""
+    """Estimated bytes of Flash of a plan that is not built: its constants, and bounds on constants plus code."""
 
     constants: int
     lower_bound: int
     upper_bound: int
 
     def excess(self, limit: int | None) -> int | None:
-        """Return the bytes by which the constants exceed `limit`, 0 if the plan fits, or None if only a build can tell."""
+        """Return the bytes by which the constants alone exceed `limit`, or 0 if constants plus code certainly fit.
+
+        None if `limit` is None, or if it is between the constants and the upper bound, so that only a build can tell.
+        """
         if limit is None or self.constants <= limit < self.upper_bound:
             return None
         return max(0, self.constants - limit)
 
 
 def verdict(over: Collection[float | None], *, is_open: bool) -> bool | None:
-    """Return False if any known excess is above 0; otherwise None if none is known or `is_open` is set, else True."""
+    """Combine excesses over several limits into one verdict: True if the plan fits, False if not, None if unknown.
+
+    Args:
+        over: excess over each limit, 0 if the limit is met, or None if there is no limit or the excess is unknown.
+        is_open: whether a limit exists whose excess is unknown; the verdict is then False or None.
+    """
     known = [value for value in over if value is not None]
     if any(known):
         return False
@@ -142,9 +178,15 @@ def verdict(over: Collection[float | None], *, is_open: bool) -> bool | None:
 
 @dataclass(frozen=True, eq=False)
 class Reordering:
-    """The order of ops with the least peak memory, and the file in that order.
+    """The op order of a model with the least peak memory, and the model's file in that order.
 
-    `owner` maps each tensor to the tensor whose memory it shares, by the way of counting `count`.
+    Attributes:
+        model: the model, in its file's order.
+        count: how memory is counted. `live`: views (such as reshapes) share the memory of their source. `working_set`: each
+            tensor has its own.
+        owner: tensor -> tensor whose memory it uses; itself if it has its own.
+        best: the order as op indices, its peak in bytes, and a lower bound on the peak of every order.
+        file: the .tflite file with its ops in the best order.
     """
 
     model: Model
@@ -154,20 +196,29 @@ class Reordering:
     file: bytes
 
     def __repr__(self) -> str:
-        """Return the name and the peak of the best order."""
+        """Return the name and the peak bytes of the best order."""
         return f"<Reordering of '{self.model.name}': at most {self.best.peak:,} B live>"
 
     def live(self, order: Sequence[int]) -> list[dict[str, int]]:
-        """Return the live tensors of each step of an order, with their bytes."""
+        """Return, for each step of an order (op indices), the live tensors that own memory, with their bytes."""
         tensors = self.model.original.tensors
         return [{n: tensors[n].bytes for n in names} for names in live_owners(self.model.original, order, self.owner)]
 
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """A model deployed on a device: the plan, the measurements and the comparison with the reference.
+    """A model planned, built, verified and measured for a device.
 
-    `row_source` is the option --source, whose C takes `row_source_bytes` of RAM and `row_source_flash` of Flash.
+    Attributes:
+        model: the model.
+        plan: the plan whose C was written.
+        profile: measurements of one inference.
+        verification: comparison of all outputs with the reference.
+        device: the device; None if only a core was emulated.
+        limits: RAM, Flash and time limits of the request.
+        row_source: camera or JPEG format whose C was added, such as "jpeg:640x480"; None for no such C.
+        row_source_bytes: bytes of RAM of this C.
+        row_source_flash: bytes of Flash of this C.
     """
 
     model: Model
@@ -181,7 +232,7 @@ class Deployment:
     row_source_flash: int = 0
 
     def __repr__(self) -> str:
-        """Return the verdicts and the profile."""
+        """Return whether the model fits, whether its bytes are right, and the profile, as one line."""
         return (
             f"<Deployment of '{self.model.name}': {_fit_text(self.fits)}, {_proof_text(self.verification)}, {self.profile!r}>"
         )
@@ -194,37 +245,43 @@ class Deployment:
 
     @property
     def fits(self) -> bool:
-        """Return whether measured RAM, Flash and time are within the limits."""
+        """Return whether measured RAM, Flash and latency are within the limits; an unknown latency counts as within."""
         return not any(self.excess.values())
 
     @property
     def excess(self) -> dict[str, float]:
-        """Return by how many bytes (`ram`, `flash`) and milliseconds (`latency_ms`) limits are exceeded, 0 if they are not."""
+        """Return the bytes (`ram`, `flash`) and milliseconds (`latency_ms`) above each limit.
+
+        A value is 0 if the limit is met, if there is no limit, or if the measurement is unknown.
+        """
         return excess(self.profile, self.limits, self.row_source_bytes, self.row_source_flash)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A model on a board, measured on the board's core or on the nearest emulated core."""
+    """The measurement of a model for one board of a comparison.
+
+    It was run on the board's core, or on the nearest core that can be emulated.
+    """
 
     device: Device
     plan: Plan
     profile: Profile
 
     def __repr__(self) -> str:
-        """Return board, verdict, RAM and Flash."""
+        """Return the board, the verdict, RAM and Flash."""
         return (
             f"<Fit on {self.device.name}: {_fit_text(self.fits)}, RAM {self.profile.ram:,} B, Flash {self.profile.flash:,} B>"
         )
 
     @property
     def limits(self) -> Limits:
-        """Return the board's RAM and Flash as limits."""
-        return Limits(self.device.ram, self.device.flash)  # one arena for all boards
+        """Return the board's RAM and Flash as limits; None for an unknown size."""
+        return Limits(self.device.ram, self.device.flash)  # without memory maps: the plan, for all boards, has one arena
 
     @property
     def excess(self) -> dict[str, float]:
-        """Return the bytes by which `ram` and `flash` exceed the board's, 0 if they fit or are unknown."""
+        """Return the bytes (`ram`, `flash`) above the board's memory; 0 if they fit or if its size is unknown."""
         return excess(self.profile, self.limits)
 
     @property
@@ -234,9 +291,16 @@ class Fit:
 
 
 def excess(profile: Profile, limits: Limits, more_ram: int = 0, more_flash: int = 0) -> dict[str, float]:
-    """Return the bytes and milliseconds by which a profile exceeds each limit, 0 if it fits or there is no limit.
+    """Return the amounts by which measurements exceed limits; each is 0 if within the limit, unlimited or unknown.
 
-    `more_ram` and `more_flash` are bytes of other code, such as the row source.
+    Args:
+        profile: the measurements.
+        limits: the limits.
+        more_ram: bytes of RAM of other code in the program, such as a row source.
+        more_flash: bytes of Flash of this code.
+
+    Returns:
+        `ram` and `flash` in bytes, `latency_ms` in milliseconds.
     """
     likely = profile.cycles.likely if limits.cycles is not None and profile.cycles else None
     return {
@@ -256,50 +320,75 @@ def _proof_text(verification: Verification) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Pruning:
-    """A float model after pruning and quantisation to int8: `model` for `plan`, `compile` and `verify`, `file` as .tflite."""
+    """A float model after channel pruning, training and quantisation to int8.
+
+    Attributes:
+        model: the int8 model, for `plan`, `compile` and `verify`.
+        layers: the layers that lost channels.
+        needs: RAM and Flash of the smallest plan, in bytes: of the unpruned int8 network, and of the pruned one.
+        macs: multiply-accumulates of the unpruned network, and of the pruned one.
+        fidelities: error relative to the float model of three int8 networks: unpruned, pruned, and pruned and trained. The last
+            two are equal without training.
+        trained: number of training samples.
+        epochs: epochs of training.
+    """
 
     model: Model
-    layers: tuple[PrunedLayer, ...]  # layers that lost channels
-    needs: tuple[Footprint, Footprint]  # RAM and Flash of the unpruned int8 network, and of the pruned one
+    layers: tuple[PrunedLayer, ...]
+    needs: tuple[Footprint, Footprint]
     macs: tuple[int, int]
-    fidelities: tuple[Fidelity, Fidelity, Fidelity]  # to the float model: unpruned int8, pruned, trained
-    trained: int  # number of training samples
+    fidelities: tuple[Fidelity, Fidelity, Fidelity]
+    trained: int
     epochs: int
 
     @property
     def file(self) -> bytes:
-        """Return the int8 model as a .tflite file."""
+        """Return the pruned int8 model as the bytes of a .tflite file."""
         return self.model.file
 
     def __repr__(self) -> str:
-        """Return name, RAM and Flash."""
+        """Return the name, and the RAM and Flash of the pruned network."""
         after = self.needs[1]
         return f"<Pruning of '{self.model.name}': {after.ram:,} B of RAM, {after.flash:,} B of Flash>"
 
 
 @dataclass(frozen=True, eq=False)
 class Quantisation:
-    """A float model quantised to int8: `model` for `plan`, `compile` and `verify`, `file` as .tflite."""
+    """A float model quantised to int8, and the comparison of both.
+
+    Attributes:
+        model: the int8 model, for `plan`, `compile` and `verify`.
+        real: the float graph after simplification.
+        calibration: the scale chosen for each group of tensors, and the method that chose it.
+        preprocessing: scale and offset of the samples' values.
+        used: indices of the samples that chose the ranges.
+        gains: improvement that was tried -> gain in SQNR in dB; the improvement was kept only if the gain is above 0.
+        fidelity: error relative to the float model, on all samples.
+        blame: error of each layer; None if it was not requested.
+        precision: layers with 4-bit weights or int16 activations; None if there was no limit to meet.
+        float_bytes: bytes of the float model's file.
+        left_out: improvements that were dropped because a limit would not have been met.
+    """
 
     model: Model
-    real: Graph  # the float graph after simplification
+    real: Graph
     calibration: Calibration
     preprocessing: Preprocessing
-    used: tuple[int, ...]  # indices of the samples that chose the ranges
-    gains: Mapping[str, float]  # improvement -> dB of SQNR gained, above 0
-    fidelity: Fidelity  # to the float model, on all samples
-    blame: Blame | None  # error of each layer, if requested
-    precision: MixedPrecision | None  # layers that are not int8 throughout, if there were limits
+    used: tuple[int, ...]
+    gains: Mapping[str, float]
+    fidelity: Fidelity
+    blame: Blame | None
+    precision: MixedPrecision | None
     float_bytes: int
-    left_out: tuple[str, ...]  # improvements left out because a limit would have been missed
+    left_out: tuple[str, ...]
 
     @property
     def file(self) -> bytes:
-        """Return the int8 model as a .tflite file."""
+        """Return the int8 model as the bytes of a .tflite file."""
         return self.model.file
 
     def __repr__(self) -> str:
-        """Return name, size and error of the int8 model."""
+        """Return the name, and the file size, SQNR and agreement of the int8 model."""
         near = f"{self.fidelity.sqnr_db:.1f} dB" + (
             "" if self.fidelity.agreement is None else f", {100 * self.fidelity.agreement:.1f} % the same class"
         )

@@ -1,4 +1,4 @@
-"""Emit the C that delivers a model's input from a camera or a JPEG file, and count its RAM."""
+"""Emit the C that converts camera lines or a JPEG file to a model's input (the row source), and compute its RAM."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from ..camera.row_source import RowSource, check_source, pixel_values, row_sourc
 from ..ir import CompileError, Tensor
 from .results import Model
 
+# values of black and white, such as -1..1
 RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
 
 
 def row_source_files(model: Model, text: str, pixels: str | None = None) -> dict[str, str]:
-    """Return the C files of a source for a model.
+    """Return the C files (name -> text) of a row source for a model's input.
 
-    `pixels` is LOW..HIGH, the network's values of black and white; None takes the ends of the input's range.
+    Args:
+        model: the model.
+        text: format and size of the picture, such as `jpeg:640x480`.
+        pixels: input values of black and white pixels, such as `0..1`; None uses the ends of the input's range.
+
+    Raises:
+        CompileError: `text` or `pixels` is malformed, or the model does not have one 8-bit image as its only input.
     """
     source, tensor = _checked(model, text)
     return c_files(source, model.name, _shape(tensor), _values(tensor, pixels))
 
 
 def row_source_bytes(model: Model, text: str) -> int:
-    """Return the RAM of a source for a model: the bytes of its struct on a 32-bit core."""
+    """Return the bytes of RAM of a row source for a model's input: of its struct, on a 32-bit core."""
     source, tensor = _checked(model, text)
     return ram_bytes(source, _shape(tensor))
 
 
 def _checked(model: Model, text: str) -> tuple[RowSource, Tensor]:
+    """Parse a row source, and return it with the model's only input; raise CompileError if the two do not fit."""
     source, tensors = row_source(text), [model.graph.tensors[name] for name in model.graph.inputs]
     if len(tensors) != 1 or len(tensors[0].shape) != 4 or tensors[0].shape[0] != 1:
         shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors)
@@ -42,11 +50,13 @@ def _checked(model: Model, text: str) -> tuple[RowSource, Tensor]:
 
 
 def _shape(tensor: Tensor) -> tuple[int, int, int]:
+    """Return the (rows, columns, channels) of an image input."""
     _, rows, columns, channels = tensor.shape
     return rows, columns, channels
 
 
 def _values(tensor: Tensor, pixels: str | None) -> NDArray[np.int8]:
+    """Return the table [256] that maps pixel values to bytes of the network's input; `pixels` as for `row_source_files`."""
     lowest = -128 if tensor.dtype == "int8" else 0
     if pixels is None:
         return (np.arange(256) + lowest).astype(np.uint8).view(np.int8)

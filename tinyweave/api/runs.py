@@ -1,4 +1,4 @@
-"""Emit the C of a plan, build and run it, compare it with the reference, and measure it."""
+"""Emit the C of a plan, build and run it, compare its outputs with the reference, and measure it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,21 @@ from .plans import DEFAULT_CORE, estimate_cycles, estimate_flash, make_plan, wit
 from .results import Deployment, Fit, Model, Profile, excess
 from .row_sources import row_source_bytes, row_source_files
 
-REBUILDS = 2  # at most, with measured Flash; and again, with limits that a run exceeded
+REBUILDS = 2  # most rebuilds with measured Flash, and most rebuilds with limits that a run exceeded
 Count = TypeVar("Count")
 
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """Options of the emitted C. `command` is the command that writes it, for its comments.
+    """Options of the emitted C.
 
-    `row_source` is a source that delivers the input, such as `jpeg:640x480`; its C is added (see docs/CAMERA.md). `pixels` are
-    the network's values of black and white, such as `0..1`; only with a row source.
+    Attributes:
+        command: the command that writes the C, for its header comments; "" for none.
+        kernel_prefix: prefix of all kernel names.
+        row_source: camera or JPEG format of the input, such as `jpeg:640x480`; C that converts it to the network's input is
+            added (see docs/CAMERA.md). None adds no such C.
+        pixels: input values of black and white pixels, such as `0..1`; only with a row source. None uses the ends of the
+            input's range.
     """
 
     command: str = ""
@@ -49,10 +54,13 @@ class CodeOptions:
 
 @dataclass(frozen=True)
 class ProofOptions:
-    """Samples for comparing the C of a model with the reference.
+    """The samples, and the emulators, with which the C of a model is compared with the reference.
 
-    `inputs` (one array per network input each) are used first, then edge values and random samples, until there are `count`.
-    With `second_emulator`, complete firmware also runs on a board that QEMU emulates.
+    Attributes:
+        inputs: samples to run first, all of them, each with one array per network input.
+        count: number of samples in all; after `inputs` follow all minima, all maxima, all zero points, then random samples.
+        seed: seed of the random samples.
+        second_emulator: also run complete firmware on a board that QEMU emulates.
     """
 
     inputs: Sequence[Sequence[np.ndarray]] = ()
@@ -61,15 +69,18 @@ class ProofOptions:
     second_emulator: bool = False
 
     def samples(self, model: Model) -> list[list[np.ndarray]]:
-        """Return the samples for a model."""
+        """Return the samples for a model, each with one array per input; see the function `samples`."""
         return samples(model, self.count, self.seed, self.inputs)
 
 
 @dataclass(frozen=True)
 class EarlierPlan:
-    """A plan made earlier for the same request, and the cache of plan spaces that it was chosen from.
+    """A plan made earlier for the same request, from which `deploy_model` starts.
 
-    With `stays`, the plan is kept if it fits, although another plan may be better.
+    Attributes:
+        plan: the plan; None to plan the model.
+        known: the cache of plan spaces, see `make_plan`; None for an empty cache.
+        stays: whether to keep the plan if its build meets the Flash limit, even if another plan may be better.
     """
 
     plan: Plan | None = None
@@ -78,9 +89,14 @@ class EarlierPlan:
 
 
 def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOptions = CodeOptions()) -> Source:
-    """Return the C of a plan, and that of its row source if the options name one."""
+    """Return the C files of a plan, and the C files of the row source if the options name one.
+
+    Raises:
+        CompileError: the row source does not suit the model's input, or two files would have the same name.
+    """
     frames = Frames(model.stream.frames, model.stream.hop, model.stream.calls_until_full) if model.stream else None
-    origin = Origin(model.path.name, model.sha256, code.command, device.name if device else "", frames)
+    named, core = (device.name, device.core) if device else ("", "")
+    origin = Origin(model.path.name, model.sha256, code.command, named, frames, core)
     emitted = emit(plan, model.name, origin, code.kernel_prefix)
     beside = row_source_files(model, code.row_source, code.pixels) if code.row_source else {}
     if code.pixels and not code.row_source:
@@ -92,9 +108,10 @@ def emit_c(model: Model, plan: Plan, device: Device | None = None, code: CodeOpt
 
 
 def merge_files(sources: Sequence[Source]) -> dict[str, str]:
-    """Return the files of several models for one folder, with one copy of each shared kernel.
+    """Return the files of several models (name -> text) for one folder, with one copy of each shared kernel.
 
-    Raise CompileError if two models have a file of the same name.
+    Raises:
+        CompileError: two models have a file of the same name that is not a shared kernel.
     """
     for index, one in enumerate(sources):
         for other in sources[:index]:
@@ -105,14 +122,24 @@ def merge_files(sources: Sequence[Source]) -> dict[str, str]:
 
 
 def write(source: Source, folder: Path) -> None:
-    """Write emitted files into an existing folder."""
+    """Write the emitted C files of a model into an existing folder."""
     write_below(folder, source.files)
 
 
 def samples(model: Model, count: int, seed: int, inputs: Sequence[Sequence[np.ndarray]] = ()) -> list[list[np.ndarray]]:
-    """Return `count` samples for a comparison, at least all `inputs`: first these, then edge values, then random samples.
+    """Return samples for a comparison, each with one array per network input.
 
-    For a streaming model, as many samples as fill its window come in addition.
+    A model that streams in time gets as many samples more as calls are needed to fill its window, less one.
+
+    Args:
+        model: the model.
+        count: number of samples. If it is less than the number of `inputs`, all `inputs` are still returned.
+        seed: seed of the random samples.
+        inputs: the first samples. After them follow all minima, all maxima and all zero points, as far as `count` allows, and
+            at least one random sample.
+
+    Raises:
+        CompileError: there would be no sample, the seed is negative, or an array does not fit its input.
     """
     if max(count, len(inputs)) < 1 or seed < 0:
         raise CompileError(
@@ -133,10 +160,17 @@ def verify_plan(
     core: str | Sequence[str] | None = DEFAULT_CORE,
     progress: Progress | None = None,
 ) -> Verification:
-    """Compare every output byte of a plan's C with LiteRT's, or with the numpy reference's if LiteRT cannot run the model.
+    """Run the C of a plan on this machine and on emulated cores, and compare every output byte with the reference.
 
-    The C runs on this machine and on the emulated core or cores `core`; None emulates no core. For a streaming model, the
-    reference computes the whole window at each call.
+    The reference is LiteRT's reference kernels on the imported file, or the numpy reference if LiteRT cannot run it. For a
+    model that streams in time, the reference computes the whole window at each call.
+
+    Args:
+        model: the model.
+        plan: its plan.
+        proof: the samples.
+        core: name or names of the cores to emulate; None for this machine only.
+        progress: called during the runs.
     """
     cases, cores = proof.samples(model), [core] if isinstance(core, str) else core or ()
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -146,17 +180,23 @@ def verify_plan(
 
 
 def reference_outputs(model: Model, cases: Sequence[Sequence[np.ndarray]], progress: Progress | None = None) -> compare.Truth:
-    """Return the outputs of LiteRT on the imported file; for a streaming model, of each call's window."""
+    """Return the outputs of LiteRT on the imported file, or of the numpy reference if LiteRT cannot run it.
+
+    For a model that streams in time, they are the outputs for the whole window at each call.
+    """
     return compare.truth(model.whole.graph, network_inputs(model, cases), _litert(model.whole), progress)
 
 
 def network_inputs(model: Model, cases: Sequence[Sequence[np.ndarray]]) -> Sequence[Sequence[np.ndarray]]:
-    """Return the inputs of each call; for a streaming model, the window of frames at each call."""
+    """Return the inputs of each call of the whole network; for a model that streams in time, its window at each call."""
     return model.stream.windows(cases) if model.stream else cases
 
 
 def _litert(model: Model) -> compare.Reference:
-    """Return a function that runs the imported file with LiteRT, with the inputs and outputs of `model`."""
+    """Return a function that runs the imported file with LiteRT, and takes and returns arrays as the C of `model` does.
+
+    The types and layout of inputs and outputs may differ between file and C, depending on the options `io` and `layout`.
+    """
 
     def run(cases: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
         litert.check_kernels(model.original)
@@ -178,7 +218,11 @@ def _litert(model: Model) -> compare.Reference:
 
 
 def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
-    """Return the values of the file's input for these values of the network's input `name`."""
+    """Return the values for the file's input that correspond to the values of the network's input `name`.
+
+    Raises:
+        CannotRunError: no values of the file's input give these int8 values.
+    """
     fed = as_in_file(model.original, model.tensors, name, values)
     if fed is None:
         raise litert.CannotRunError(
@@ -190,7 +234,15 @@ def _file_input(model: Model, name: str, values: np.ndarray) -> np.ndarray:
 def run(
     model: Model, plan: Plan, folder: Path, inputs: Sequence[Sequence[np.ndarray]], core: str = DEFAULT_CORE
 ) -> list[list[np.ndarray]]:
-    """Run samples in sequence on an emulated core and return their outputs; `folder` holds the C of the plan."""
+    """Run samples in sequence on an emulated core and return the outputs of each, one array per network output.
+
+    Args:
+        model: the model.
+        plan: its plan.
+        folder: folder that holds the C of the plan.
+        inputs: samples, each with one array per network input.
+        core: the emulated core.
+    """
     built = target.build(plan, folder, model.name, core)
     if not inputs:
         return []
@@ -208,9 +260,15 @@ def profile_plan(
     device: Device | None = None,
     by_step: bool = True,
 ) -> Profile:
-    """Measure one inference on an emulated core, by default of edge values.
+    """Measure one inference of a plan on an emulated core.
 
-    Cycles are estimated, with the Flash of `device` if it has this core. With `by_step`, each step and layer is measured too.
+    Args:
+        model: the model.
+        plan: its plan.
+        core: the emulated core.
+        sample: one array per network input; None for a random sample.
+        device: device whose Flash wait states and caches count in the estimated cycles, if `core` is its core.
+        by_step: also measure each step and layer, which takes a second run.
     """
     cases = samples(model, 1, 0, [] if sample is None else [sample])[:1]
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
@@ -227,9 +285,17 @@ def compare_boards(
     sample: Sequence[np.ndarray] | None = None,
     progress: Progress | None = None,
 ) -> list[Fit]:
-    """Measure a model on every known board, or on `devices`.
+    """Measure a model for every known board, or for `devices`, and return one result per board.
 
-    It is planned once per core with a cycle model of its own. It is built and run once per set of kernels and emulated core.
+    The model is planned once per core with cycle constants of its own; other cores take the plan of a core that runs the same
+    kernels. It is built and run once per set of kernels and emulated core.
+
+    Args:
+        model: the model.
+        request: the request; its core is replaced by each board's.
+        devices: the boards; None for all.
+        sample: as for `profile_plan`.
+        progress: called before each build.
     """
     boards = all_devices() if devices is None else devices
     like = {device.core: cost_model_core(device.core) for device in boards}
@@ -246,12 +312,15 @@ def compare_boards(
 
 
 def _waits(core: str, device: Device | None) -> int | None:
-    """Return the wait cycles of a Flash read of `device`, or None if unknown or if the device has another core."""
+    """Return the wait states of a Flash read of `device`; None if they are unknown or if `core` is not the device's core."""
     return device.flash_waits if device and device.core == core else None
 
 
 def _caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]:
-    """Return the caches between this core and the Flash of `device`, if misses take wait cycles."""
+    """Return the caches (kind -> bytes, bytes per line, ways) between `core` and the Flash of `device`.
+
+    The result is empty if reads of this Flash have no wait states, or if `core` is not the device's core.
+    """
     caches = device.caches if device and _waits(core, device) else ()
     return {cache.kind: (cache.bytes, cache.line, cache.ways) for cache in caches}
 
@@ -259,8 +328,8 @@ def _caches(core: str, device: Device | None) -> dict[str, tuple[int, int, int]]
 def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = True) -> Profile:
     """Return the profile of a run on an emulated core.
 
-    Totals are from the build that is shipped. Steps and layers are from another build with the trace hook, whose calls take
-    instructions too.
+    Totals come from the build that is shipped. If `by_step`, steps and layers come from a second build with a trace hook, whose
+    calls take instructions too.
     """
     built, whole = run.build, run.first
     plan, core, waits = built.plan, built.target, _waits(built.target, device)
@@ -291,7 +360,15 @@ def _profile(run: target.Run, device: Device | None = None, *, by_step: bool = T
 
 
 def _by_layer(plan: Plan, steps: Sequence[Count], parts: Mapping[StepPart, Count]) -> dict[str, Count]:
-    """Return the count of each layer: of its step if unfused, of its part of the step in a fused stage."""
+    """Return layer -> count (instructions or cycles).
+
+    It is the count of the layer's step if the layer runs unfused, and of the layer's kernel calls if it runs in a fused stage.
+
+    Args:
+        plan: the plan.
+        steps: count of each step.
+        parts: (step, layer) -> count; the layer is "" for the code of a step that belongs to no layer.
+    """
     counts = {layer: count for (_, layer), count in parts.items() if layer}
     whole = [(stage, count) for stage, count in zip(plan.stages, steps, strict=False) if stage.schedule is None]
     return counts | {plan.graph.ops[stage.ops[0]].name: count for stage, count in whole}
@@ -308,10 +385,21 @@ def deploy_model(
     earlier: EarlierPlan = EarlierPlan(),
     progress: Progress | None = None,
 ) -> Deployment:
-    """Plan a model, write its C into `folder`, build it, compare every byte with the reference, and measure it.
+    """Plan a model, write its C into `folder`, build it, compare every output byte with the reference, and measure it.
 
-    It is measured on the core of `device`, or on DEFAULT_CORE. RAM and Flash of a row source are reserved within the request's
-    limits.
+    The C runs on the core of `device` or the nearest emulated core, or on DEFAULT_CORE without a device. If the build exceeds
+    the Flash limit or the run exceeds a limit, the model is planned again with the measured values, at most REBUILDS times
+    each. The RAM and Flash of a row source are reserved within the request's limits.
+
+    Args:
+        model: the model.
+        folder: an existing folder.
+        request: the request for the planner.
+        device: the device; None for DEFAULT_CORE.
+        code: options of the C.
+        proof: samples of the comparison.
+        earlier: a plan to start from.
+        progress: called during runs.
     """
     wanted, source_of = request.limits, code.row_source
     beside = row_source_bytes(model, source_of) if source_of else 0
@@ -334,7 +422,8 @@ def deploy_model(
 
     trades_flash = planning.trades_flash(model.graph, with_defaults(model, replace(request, limits=allowed)).core)
     first, other_flash, fitting = earlier.plan or how(allowed), None, None
-    # what is estimated of code may keep a plan away that fits
+    # The estimated code size may reject a plan that fits. So the plan without Flash limit is built, unless its constants
+    # alone exceed the limit.
     if trades_flash and allowed.flash is not None and not earlier.stays:
         free = how(replace(allowed, flash=None))
         first = first if estimate_flash(free, device).excess(allowed.flash) else free
@@ -347,7 +436,7 @@ def deploy_model(
         if replanned.variants == built.plan.variants:
             break
         built = build(replanned)
-    if fitting is not None and _exceeds_flash(built, allowed):  # the code of kernels that came anew was larger than estimated
+    if fitting is not None and _exceeds_flash(built, allowed):  # the code of newly chosen kernels is larger than estimated
         built = build(fitting)
     run = partial(compare.run_samples, cases=cases, caches=_caches(core, device), progress=progress)
     there = run(built)
@@ -372,10 +461,10 @@ def deploy_model(
 
 
 def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits | None:
-    """Return limits for another plan if a run exceeded `limits`, else None.
+    """Return limits for planning again after a run that exceeded `limits`, or None if it met them.
 
-    They reserve the measured stack and static data. If the run was too slow, they reduce the time limit by the ratio of
-    measured to estimated cycles.
+    They reserve the measured stack and static data within the RAM. If the run was too slow, they multiply the time limit by the
+    ratio of estimated to measured cycles.
     """
     plan, stack, latency_ms = run.build.plan, run.first.stack, limits.latency_ms
     assert stack is not None, "it ran on an emulated core"
@@ -390,39 +479,39 @@ def _stricter(limits: Limits, run: target.Run, device: Device | None) -> Limits 
 
 
 def _exceeds_flash(built: target.Build, limits: Limits) -> bool:
-    """Return whether a build exceeds the Flash limit."""
+    """Return whether a build needs more Flash than the limit."""
     return limits.flash is not None and _flash(built) > limits.flash
 
 
 def _flash(built: target.Build) -> int:
-    """Return the bytes of Flash of a build."""
+    """Return the Flash of a build in bytes: weights, tables and code."""
     return sum(built.sizes[part] for part in ("weights", "tables", "code"))
 
 
 def _other_flash(built: target.Build) -> planning.OtherFlash:
-    """Return the measured Flash besides the constants of layers."""
+    """Return the measured Flash of a build without the constants of its kernels, for planning again."""
     plan = built.plan
     rest = _flash(built) - planning.constant_bytes(plan.graph, plan.variants)
     return planning.OtherFlash(rest, frozenset(plan.variants) - {""})
 
 
 def boards_that_fit(profile: Profile, more_ram: int = 0, more_flash: int = 0) -> list[Device]:
-    """Return the listed devices whose RAM and Flash hold what was measured; code size differs slightly between cores.
+    """Return the known boards whose RAM and Flash hold the measured program, although its code size differs slightly by core.
 
-    `more_ram` and `more_flash` are bytes of other code, such as the row source.
+    `more_ram` and `more_flash` are bytes of other code in the program, such as a row source.
     """
     return [d for d in all_devices() if not any(excess(profile, Limits(d.ram, d.flash), more_ram, more_flash).values())]
 
 
 def compiled_bytes(files: Mapping[str, str], device: Device | None) -> dict[str, int]:
-    """Return the bytes of `flash` and `ram` of C files compiled for a device's core, without the compiler's library."""
+    """Compile C files for a device's core and return their bytes of `flash` and `ram`, without the compiler's library."""
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as folder, named(folder):
         write_below(Path(folder), files)
         return emulated.compiled_bytes(Path(folder), emulated_core(device))
 
 
 def emulated_core(device: Device | None) -> str:
-    """Return the core that emulates a device: its own, or the nearest emulated core."""
+    """Return the core that is emulated for a device: its own, or the nearest one; DEFAULT_CORE without a device."""
     if device is None:
         return DEFAULT_CORE
     return emulated.nearest(device.core, device.nearest, DEFAULT_CORE)

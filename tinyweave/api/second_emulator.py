@@ -1,4 +1,4 @@
-"""Run the C of a plan as complete firmware on a board that QEMU emulates, independently of the Unicorn emulator."""
+"""Run the C of a plan as complete firmware on a board that QEMU emulates, as a check independent of the Unicorn emulator."""
 
 from __future__ import annotations
 
@@ -22,14 +22,21 @@ from .exports import packaged
 from .results import Model
 from .runs import emulated_core
 
-LIMIT_S = 600.0
+LIMIT_S = 600.0  # seconds that a firmware may run
+# lines that the firmware prints: the most bytes of stack, and (model, sample, output, hexadecimal bytes)
 STACK = re.compile(r"\bstack (\d+)\n\Z")
 OUTPUT = re.compile(r"^tw-output (\w+) (\d+) (\d+) ([0-9a-f]*)$", re.MULTILINE | re.ASCII)
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """The output of a program, its RAM in bytes per variable (`stack` at its deepest), and compiler with flags."""
+    """The result of running a program on an emulated board.
+
+    Attributes:
+        printed: the text that the program printed.
+        ram: variable -> bytes of RAM; `stack` is the most stack that was used.
+        compiler: the compiler with its flags.
+    """
 
     printed: str
     ram: dict[str, int]
@@ -37,14 +44,15 @@ class ProgramRun:
 
     @property
     def total(self) -> int:
-        """Return the bytes of RAM."""
+        """Return the bytes of RAM of all variables and the stack."""
         return sum(self.ram.values())
 
 
 def qemu_board(device: Device | None) -> Device:
-    """Return the board that QEMU emulates with the core of a device.
+    """Return the board with a device's core (or the nearest core) that QEMU emulates.
 
-    Raise CompileError if there is none, or if QEMU is missing.
+    Raises:
+        CompileError: QEMU emulates no such board, or QEMU is not installed.
     """
     core = emulated_core(device)
     boards = {board.core: board for board in map(find, BOARDS)}
@@ -56,9 +64,15 @@ def qemu_board(device: Device | None) -> Device:
 
 
 def run_firmware(package: Package, board: Device, file: Path | None = None) -> tuple[str, dict[str, int], str]:
-    """Build a package's firmware and run it on a board that QEMU emulates, with the contents of `file` as its input.
+    """Build the firmware of a package and run it on a board that QEMU emulates.
 
-    Return its output, the bytes of each variable, and the compiler with its flags.
+    Args:
+        package: the package.
+        board: a board that QEMU emulates.
+        file: file that the firmware reads as its input; None for no input.
+
+    Returns:
+        The text that the firmware printed, variable -> bytes of RAM, and the compiler with its flags.
     """
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name, named(name):
         folder, fed = Path(name), None
@@ -73,7 +87,21 @@ def run_firmware(package: Package, board: Device, file: Path | None = None) -> t
 def second_emulator(
     model: Model, plan: Plan, device: Device | None, cases: Sequence[Sequence[np.ndarray]], right: compare.Truth
 ) -> tuple[str, str, str | None]:
-    """Return the board, the compiler with flags, and a text about the first wrong byte, or None if all bytes are right."""
+    """Run a plan's firmware on a board that QEMU emulates, and compare every output byte with the reference.
+
+    Args:
+        model: the model.
+        plan: its plan.
+        device: the device, or None; QEMU emulates a board with its core.
+        cases: samples, each with one array per network input.
+        right: the reference outputs of these samples.
+
+    Returns:
+        The name of the board, the compiler with its flags, and a description of the first wrong byte, or None if all are right.
+
+    Raises:
+        Fault: the firmware ended before the last output.
+    """
     board = qemu_board(device)
     trials = [
         (compare.pack(model.graph, case), compare.pack_outputs(model.graph, outputs))
@@ -96,9 +124,11 @@ def second_emulator(
 
 
 def run_program(package: Package, file: Path) -> ProgramRun:
-    """Run a package's program on its board, emulated by QEMU, until the file ends.
+    """Run the program of a package on its board, emulated by QEMU, with the contents of `file` as its input.
 
-    Raise CompileError if QEMU or a compiler is missing, and Fault if the program fails.
+    Raises:
+        CompileError: the package has no program or no board, or QEMU or a compiler is missing.
+        Fault: the program ended before it printed its stack use.
     """
     if not package.program or package.device is None:
         raise CompileError("the package has no program for a board", "add a program, and a board that QEMU emulates")

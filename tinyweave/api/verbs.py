@@ -1,7 +1,8 @@
-"""The public functions of `import tinyweave as tw`, one per command.
+"""The public functions of `import tinyweave as tw`; most have a command of the same name.
 
-They take a model or the path of its file, a device or its name, and options as a PlanOptions or individually (`ram="64k"`).
-They return frozen results with a notebook view. Bad input raises CompileError, which says what is wrong, where, and what to do.
+Functions take a model or the path of its file, a device or its name, and planner options as a PlanOptions, as keyword
+arguments (`ram="64k"`), or both. They return frozen results that notebooks show as tables. Bad input raises CompileError, whose
+message says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -33,21 +34,30 @@ if TYPE_CHECKING:  # a search loads much that others do not need
     from ..tasks.dataset import Dataset
     from .quantisation import SampleOptions
 
-Sample = np.ndarray | Sequence[np.ndarray]  # an array, or one for each of several inputs
+Sample = np.ndarray | Sequence[np.ndarray]  # input arrays of one inference; a network with one input takes the array itself
 DEFAULTS = PlanOptions()
 
 
 def load(
     model: str | Path | Any, example: Any = None, *, io: str = "model", layout: str = "model", name: str | None = None
 ) -> Model:
-    """Read a model file, or import a PyTorch module, and run the passes.
+    """Read a model file, or import a PyTorch module, and simplify its graph.
 
     Args:
         model: path of a .tflite, .onnx or .pt2 file, a PyTorch module, or an ExportedProgram.
-        example: example of the module's input: a torch.Tensor with a batch of 1, or a tuple of them.
-        io: "int8" strips float and uint8 inputs and outputs, "model" keeps them.
-        layout: "nhwc" puts channels last, "model" keeps the layout.
-        name: prefix of the C names; by default made from the name of the file or module.
+        example: example input of a PyTorch module: a torch.Tensor with a batch of 1, or a tuple with a tensor per input. None
+            for files and for an ExportedProgram.
+        io: "model" keeps the input and output types of the model. "int8" removes conversions from and to float32 and uint8, so
+            that the C takes and returns int8.
+        layout: "model" keeps the order of the axes of inputs and outputs. "nhwc" removes transposes there, so that the channels
+            are last.
+        name: prefix of the C names, a lower-case C identifier; None makes it from the name of the file or module.
+
+    Returns:
+        The model, for the other functions of this package.
+
+    Raises:
+        CompileError: the file is damaged, the module cannot be traced, or an op is not supported.
     """
     if isinstance(model, (str, Path)):
         return api.load_file(model, io, name, layout=layout)
@@ -57,9 +67,23 @@ def load(
 def plan(
     model: Model | str | Path, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any
 ) -> Plan:
-    """Return the memory plan with the best trade of RAM and cycles, or the plan for the objective `optimize`.
+    """Plan the memory of a model: op order, fused stages, kernels, and the address of every tensor.
 
-    It is returned even if it does not fit; `plan.arena` has its bytes by memory. `changes` are fields of PlanOptions.
+    The plan minimises the objective `optimize` within the limits. If no plan meets the RAM and time limits, the result is the
+    fastest plan within the RAM limit, or else the smallest plan.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, for its limits and the kernels of its core. None plans for a Cortex-M4, with no limits but
+            those in the options.
+        options: options of the planner.
+        changes: fields of PlanOptions, as keyword arguments, that replace those of `options`.
+
+    Returns:
+        The checked plan; `plan.arena` maps each memory to the bytes that the plan uses.
+
+    Raises:
+        CompileError: an op has no kernel, or an option is wrong.
     """
     return _planned(model, device, options, changes)[2]
 
@@ -67,9 +91,18 @@ def plan(
 def pareto(
     model: Model | str | Path, device: Device | str | None = None, options: PlanOptions = DEFAULTS, **changes: Any
 ) -> list[Plan]:
-    """Return the Pareto-optimal plans in RAM and cycles, the fewest cycles first.
+    """Return the Pareto-optimal plans in RAM and estimated cycles, the fastest first.
 
-    They include the plan that `plan` chooses, and plans above the RAM limit.
+    The RAM and time limits do not filter the plans; the Flash limit restricts their kernels.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, as for `plan`.
+        options: options of the planner; `schedule` and `optimize` must have their defaults.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Raises:
+        CompileError: `schedule` or `optimize` is set, an op has no kernel, or an option is wrong.
     """
     chosen, target = _changed(options, changes), _device(device)
     if chosen.schedule != "best":
@@ -91,12 +124,25 @@ def compile(
     pixels: str | None = None,
     **changes: Any,
 ) -> list[Path]:
-    """Write the C of a model into a folder and return the written files.
+    """Write the C of a model into a folder and return the paths of the written files.
 
-    Files of an earlier call that are no longer needed are removed; other files stay. `planned` is a plan to emit; by default
-    the model is planned. `kernel_prefix` begins the kernels' names. `source` is a camera or JPEG source of the input, whose C
-    is added (see docs/CAMERA.md), `pixels` its values of black and white for the network, such as "0..1". `changes` are fields
-    of PlanOptions.
+    Files that an earlier call wrote and that are no longer needed are removed; other files in the folder stay.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, as for `plan`.
+        options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
+        folder: the folder, created if necessary.
+        planned: the plan to emit; None plans the model first.
+        kernel_prefix: prefix of all kernel names, so that kernels of two versions can be linked together.
+        source: camera or JPEG format of the input, such as "jpeg:640x480". C that converts it to the network's input, row by
+            row, is added (see docs/CAMERA.md). None adds no such C.
+        pixels: input values of black and white pixels, such as "0..1"; only with `source`. None uses the ends of the input's
+            range.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Raises:
+        CompileError: the plan is of another model or core, an op has no kernel, or an option is wrong.
     """
     written_to = _folder(folder)
     loaded, target, planned = _planned(model, device, options, changes, planned)
@@ -121,11 +167,25 @@ def export(
     pixels: str | None = None,
     **changes: Any,
 ) -> list[Path]:
-    """Write models as a project or library of another build system and return the written files.
+    """Write models as a project or library of another build system and return the paths of the written files.
 
-    `format` is "cmake" or another format of docs/EXPORT.md. `package` names the package, by default after the model, and is
-    required for several models; `package_version` is its version. `inputs` are samples of the first model that the package's
-    example program runs. The rest are as in `compile`.
+    Args:
+        models: a model, the path of its file, or a sequence of models and paths.
+        device: a device or its name, as for `plan`.
+        options: options of the planner, for all models.
+        folder: the folder, created if necessary.
+        format: "cmake", "arduino", "platformio", "esp-idf", "zephyr", "cmsis-pack", "stm32cube" or "riot".
+        package: name of the package; None takes the model's name. Several models need it.
+        package_version: version of the package, three numbers.
+        inputs: samples of the first model that the package's example program runs, at most 10. Without them, and for the other
+            models, a random sample is run.
+        kernel_prefix: as for `compile`.
+        source: as for `compile`.
+        pixels: as for `compile`.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Raises:
+        CompileError: the format is unknown, a name is not valid, an op has no kernel, or an option is wrong.
     """
     api.check_format(format)
     written_to = _folder(folder)
@@ -152,9 +212,28 @@ def verify(
     seed: int = SEED,
     **changes: Any,
 ) -> Verification:
-    """Run the C on this machine and on an emulated core and compare every byte with the reference.
+    """Run a model's C on this machine and on an emulated core and compare every output byte with the reference.
 
-    `.ok` of the result is the verdict. `inputs` are used first, then edge values and random samples, until there are `samples`.
+    The reference is LiteRT's reference kernels, or a numpy implementation if LiteRT cannot run the model.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, whose core is emulated, or the nearest core that can be. None emulates a Cortex-M4.
+        options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
+        planned: the plan to verify; None plans the model first.
+        inputs: samples to run first: an array per sample, or a sequence of arrays if the network has several inputs. Each array
+            has the type of the network's input and as many elements. All are run, even if there are more than `samples`.
+        samples: number of samples in all. After `inputs` follow samples of all minima, all maxima and all zero points, then
+            random samples.
+        seed: seed of the random samples.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        The comparison; `.ok` is True if every byte is right and each arena is used exactly up to its planned size.
+
+    Raises:
+        CompileError: the plan is of another model, a sample does not fit the inputs, a compiler or emulator is missing, or an
+            option is wrong.
     """
     loaded, target, planned = _planned(model, device, options, changes, planned)
     proof = api.ProofOptions(list(map(_arrays, inputs)), samples, seed)
@@ -170,7 +249,23 @@ def profile(
     sample: Sample | None = None,
     **changes: Any,
 ) -> Profile:
-    """Measure instructions, stack and code size of one inference on an emulated core, and estimate its cycles."""
+    """Run one inference on an emulated core: count instructions, measure RAM and Flash, and estimate cycles.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, as for `verify`. Its Flash wait states and caches count in the cycles if its own core is
+            emulated.
+        options: options of the planner, used only if `planned` is None; but `stream_time` always applies.
+        planned: the plan to measure; None plans the model first.
+        sample: the input, as for `verify`; None is a random input with a fixed seed.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        Instructions and cycles, in all and per layer, and the bytes of RAM and Flash.
+
+    Raises:
+        CompileError: as for `verify`.
+    """
     loaded, target, planned = _planned(model, device, options, changes, planned)
     arrays = None if sample is None else _arrays(sample)
     return api.profile_plan(loaded, planned, api.emulated_core(target), arrays, device=target)
@@ -190,10 +285,28 @@ def deploy(
     pixels: str | None = None,
     **changes: Any,
 ) -> Deployment:
-    """Plan a model, write its C into a folder, compare every byte with the reference, and measure it.
+    """Plan a model, write its C into a folder, verify it, and measure it on an emulated core.
 
-    `.fits` and `.verification.ok` of the result are the verdicts. `inputs`, `samples` and `seed` are as for `verify`. With
-    `second_emulator`, complete firmware also runs on a board that QEMU emulates. The other parameters are those of `compile`.
+    If the measured sizes or time exceed the limits, the model is planned again with the measured values, a few times at most.
+
+    Args:
+        model: a model, or the path of its file.
+        device: a device or its name, as for `verify`.
+        options: options of the planner.
+        folder: the folder of the C, created if necessary.
+        inputs: samples for the comparison, as for `verify`.
+        samples: as for `verify`.
+        seed: as for `verify`.
+        second_emulator: also run complete firmware on a board that QEMU emulates, and compare its outputs.
+        source: as for `compile`.
+        pixels: as for `compile`.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        The plan, the measurements and the comparison. The verdicts are `.fits` (within the limits) and `.verification.ok`.
+
+    Raises:
+        CompileError: as for `verify`; or `second_emulator` is set and QEMU has no board with this core or is not installed.
     """
     written_to, chosen, target = _folder(folder), _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
@@ -209,7 +322,19 @@ def deploy(
 def compare(
     model: Model | str | Path, options: PlanOptions = DEFAULTS, *, sample: Sample | None = None, **changes: Any
 ) -> list[Fit]:
-    """Measure a model on every known board; it is planned, built and run once per core."""
+    """Plan, build and measure a model for every known board, and return a result per board.
+
+    Boards that run the same kernels on the same emulated core share one measurement.
+
+    Args:
+        model: a model, or the path of its file.
+        options: options of the planner without `ram`, `flash` and `latency_ms`, since each board has its own memory.
+        sample: the input of the inference, as for `profile`.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Raises:
+        CompileError: a limit is given, or as for `verify`.
+    """
     arrays = None if sample is None else _arrays(sample)
     chosen = _changed(options, changes)
     if given := [name for name, limit in chosen.limits.items() if limit is not None]:
@@ -218,7 +343,16 @@ def compare(
 
 
 def reorder(model: Model | str | Path) -> Reordering:
-    """Return the op order of a model with the least peak memory, and the .tflite file in that order."""
+    """Find the op order of a .tflite, .onnx or .pt2 model with the least peak memory.
+
+    Models that cannot be compiled, such as float models, are allowed.
+
+    Returns:
+        The order, its peak in bytes (`.best.peak`), and the model as a .tflite file with its ops in this order (`.file`).
+
+    Raises:
+        CompileError: the file is damaged or has an op that is not supported.
+    """
     return api.reorder_model(_read(model))
 
 
@@ -239,27 +373,35 @@ def quantize(
     min_sqnr: float | None = None,
     max_accuracy_drop: float | None = None,
 ) -> Quantisation:
-    """Make a float model int8 and compare it with the float model; the result's `model` is for `plan` and `compile`.
+    """Quantise a float model to int8 and compare it with the float model.
 
-    Each improvement (equalize, correct_bias, adaptive_rounding) is kept only if the SQNR improves; `.gains` has the dB. With
-    limits (flash, min_sqnr, max_accuracy_drop), layers may have 4-bit weights or int16 maps; `.precision` lists these layers.
+    Each improvement (equalize, correct_bias, adaptive_rounding) is kept only if it raises the SQNR; `.gains` of the result has
+    the dB. To meet a limit (flash, min_sqnr, max_accuracy_drop), some layers get 4-bit weights or int16 activations, which
+    `.precision` of the result lists.
 
     Args:
         model: a float model, or the path of its file.
         samples: an array [samples, ...], an iterable of samples, or a path: .npy, .npz, or a folder of images, wav or .npy
-            files.
-        scale: factor of the samples' values, one number or one per channel. Images (0 to 255) need it.
-        offset: added to the scaled values, likewise.
-        labels: class per sample, for the accuracy.
-        method: method of choosing ranges: "auto", "minmax", "percentile", "mse" or "entropy".
-        count: most samples that choose the ranges, 200 by default; all samples are compared.
+            files. They choose the quantisation ranges and measure the error.
+        scale: factor of the samples' values, one number or one per channel; None is 1. Images (values 0 to 255) require it.
+        offset: number added to the scaled values, or one per channel.
+        labels: the class number of each sample, to measure the accuracy: a sequence, a path, or "folders" if each class has its
+            own folder of files. None takes the labels of a .npz file; without labels, no accuracy is measured.
+        method: how ranges are chosen: "minmax", "percentile", "mse" or "entropy", or "auto" for the best mixture of them.
+        count: largest number of samples that choose the ranges; None is 200. All samples are used for the comparison.
         equalize: rescale channels between layers.
         correct_bias: restore the means of layers to those of the float model.
         adaptive_rounding: round each weight up or down to minimise the error of its layer.
-        blame: measure the error of each layer; the result lists the largest first, with remedies.
-        flash: Flash limit in bytes, or text such as "64k".
-        min_sqnr: least signal-to-quantisation-noise ratio in dB.
-        max_accuracy_drop: largest loss of accuracy in percentage points.
+        blame: measure the error of each layer; the result's `blame` lists the layers, largest error first, with remedies.
+        flash: Flash limit in bytes, or text such as "64k". None is no limit.
+        min_sqnr: least signal-to-quantisation-noise ratio at the outputs in dB. None is no limit.
+        max_accuracy_drop: largest loss of accuracy in percentage points, which needs `labels`. None is no limit.
+
+    Returns:
+        The result; its `model` is the int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
+
+    Raises:
+        CompileError: the model cannot be quantised, the samples do not fit its inputs, or a limit cannot be met.
     """
     options = api.QuantiseOptions(
         method,
@@ -286,18 +428,25 @@ def prune(
 ) -> Pruning:
     """Remove channels of a float model until its int8 form fits limits, and train it to give the float outputs.
 
-    `.fidelities` of the result has the error of the unpruned int8 network, of the pruned, and of the trained one.
+    The result's `fidelities` compares three int8 networks with the float model: unpruned, pruned, and pruned and trained. The
+    trained network is discarded if its SQNR is lower than that of the pruned one.
 
     Args:
         model: a float model, or the path of its file.
         samples: as for `quantize`.
-        ram: RAM limit in bytes, or text such as "32k", of the plan with the least RAM.
-        flash: Flash limit of the same plan, likewise.
+        ram: RAM limit of the arena in bytes, or text such as "32k", for the plan with the least RAM. None is no limit.
+        flash: Flash limit of the same plan, likewise. One of the two limits is required.
         scale: as for `quantize`.
         offset: as for `quantize`.
-        labels: as for `quantize`. Without labels, the network is trained on the float model's outputs.
-        epochs: epochs of training, which needs torch; 0 for none.
+        labels: as for `quantize`; they also guide the training. Without labels, it uses the float model's outputs alone.
+        epochs: epochs of training, which needs torch; 0 for no training.
         rate: highest learning rate.
+
+    Returns:
+        The result; its `model` is the pruned int8 model for `plan` and `compile`, its `file` the bytes of the .tflite file.
+
+    Raises:
+        CompileError: no limit is given, the limits cannot be met, or torch is not installed.
     """
     options = api.PruneOptions(ram, flash, epochs, rate)
     return api.prune_model(_read(model), samples, options, _read_as(scale, offset, labels))
@@ -329,24 +478,33 @@ def search(
     have an effect.
 
     Args:
-        data: a folder with a folder of files per class; for detection a VOC or COCO data set; or a Dataset (with `space`).
+        data: a folder that has a subfolder of files per class; for detection a folder with a VOC or COCO data set; or a
+            Dataset, which needs `space`.
         device: a device, or its name.
         options: options of the planner.
         folder: the folder, created if necessary.
-        task: "images", "visual-wake-words", "keywords", "sensors" or "detection".
-        strategy: "halving" trains many networks briefly and few for long. "supernet" trains all at once and evolves the best.
-            "auto" is "supernet" with a GPU, from 3 hours on, or with `against`.
-        minutes: approximate time to train, 20 by default.
+        task: "images", "visual-wake-words", "keywords", "sensors" or "detection"; ignored for a Dataset.
+        strategy: "halving" (successive halving) trains many networks briefly and the best of them longer. "supernet" trains one
+            network that contains all candidates, and evolves the best. "auto" is "supernet" with a GPU, from 180 minutes on, or
+            with `against`; else "halving".
+        minutes: approximate time to train; None is 20, or the training budget of the TinyNAS paper for a supernet on a GPU.
         against: costs ("ram", "flash", "macs", "ms", "mj") that the supernet's search minimises besides the error.
-        feasible: share of a width's networks that must fit for a supernet of this width.
-        proxies: names of tinyweave.nas.proxies, which rank the networks that halving trains.
-        space: the search space; by default the task's.
-        prepared: preparation of the files.
+        feasible: fraction of the networks of one width (channel multiplier) that must fit the device, for a supernet to be
+            trained at this width.
+        proxies: training-free scores, by their names in tinyweave.nas.proxies. They rank the networks that halving trains.
+        space: the search space; None takes the task's.
+        prepared: how the files become samples (image size, audio features and the like); None is the task's default.
         seed: seed of the search.
         processes: number of processes.
-        ray: train on the Ray cluster of RAY_ADDRESS, or on a local one.
-        energy_mj: energy limit of one inference in mJ, for a device whose current is known.
-        changes: fields of PlanOptions to change.
+        ray: train on the Ray cluster of the environment variable RAY_ADDRESS, or on a local one.
+        energy_mj: energy limit of one inference in mJ, for a device whose current is known. None is no limit.
+        changes: fields of PlanOptions, as for `plan`.
+
+    Returns:
+        The network found, its accuracy, and its deployment; `.fits` says whether it meets all limits as measured.
+
+    Raises:
+        CompileError: the samples cannot be read, a Dataset has no `space`, no network of the space fits, or an option is wrong.
     """
     from ..nas import costs, prepare, searching
 
@@ -378,7 +536,14 @@ def search(
 
 
 def guard(path: str | Path = CONFIG) -> list[GuardResult]:
-    """Deploy every model of a tinyweave.toml and compare it with its limits; `.ok` of each result is the verdict."""
+    """Deploy every model of a tinyweave.toml and compare it with the limits in this file.
+
+    Returns:
+        A result per model; `.ok` is True if every output byte is right and no limit is exceeded.
+
+    Raises:
+        CompileError: the file has a mistake, or a model cannot be deployed.
+    """
     return guarding.guard_models(Path(path))
 
 
@@ -391,17 +556,17 @@ def _numbers(value: float | Sequence[float]) -> tuple[float, ...]:
 
 
 def _read(model: Model | str | Path) -> Model:
-    """Return the model before the passes."""
+    """Return a model as it is, or import a path without passes, as `reorder`, `quantize` and `prune` need it."""
     return model if isinstance(model, Model) else api.read(model)
 
 
 def _model(model: Model | str | Path, options: PlanOptions) -> Model:
-    """Return the model, read if it is a path, with the hop of the options."""
+    """Return the model, loaded if it is a path, and streamed in time if the option `stream_time` is set."""
     return api.streamed(model if isinstance(model, Model) else load(model), options.stream_time)
 
 
 def _changed(options: PlanOptions, changes: dict[str, Any]) -> PlanOptions:
-    """Return options with changed fields; raise CompileError for a field that does not exist."""
+    """Return the options with the fields in `changes` replaced; raise CompileError if a field does not exist."""
     if unknown := sorted(set(changes) - set(PlanOptions.__dataclass_fields__)):
         raise CompileError(f"there is no option {unknown[0]}", f"options are {', '.join(PlanOptions.__dataclass_fields__)}")
     return replace(options, **changes)
@@ -412,7 +577,11 @@ def _device(device: Device | str | None) -> Device | None:
 
 
 def _folder(folder: str | Path) -> Path:
-    """Return the path of a folder; raise CompileError if it is a device's name and no such folder exists."""
+    """Return the path of an output folder.
+
+    Raises:
+        CompileError: the folder does not exist and its name is a device's, so the caller probably confused the two arguments.
+    """
     path = Path(folder)
     if path.name == str(folder) and not path.exists():
         try:
@@ -430,7 +599,7 @@ def _planned(
     changes: dict[str, Any],
     planned: Plan | None = None,
 ) -> tuple[Model, Device | None, Plan]:
-    """Return the model, the device and the plan: `planned` after a check, else a new plan."""
+    """Return the model, the device, and the plan: `planned` if it is given and fits the model and core, else a new plan."""
     chosen, target = _changed(options, changes), _device(device)
     loaded = _model(model, chosen)
     if planned is not None:
@@ -440,7 +609,7 @@ def _planned(
 
 
 def _typed(device: Device | str | None, options: PlanOptions) -> str:
-    """Return a device and the changed options as words of the command line."""
+    """Return a device and the options that differ from the defaults, as words of a command line."""
     chosen = {"device": device.name if isinstance(device, Device) else device, **asdict(options)}
     return " ".join(map(quoted, typed(chosen, asdict(DEFAULTS))))
 

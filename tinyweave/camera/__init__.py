@@ -1,1 +1,1 @@
-"""Network input from a camera's lines or a JPEG file, row by row: in Python, and in C that computes the same bytes."""
+"""Pictures of cameras, and JPEG files, as the input of a network, row by row."""

@@ -1,4 +1,4 @@
-"""C that feeds a model from a row source: a struct, the table of pixel values, a begin function. In: a RowSource."""
+"""C that feeds a model from a camera or a JPEG file: a struct, the table of pixel values, a begin function. In: a RowSource."""
 
 from __future__ import annotations
 
@@ -100,15 +100,24 @@ int32_t {name}_source_begin({name}_source *source, {reader} read, void *user{bud
 
 
 def ram_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return the bytes of the struct NAME_source on a 32-bit core; `shape` is the input's rows, columns and channels."""
+    """Return the bytes of the C struct NAME_source on a 32-bit core.
+
+    `shape` is the (rows, columns, channels) of the network's input.
+    """
     lines = (memory_bytes(source, shape) + 3) // 4 * 4
     return ROWS_BYTES + lines + ((DECODER_BYTES + band_bytes(source, shape[2])) if source.form == JPEG else 0)
 
 
 def c_files(source: RowSource, name: str, shape: tuple[int, int, int], values: NDArray[np.int8]) -> dict[str, str]:
-    """Return the C files, by name, that feed the model `name`. Files named tw_* are the same for all models.
+    """Return the C files that feed the model `name` from a camera or a JPEG file: file name -> text.
 
-    `shape` is the input's rows, columns and channels; `values` [256] is the table of `pixel_values`.
+    Files named tw_* are the same for all models.
+
+    Args:
+        source: the format of the picture, and the part of it to use.
+        name: the model's prefix in C.
+        shape: (rows, columns, channels) of the network's input.
+        values: table [256] of `pixel_values`: the input's byte for each pixel value.
     """
     is_jpeg = source.form == JPEG
     rows, columns, channels = shape

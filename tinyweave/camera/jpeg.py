@@ -34,20 +34,20 @@ ZIGZAG = np.array(sorted(range(64), key=lambda i: (i // 8 + i % 8, i // 8 if (i 
 
 
 class _Refused(Exception):  # noqa: N818 - an outcome, its number is the C's
-    """Ends decoding with an error; its argument is the error number that the C returns."""
+    """Ends the decoding of a bad file; its argument is the error number that the C returns."""
 
     pass
 
 
 def _refuse(is_wrong: bool, status: int = DAMAGED) -> None:
-    """Raise _Refused with an error number if a condition holds."""
+    """Raise _Refused with the error number `status` if `is_wrong`."""
     if is_wrong:
         raise _Refused(status)
 
 
 @dataclass
 class _Component:
-    """A colour component: its tables and its blocks of coefficients."""
+    """A colour component of a JPEG file: its sampling factors, tables, and blocks of DCT coefficients."""
 
     id: int
     h: int  # vertical sampling factor
@@ -62,7 +62,6 @@ def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
 
     Raises:
         CompileError: tw_jpeg.c rejects the file. Files whose sampling needs too large a band are rejected only by the C.
-
     """
     status, pixels = partly_decoded(data, channels)
     if status:
@@ -72,9 +71,10 @@ def decode(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
 
 
 def partly_decoded(data: bytes, channels: int = 3, budget: int = 1 << 32) -> tuple[int, NDArray[np.uint8]]:
-    """Return 0 or an error number, and the pixels [lines, width, channels] of all complete rows of MCUs.
+    """Decode as much of a file as possible: return 0 or a negative error number of ERRORS, and the pixels.
 
-    At most `budget` bytes of the file are read.
+    The pixels [lines, width, channels] are those of all complete rows of MCUs (JPEG's minimum coded units). At most `budget`
+    bytes of the file are read.
     """
     file, pixels = _File(data, budget), np.zeros((0, 0, channels), np.uint8)
     try:
@@ -109,7 +109,7 @@ class _File:
         return self.data[self.at - 1]
 
     def read_head(self) -> None:
-        """Read all segments up to the scan, and compute the number of MCUs."""
+        """Read all segments up to the scan (the compressed picture), and compute the number of MCUs (minimum coded units)."""
         start = b"\xff\xd8"[: self.budget]
         _refuse(self.data[: len(start)] != start, NO_JPEG)
         self.at = len(start)
@@ -128,7 +128,7 @@ class _File:
         self.mcu_rows, self.mcus = -(-self.height // (8 * h)), -(-self.width // (8 * w))
 
     def read_segment(self, marker: int, left: int) -> None:
-        """Read the `left` bytes of a segment after its length."""
+        """Read the contents of a segment: `left` bytes that follow its marker and length."""
         _refuse(left < 0)
         _refuse(marker == 0xC2, PROGRESSIVE)
         _refuse(0xC0 < marker <= 0xCF and marker not in (0xC4, 0xC8), NOT_BASELINE)
@@ -151,13 +151,13 @@ class _File:
             raise _Refused(DAMAGED)
 
     def some(self, count: int, left: int) -> list[int]:
-        """Return `count` bytes of a segment that has `left` bytes left."""
+        """Read and return `count` bytes of a segment of which `left` bytes are left; raise _Refused if it has fewer."""
         values = [self.byte() for _ in range(min(count, left))]
         _refuse(count > left)
         return values
 
     def read_restart_interval(self, left: int) -> None:
-        """Read a segment with the number of MCUs between restart markers."""
+        """Read a segment with the number of MCUs (minimum coded units) between restart markers."""
         high, low = self.some(2, left)
         self.restart_interval = high * 256 + low
         _refuse(left != 2)
@@ -186,7 +186,7 @@ class _File:
             self.codes[number >> 4, number & 1] = dict(zip(places, symbols, strict=True))
 
     def read_frame(self, left: int) -> None:
-        """Read the frame header: size, components and their sampling factors."""
+        """Read the frame header: size of the picture, components and their sampling factors."""
         _refuse(self.components != [])
         bits, *sizes, colours = self.some(6, left)
         self.height, self.width = sizes[0] * 256 + sizes[1], sizes[2] * 256 + sizes[3]
@@ -202,7 +202,7 @@ class _File:
             self.components[0].h = self.components[0].w = 1
 
     def read_scan(self, left: int) -> None:
-        """Read the scan header: the Huffman tables of each component."""
+        """Read the scan header: which Huffman tables each component uses."""
         (count,) = self.some(1, left)
         _refuse(not self.components or count < 1 or left != 2 * count + 4)
         _refuse(count != len(self.components), SCANS)
@@ -214,7 +214,7 @@ class _File:
         _refuse([self.byte() for _ in range(3)] != [0, 63, 0])
 
     def take(self, count: int) -> int:
-        """Return the next `count` bits as a number."""
+        """Read the next `count` bits of the compressed picture and return them as a number."""
         while self.bit_count < count:
             if self.marker:
                 raise _Refused(DAMAGED)
@@ -232,7 +232,7 @@ class _File:
         return self.bits >> self.bit_count & ((1 << count) - 1)
 
     def symbol(self, codes: dict[tuple[int, int], int]) -> int:
-        """Return the symbol of the next Huffman code."""
+        """Read the next Huffman code and return its symbol. `codes`: (length, code) -> symbol."""
         code = 0
         for length in range(1, 17):
             code = code << 1 | self.take(1)
@@ -241,12 +241,15 @@ class _File:
         raise _Refused(DAMAGED)
 
     def value(self, size: int) -> int:
-        """Return the next signed number of `size` bits, in the encoding of JPEG: a leading 0 means negative."""
+        """Read the next signed number of `size` bits, in the encoding of JPEG: a leading 0 bit means negative."""
         number = self.take(size)
         return number - (1 << size) + 1 if size and number < 1 << (size - 1) else number
 
     def read_block(self, component: _Component, predicted: int) -> list[int]:
-        """Return the 64 coefficients of the next block in file order; `predicted` is the DC of the previous block."""
+        """Read the next block and return its 64 coefficients in file order (zigzag).
+
+        `predicted` is the DC coefficient of the component's previous block, to which the file gives only the difference.
+        """
         size = self.symbol(self.codes[0, component.tables[0]])
         if size > 11:
             raise _Refused(DAMAGED)
@@ -289,7 +292,10 @@ class _File:
             self.whole_rows += 1
 
     def plane(self, component: _Component) -> NDArray[np.uint8]:
-        """Return a component's pixels [lines, columns] of all complete rows of MCUs, repeated to the size of the picture."""
+        """Return a component's pixels [lines, columns] of all complete rows of MCUs.
+
+        A subsampled component has each pixel repeated, so that all components have the picture's resolution.
+        """
         count = self.whole_rows * self.mcus * component.h * component.w
         quantised = np.array(component.blocks[:count], np.int64).reshape(count, 64)
         coefficients = np.zeros((count, 64), np.int64)
@@ -301,7 +307,7 @@ class _File:
         return np.asarray(repeated, np.uint8)
 
     def lines(self, channels: int) -> NDArray[np.uint8]:
-        """Return the pixels [lines, width, channels] of all complete rows of MCUs."""
+        """Return the picture [lines, width, channels] of all complete rows of MCUs; 1 channel is grey, 3 are RGB."""
         is_rgb = self.adobe == 0 if self.adobe >= 0 else [c.id for c in self.components] == [*b"RGB"]
         is_rgb &= len(self.components) == 3 and not self.is_jfif
         needed = self.components if is_rgb or channels == 3 else self.components[:1]

@@ -18,7 +18,7 @@ PIXEL_BYTES = {"grey": 1, "rgb": 3, "bgr": 3, "rgb565": 2, "rgb565be": 2, "yuyv"
 
 
 def rgb_of_ycc(y: Ints, cb: Ints, cr: Ints) -> Bytes:
-    """Convert Y, Cb, Cr [...] to RGB [..., 3]."""
+    """Convert Y, Cb, Cr of equal shapes [...], 0 to 255, to RGB [..., 3]."""
     b, r = cb - 128, cr - 128
     red, green, blue = 91881 * r, -22554 * b - 46802 * r, 116130 * b
     colours = [y + ((part + 32768) >> 16) for part in (red, green, blue)]
@@ -32,7 +32,10 @@ def grey_of_rgb(rgb: Bytes) -> Bytes:
 
 
 def converted(lines: Bytes, form: str, channels: int) -> Bytes:
-    """Convert lines [height, bytes] in one of FORMATS to pixels [height, width, channels]; 1 channel is grey, 3 are RGB."""
+    """Convert a camera's lines [height, bytes] in format `form`, one of FORMATS, to pixels [height, width, channels].
+
+    1 channel is grey, 3 are RGB.
+    """
     if channels == 1 and form in ("yuyv", "uyvy"):
         return lines[:, form == "uyvy" :: 2, None]
     if channels == 1 and form == "grey":
@@ -42,14 +45,14 @@ def converted(lines: Bytes, form: str, channels: int) -> Bytes:
 
 
 def _of_565(lines: Bytes, low: int) -> Bytes:
-    """Convert 16-bit pixels to RGB; `low` is the index of their low byte, 0 or 1."""
+    """Convert lines of 16-bit pixels to RGB; `low` says which of the two bytes of a pixel is the low one, 0 or 1."""
     word = lines[:, 1 - low :: 2].astype(np.int64) * 256 + lines[:, low::2]
     red, green, blue = word >> 11, word >> 5 & 63, word & 31
     return np.stack([red << 3 | red >> 2, green << 2 | green >> 4, blue << 3 | blue >> 2], axis=-1).astype(np.uint8)
 
 
 def _of_422(lines: Bytes, luma: int) -> Bytes:
-    """Convert pairs of pixels in four bytes to RGB; `luma` is the index of the first Y, 0 or 1."""
+    """Convert lines in which two pixels share four bytes (YUYV or UYVY) to RGB; `luma` is the index of the first Y, 0 or 1."""
     pairs = lines.reshape(len(lines), -1, 4).astype(np.int64)
     cb, cr = (np.repeat(pairs[:, :, at], 2, axis=1) for at in (1 - luma, 3 - luma))
     return rgb_of_ycc(pairs[:, :, luma::2].reshape(len(lines), -1), cb, cr)

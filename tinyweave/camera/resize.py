@@ -18,7 +18,10 @@ MOST_SIDE, MOST_WEIGHTS = 4096, 1 << 24  # as in tw_resizer.h
 
 
 def axis_weights(size: int, out: int) -> NDArray[np.int64]:
-    """Return the weights [out, size] of the input pixels for each output pixel along an axis; all rows have the same sum."""
+    """Return the weight [out, size] of each input pixel in each output pixel along an axis; all rows have the same sum.
+
+    `size` and `out` are the numbers of input and output pixels.
+    """
     step, units = size // gcd(size, out), out // gcd(size, out)
     index, pixel = np.arange(out)[:, None], np.arange(size)[None, :]
     if out > size:
@@ -29,7 +32,7 @@ def axis_weights(size: int, out: int) -> NDArray[np.int64]:
 
 
 def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
-    """Raise CompileError if a picture of height x width cannot be resized to rows x columns."""
+    """Raise CompileError if a picture of height x width pixels cannot be resized to rows x columns."""
     if not all(1 <= size <= MOST_SIDE for size in (height, width, rows, columns)):
         raise CompileError(
             f"{width} x {height} pixels cannot become {columns} x {rows}", f"sides must have 1 to {MOST_SIDE} pixels"
@@ -44,7 +47,10 @@ def check_sizes(height: int, width: int, rows: int, columns: int) -> None:
 
 
 def resized(pixels: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Resize pixels [height, width, channels] to [rows, columns, channels]; raise CompileError as `check_sizes` does."""
+    """Resize pixels [height, width, channels] to [rows, columns, channels]; raise CompileError as `check_sizes` does.
+
+    An axis that shrinks is averaged, an axis that grows is interpolated linearly.
+    """
     height, width, _ = pixels.shape
     check_sizes(height, width, rows, columns)
     down, across = axis_weights(height, rows), axis_weights(width, columns)

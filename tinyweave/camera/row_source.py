@@ -28,7 +28,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class RowSource:
-    """A camera or JPEG format, and the part of the picture that becomes the network's input."""
+    """A camera or JPEG format, the size of its pictures, and the part of a picture that becomes the network's input."""
 
     form: str  # one of FORMATS, or JPEG
     width: int  # of the picture
@@ -44,14 +44,17 @@ class RowSource:
         return None if self.form == JPEG else self.form
 
     def text(self) -> str:
-        """Return the source as the text that `row_source` parses."""
+        """Return the source as text, such as `jpeg:640x480`, which `row_source` parses."""
         part = (self.columns, self.rows, self.left, self.top)
         crop = "" if part == (self.width, self.height, 0, 0) else ":{}x{}+{}+{}".format(*part)
         return f"{self.form}:{self.width}x{self.height}{crop}"
 
 
 def row_source(text: str) -> RowSource:
-    """Parse a source such as `jpeg:640x480`; raise CompileError if it is malformed or out of range."""
+    """Parse a source such as `jpeg:640x480`; raise CompileError if it is malformed or out of range.
+
+    A part of the picture is given as `yuyv:320x240:240x240+40+0`: columns x rows + left + top.
+    """
     match = SPEC.fullmatch(text)
     if match is None or match[1] not in (*FORMATS, JPEG):
         raise CompileError(f"'{text[:60]}' is not a row source", f"{EXAMPLES}; formats: {', '.join((*FORMATS, JPEG))}")
@@ -79,13 +82,16 @@ def pixel_values(
 
 
 def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], values: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Convert a picture to the network's input [rows, columns, channels] of shape `shape`.
+    """Convert a picture to the network's int8 input [rows, columns, channels].
 
-    `picture` holds all lines of the picture, or a JPEG file; `values` is the table of `pixel_values`.
+    Args:
+        source: the format of the picture, and the part of it to use.
+        picture: all lines of the picture, or a JPEG file.
+        shape: (rows, columns, channels) of the input.
+        values: table [256] of `pixel_values`: the input's byte for each pixel value.
 
     Raises:
         CompileError: the picture does not match the source.
-
     """
     rows, columns, channels = shape
     if source.form == JPEG:
@@ -103,7 +109,7 @@ def input_of(source: RowSource, picture: bytes, shape: tuple[int, int, int], val
 
 
 def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
-    """Raise CompileError if a source cannot feed an input [rows, columns, channels]."""
+    """Raise CompileError if a source cannot feed a network input of shape (rows, columns, channels)."""
     if shape[2] not in (1, 3):
         raise CompileError(
             f"a picture has 1 or 3 channels, the input has {shape[2]}", "use a network of grey or coloured images"
@@ -112,7 +118,11 @@ def check_source(source: RowSource, shape: tuple[int, int, int]) -> None:
 
 
 def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
-    """Return TW_ROW_SOURCE_BYTES: a row of sums, 1 or 2 lines, and one more line if the format must be converted."""
+    """Return the bytes of the line buffer that the C of a source needs, its macro TW_ROW_SOURCE_BYTES.
+
+    It holds a row of sums, 1 or 2 lines, and one more line if the format must be converted. `shape` is the (rows, columns,
+    channels) of the network's input.
+    """
     rows, columns, channels = shape
     held = 2 if rows > source.rows else 1
     if source.line_form in (None, "grey" if channels == 1 else "rgb"):
@@ -121,5 +131,5 @@ def memory_bytes(source: RowSource, shape: tuple[int, int, int]) -> int:
 
 
 def band_bytes(source: RowSource, channels: int) -> int:
-    """Return TW_JPEG_BAND_BYTES, the bytes of a row of decoded blocks of a JPEG file; 0 for other sources."""
+    """Return the bytes of a row of decoded JPEG blocks, the C macro TW_JPEG_BAND_BYTES; 0 for sources that are not JPEG."""
     return 0 if source.form != JPEG else (source.width + 31) // 32 * 32 * (16 if channels == 1 else 24)

@@ -31,7 +31,7 @@ waiting_signals: set[int] = set()  # signals that the handler of `__main__` is g
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; `arguments` are the words after `tinyweave`, None to take sys.argv."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # print names that the terminal's encoding lacks
     try:
@@ -60,13 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _heed_signal() -> None:
-    """If a signal waits for the end of an import, let it interrupt the command: it may have ended a child, hence the error."""
+    """If a signal is pending, wait until its handler interrupts the command by raising an exception.
+
+    `__main__` delays a signal while an import runs. The signal may have ended a child process and so caused the error at hand.
+    """
     while waiting_signals:
         time.sleep(0.001)
 
 
 def _file_of(error: OSError) -> str:
-    """Return the name of the file of an error; a full disk without a file name means standard output."""
+    """Return the file that an OSError is about, as text.
+
+    A full disk without a file name means standard output, which is then redirected to nowhere.
+    """
     if error.filename is not None:
         return os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
     if error.errno not in FULL:
@@ -76,7 +82,7 @@ def _file_of(error: OSError) -> str:
 
 
 def _bad_input(message: str) -> int:
-    """Print an error in one line and return the exit code."""
+    """Print an error message in one line on standard error and return the exit code BAD_INPUT."""
     _heed_signal()
     with suppress(OSError):  # standard error may be closed
         print(f"tinyweave: {columns.clean(' '.join(message.split()), 2000)}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The commands, one function each, which call `api` and print the results."""
+"""The commands, one function each; a command calls `api` and prints the result. Its docstring is its help text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__
 from ..api.options import SAMPLES, SEED
+from ..command_words import quoted
 from . import steps
 from .modules import (
     api,
@@ -364,11 +365,9 @@ def deploy(
         files.write_below(written.scratch, reports)
     steps.show(
         record,
-        lambda: [text.show_target, text.show_memory, text.show_instructions, text.show_proof, text.show_verdict],
+        lambda: [partial(text.show_deployment, folder=quoted(str(folder)), model=quoted(str(model)))],
         as_json=as_json,
     )
-    if not as_json:
-        print(f"C and the report with every layer: {folder}")
     steps.report_earlier_files(folder, written, as_json=as_json)
     return 0 if done.fits and done.verification.ok else DOES_NOT_FIT
 
@@ -438,6 +437,7 @@ def compare(
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if the option --version was given."""
     if wanted:
         print(f"tinyweave {__version__}")
         raise typer.Exit
@@ -448,5 +448,6 @@ def _options(
     context: typer.Context,
     version: Annotated[bool, option("--version", "Print the version and exit.", is_eager=True, callback=_version)] = False,
 ) -> None:
+    """Print the help if no command was given; typer calls this function before each command."""
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -1,4 +1,4 @@
-"""The command `explore`, which serves a local page of networks with adjustable parameters and their plans."""
+"""The command `explore`, which serves a local web page that plans networks while the user adjusts their parameters."""
 
 from __future__ import annotations
 

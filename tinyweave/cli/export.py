@@ -1,4 +1,4 @@
-"""The command `export`, which writes models as projects and libraries of other build systems."""
+"""The command `export`, which writes models as projects or libraries of other build systems."""
 
 from __future__ import annotations
 

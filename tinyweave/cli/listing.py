@@ -1,4 +1,4 @@
-"""The commands that need no model: `devices` lists the known boards, `cache` manages the folder of built programs."""
+"""The commands that need no model: `devices` lists the known boards, `cache` shows or empties the cache of built programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modules that commands use, each imported when its first attribute is read, so that `--help` imports none of them."""
+"""The modules that commands use. Each is imported when its first attribute is read, so that `--help` imports none of them."""
 
 # ruff: noqa: F401 (they are this module's names)
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The options that several commands share, and the conversion of chosen options back into a command line.
 
-A command gets the values of its shared options as one dict, `chosen`, keyed by parameter name.
+A function such as `target_options` declares a group of options by its parameters; `with_options` adds them to a command. The
+command gets their values as one dict, `chosen`, keyed by parameter name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ INTERRUPTED = 130
 
 
 def option(syntax: str, help: str, **more: Any) -> Any:
-    """Return a typer option with a syntax such as "-o --out FILE": its flags, then its metavar unless it is a switch."""
+    """Return a typer option.
+
+    Args:
+        syntax: flags, then the placeholder of the value in the help, as in "-o --out FILE"; a switch has no placeholder.
+        help: help text.
+        more: further arguments of typer.Option.
+    """
     flags = [word for word in syntax.split(" ") if word.startswith("-")]
     return typer.Option(*flags, metavar=" ".join(syntax.split(" ")[len(flags) :]) or None, help=help, **more)
 
@@ -69,7 +76,7 @@ def target_options(
         float | None, option("--latency-ms X", "Time limit of one inference in ms, estimated from the device's core and clock.")
     ] = None,
 ) -> None:
-    """Declare the options of the device and its limits."""
+    """Declare the options of the device and the limits; see `with_options`."""
 
 
 def schedule_options(
@@ -97,7 +104,7 @@ def schedule_options(
     ] = False,
     max_mac_overhead: Overhead = None,
 ) -> None:
-    """Declare the options of strategy and objective."""
+    """Declare the options of the planner's strategy and objective; see `with_options`."""
 
 
 def io_options(
@@ -109,7 +116,7 @@ def io_options(
         str, option("--layout model|nhwc", "Keep the layout of inputs and outputs, or put channels last to save transposes.")
     ] = "model",
 ) -> None:
-    """Declare the options of the types and layout of inputs and outputs."""
+    """Declare the options for types and layout of network inputs and outputs; see `with_options`."""
 
 
 def stream_options(
@@ -122,7 +129,7 @@ def stream_options(
         ),
     ] = None,
 ) -> None:
-    """Declare the option of streaming over time."""
+    """Declare the option of streaming in time, a few new frames per call; see `with_options`."""
 
 
 def source_options(
@@ -139,18 +146,22 @@ def source_options(
         str | None, option("--pixels LOW..HIGH", "With --source: the network's values of black and white, such as 0..1.")
     ] = None,
 ) -> None:
-    """Declare the options of the source of the input."""
+    """Declare the options of a row source, C that gets the input from a camera or a JPEG file; see `with_options`."""
 
 
 SHARED = (target_options, schedule_options, io_options, stream_options)
 DEFAULTS = {name: option.default for shared in SHARED for name, option in signature(shared).parameters.items()}
 DEFAULTS |= dict.fromkeys(signature(source_options).parameters)
 DEFAULTS |= {"samples": SAMPLES, "seed": SEED, "package_version": PACKAGE_VERSION}
-WITHOUT_RECOMPUTATION = ("layer", "unfused", "stream2d")  # schedules
+WITHOUT_RECOMPUTATION = ("layer", "unfused", "stream2d")  # strategies that never recompute
 
 
 def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that adds the parameters of `shared` to a command, which receives their values as `chosen`."""
+    """Return a decorator that adds shared options to a command.
+
+    The decorated command has the parameters of the functions in `shared` in place of its own parameter `chosen`. It passes
+    their values to the original function as one dict, `chosen`.
+    """
     options = [option for each in shared for option in signature(each, eval_str=True).parameters.values()]
 
     def decorate(verb: Callable[..., int]) -> Callable[..., int]:
@@ -170,7 +181,11 @@ def with_options(*shared: Callable[..., None]) -> Callable[[Callable[..., int]],
 
 
 def plan_options(chosen: Options) -> PlanOptions:
-    """Return the options of the planner; raise CompileError if the schedule would ignore --max-mac-overhead."""
+    """Return the options of the planner.
+
+    Raises:
+        CompileError: --max-mac-overhead is above 1, but the strategy never recomputes.
+    """
     kind, overhead = chosen["schedule"].split(":")[0], chosen["max_mac_overhead"]
     if kind in WITHOUT_RECOMPUTATION and overhead is not None and overhead > 1:
         raise ir.CompileError(f"--schedule {kind} never recomputes", "leave out --max-mac-overhead, or use --schedule best")
@@ -178,7 +193,11 @@ def plan_options(chosen: Options) -> PlanOptions:
 
 
 def check_planned(models: Sequence[Path], chosen: Options) -> None:
-    """Raise CompileError for several models or planner options with --plan, which reads a finished plan."""
+    """Check that a finished plan (--plan) can be used: one model, and no options that would change the plan.
+
+    Raises:
+        CompileError: there are several models, or an option of strategy or objective is set.
+    """
     if len(models) > 1:
         raise ir.CompileError(
             "--plan holds the plan of one model", "compile the models individually, each with --kernel-prefix"
@@ -189,12 +208,19 @@ def check_planned(models: Sequence[Path], chosen: Options) -> None:
 
 
 def command_line(verb: str, models: Sequence[Path], chosen: Options, **more: Any) -> str:
-    """Return the command that reproduces the output, with names of files instead of their paths."""
+    """Return the command that reproduces an output, for comments and reports; paths are shortened to file names.
+
+    Args:
+        verb: the command's name.
+        models: paths of the models.
+        chosen: values of the shared options.
+        more: values of further options, by parameter name.
+    """
     options = chosen | more
     named = {name: Path(options[name]).name for name in ("device", "inputs", "plan") if options.get(name)}
     return " ".join(map(quoted, ["tinyweave", verb, *(model.name for model in models), *option_words(options | named)]))
 
 
 def option_words(options: Options) -> Iterator[str]:
-    """Yield the command-line words of options that differ from their defaults."""
+    """Yield the command-line words of the options that differ from their defaults."""
     return typed(options, DEFAULTS)

@@ -1,4 +1,4 @@
-"""The commands `quantize` and `prune`, which make a float model int8; `prune` also removes channels until it fits."""
+"""The commands `quantize` and `prune`, which make a float model int8; `prune` also removes channels until the model fits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sample_options(
         ),
     ] = None,
 ) -> None:
-    """Declare the options of reading samples."""
+    """Declare the options that say how samples are read; see `with_options`."""
 
 
 @app.command()
@@ -135,13 +135,13 @@ def prune(
 
 
 def read_as(chosen: Options) -> api.SampleOptions:
-    """Return the options of reading samples; raise CompileError for a scale or offset that is no number."""
+    """Return how samples are read, from the chosen options; raise CompileError if a scale or offset is not a number."""
     scale = None if chosen["scale"] is None else _numbers("--scale", chosen["scale"])
     return api.SampleOptions(scale, _numbers("--offset", chosen["offset"]), chosen["labels"])
 
 
 def _numbers(option: str, given: str) -> list[float]:
-    """Parse decimals or fractions, separated by commas."""
+    """Parse numbers separated by commas, which may be fractions such as 1/255; error messages name the `option`."""
     try:
         return [_number(part) for part in given.split(",")]
     except (ValueError, ZeroDivisionError) as error:
@@ -149,6 +149,7 @@ def _numbers(option: str, given: str) -> list[float]:
 
 
 def _number(part: str) -> float:
+    """Parse a decimal number or a fraction; raise ValueError if it is malformed or too large."""
     above, _, below = part.partition("/")
     value = float(above) / float(below or 1)
     if not abs(value) < 1e30:

@@ -1,4 +1,4 @@
-"""The command `report`, which writes an HTML page of models and of records that other commands printed."""
+"""The command `report`, which writes an HTML page of models and of records that other commands printed with --json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .commands import app
 from .modules import api, files, ir, page, planning, records, schema, viewers
 from .options import SHARED, Options, command_line, option, option_words, with_options
 
-MERGED = ("front", "quantisation")  # kinds of records that are merged with the plan of the same model
+MERGED = ("front", "quantisation")  # kinds of records (see schema.KINDS) that are merged with the plan of the same model
 
 
 @app.command()
@@ -58,7 +58,7 @@ def report(
 
 
 def _planned(path: Path, chosen: Options) -> page.Entry:
-    """Plan a model; return its record, advice and Pareto front, without building C."""
+    """Plan a model, and return the entry of the page: its record with advice, and its Pareto front."""
     board, request = steps.device_and_request(chosen)
     loaded = steps.load_model(path, chosen)
     known: planning.SpaceCache = {}
@@ -73,10 +73,13 @@ def _planned(path: Path, chosen: Options) -> page.Entry:
 
 
 def entries_of(found: Sequence[page.Entry | tuple[str, dict[str, Any]]]) -> list[page.Entry]:
-    """Return one entry per plan, in order, merged with the other records of the same model.
+    """Return one page entry per plan, in order; other records of the same model are merged into it.
 
-    `found` holds entries of planned models, and the kind and content of each record. Raise CompileError for a record without
-    a plan of the same model.
+    Args:
+        found: an entry for each planned model, and (kind, record) for each record from a file.
+
+    Raises:
+        CompileError: a record has no plan, and no plan of the same model is given.
     """
     entries, others = list[page.Entry](), list[tuple[str, dict[str, Any]]]()
     for each in found:

@@ -1,4 +1,4 @@
-"""Read samples from .npy, .npz or raw files and check them against the network's inputs."""
+"""Read samples from a .npy, .npz or raw file, and check that they fit the network's inputs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WHAT_TO_DO = "give a .npy, .npz or .bin file, with fewer samples if it is too la
 
 
 def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
-    """Return samples from a file, each with one array per network input; no samples without a file.
+    """Read samples from a file; return a list with one array per network input for each sample. Without a file it is empty.
 
-    A .npy file holds one input, optionally with a leading axis of samples. A .npz file holds one such array per input, by
-    name or in the model's order. Any other file holds raw bytes, sample after sample. For a streaming model, each sample holds
+    A .npy file has the only input, optionally with a leading axis of samples. A .npz file has one such array per input, by name
+    or in the model's order. Any other file has raw bytes, sample after sample. For a model that streams in time, a sample is
     the new frames of one call.
     """
     if path is None:
@@ -36,6 +36,7 @@ def read_inputs(path: Path | None, model: Model) -> list[list[np.ndarray]]:
 
 
 def _raw_samples(path: Path, raw: bytes, wanted: Sequence[Tensor]) -> list[list[np.ndarray]]:
+    """Return samples from raw bytes, in which each sample has the bytes of all inputs in order."""
     each = sum(tensor.bytes for tensor in wanted)
     if not raw or not each or len(raw) % each:
         raise CompileError(f"'{path}' holds {len(raw):,} bytes, one sample has {each:,}", "give whole samples")

@@ -1,4 +1,4 @@
-"""The commands `search` and `train`, which find or train a network for samples and write its C."""
+"""The commands `search` and `train`, which search for a network for samples, or train a given one, and write its C."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def sample_options(
         int, option("--seed N", "Seed of the search and training; equal seeds and options give equal networks.", min=0)
     ] = 0,
 ) -> None:
-    """Declare the options of samples, task and plan that `search` and `train` share."""
+    """Declare the options of task, samples and planning that `search` and `train` share; see `with_options`."""
 
 
 @app.command()
@@ -218,7 +218,7 @@ def train(
 
 
 def _check(given: arch.Arch, samples: Any) -> None:
-    """Raise CompileError if a network has other input sizes, anchors or classes than the samples."""
+    """Raise CompileError if a network's input shape, number of anchors or number of classes does not fit the samples."""
     have, need = ("x".join(map(str, sides)) for sides in (given.image, samples.values.shape[1:]))
     if have != need:
         raise ir.CompileError(f"the network is for samples of {have}, these are {need}", "give the samples' sizes")
@@ -230,29 +230,31 @@ def _check(given: arch.Arch, samples: Any) -> None:
 
 
 def _is_beside() -> bool:
-    """Return whether this is one of torchrun's processes other than the first, which alone shows progress."""
+    """Return whether this process is one of several that torchrun started, but not the first, which alone shows progress."""
     return "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
 
 
 def _names(given: str) -> tuple[str, ...]:
-    """Split names at commas."""
+    """Split text at commas, and return the names without spaces around them."""
     return tuple(filter(None, map(str.strip, given.split(","))))
 
 
 def _target(chosen: Options) -> costs.Target:
+    """Return the device, limits and planner options for which networks are searched."""
     board = devices.find(chosen["device"]) if chosen["device"] is not None else None
     limits = api.limits_of(board, chosen["ram"], chosen["flash"], chosen["latency_ms"])
     return costs.Target(board, limits, chosen["stream_inputs"], chosen["max_mac_overhead"], energy_mj=chosen["energy_mj"])
 
 
 def _is_mfcc(chosen: Options) -> bool:
-    """Return whether --features is mfcc."""
+    """Return whether --features is mfcc; raise CompileError if it is unknown."""
     if (name := chosen["features"]) not in FEATURES:
         raise ir.CompileError(f"--features {name} is unknown", f"it is one of {', '.join(FEATURES)}")
     return str(name) == FEATURES[1]
 
 
 def _size(given: str) -> tuple[int, int]:
+    """Parse --size into (rows, columns): one side, such as 32, or rows and columns, such as 120x160."""
     sides = given.split("x")
     if not all(side.isdecimal() and len(side) < 6 for side in sides) or len(sides) > 2:
         raise ir.CompileError(f"--size {given} is no size", "give a side such as 32, or rows and columns such as 120x160")
@@ -260,7 +262,7 @@ def _size(given: str) -> tuple[int, int]:
 
 
 def _finish(found: searching.SearchResult, *, as_json: bool) -> int:
-    """Write the report files of a search beside its network, print the result, and return the exit code."""
+    """Write the reports of a finished search into its folder, print the result, and return the exit code."""
     run = json.loads((found.folder / searching.RUN).read_text())
     record = search_report.search_record(found, run)
     contents = {

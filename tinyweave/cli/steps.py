@@ -1,4 +1,4 @@
-"""Steps that several commands share: load a model, plan it, advise, show progress, print results."""
+"""The steps that several commands share: load a model, plan it, find advice, show progress, print results."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
 
 
 def load_model(path: Path, chosen: Options, name: str | None = None) -> results.Model:
-    """Import a model and run the passes."""
+    """Import a model and run the passes, with the chosen options of inputs, outputs and streaming in time.
+
+    A CompileError mentions the path. `name` is the prefix of the C names; None makes it from the file's name.
+    """
     with errors_name(path):
         model = api.load(path, io=chosen["io"], layout=chosen["layout"], name=name)
         return api.streamed(model, chosen.get("stream_time"))
 
 
 def load_models(paths: Sequence[Path], chosen: Options, name: str | None) -> list[results.Model]:
-    """Import models and run the passes; raise CompileError if several models are given a name."""
+    """Import several models as `load_model` does; raise CompileError if there are several and `name` is not None."""
     if len(paths) > 1 and name is not None:
         raise ir.CompileError(f"--name names one model, and {len(paths)} are given", "leave it out: files give the names")
     return [load_model(path, chosen, name) for path in paths]
@@ -55,7 +58,7 @@ def load_models(paths: Sequence[Path], chosen: Options, name: str | None) -> lis
 
 @contextmanager
 def errors_name(path: Path) -> Iterator[None]:
-    """Put the path before each CompileError that does not mention it."""
+    """Within the `with` block, prefix the message of each CompileError with the path, unless it mentions the path already."""
     try:
         yield
     except ir.CompileError as error:
@@ -65,18 +68,18 @@ def errors_name(path: Path) -> Iterator[None]:
 
 
 def make_plan(model: results.Model, request: planning.Request, *, known: planning.SpaceCache | None = None) -> planning.Plan:
-    """Plan a model and show a progress bar; `known` caches plan spaces between calls."""
+    """Plan a model and show a progress bar; `known` is a cache of plan spaces, which is filled."""
     with progress_bar() as report:
         return api.make_plan(model, request, known=known, progress=report)
 
 
 def code_options(chosen: Options, kernel_prefix: str | None) -> CodeOptions:
-    """Return the options of the emitted C, without the command in its comments."""
+    """Return the options of the emitted C; the command for its comments is left out."""
     return api.CodeOptions(kernel_prefix=kernel_prefix or "", row_source=chosen["source"], pixels=chosen["pixels"])
 
 
 def keeps_state(plans: Sequence[planning.Plan]) -> bool:
-    """Return whether any model keeps state in its arena between calls."""
+    """Return whether any planned model keeps state in its arena between calls, so that models cannot share one arena."""
     return any(tensor.role == "state" for plan in plans for tensor in plan.graph.tensors.values())
 
 
@@ -87,7 +90,7 @@ def plan_records(
     request: planning.Request,
     chosen: Options,
 ) -> list[dict[str, Any]]:
-    """Return the record of each planned model."""
+    """Return a record for each planned model."""
     about: dict[str, Any] = {"device": board, "limits": request.limits, "row_source": chosen["source"]}
     return [records.record(model, plan=plan, **about) for model, plan in zip(models, plans, strict=True)]
 
@@ -95,7 +98,15 @@ def plan_records(
 def written_json(
     entries: Sequence[dict[str, Any]], folder: Path, names: Sequence[str], written: manifest.Written, **more: Any
 ) -> int:
-    """Print as JSON the records of models whose C was written, with the paths of written and removed files."""
+    """Print the records of models whose C was written as JSON, and return exit code 0.
+
+    Args:
+        entries: record of each model. If there is one and no `more`, its keys are at the top level, else `models` is the list.
+        folder: the folder that was written.
+        names: names of the written files.
+        written: files of an earlier run, removed or kept.
+        more: further keys at the top level.
+    """
     report_earlier_files(folder, written, as_json=True)
     paths = {key: [str(folder / name) for name in group] for key, group in (("files", names), ("removed", written.removed))}
     whole = entries[0] if len(entries) == 1 and not more else {"tinyweave": __version__, "models": entries}
@@ -103,7 +114,7 @@ def written_json(
 
 
 def show_needs(entries: Sequence[dict[str, Any]]) -> None:
-    """Show the RAM of each --source, and the verdict on each model that does not fit."""
+    """Show the RAM of each row source (--source), and the verdict on each model that does not fit."""
     for record in entries:
         if (size := record["ram"]["row_source"]) is not None:
             print(f"row source: {columns.size(size)} more, the struct of {record['model']['name']}_source.h")
@@ -121,16 +132,23 @@ def advise(
     board: devices.Device | None,
     options: Options,
 ) -> dict[str, Any]:
-    """Return the keys `advice` and `remedies` of the record of a plan that does not fit.
+    """Search for changes with which a model fits, and return them as the keys `advice` and `remedies` of a record.
 
-    `advice` has complete commands with changed options, the best first; `remedies` has changes of the network. `command` holds
-    the command and the model's path, `options` all its options.
+    `advice` has complete commands with changed options, the best first. `remedies` has changes of the network.
+
+    Args:
+        command: the name of the command and the path of the model.
+        model: the model.
+        plan: its plan, which does not fit.
+        request: the planner's request for it.
+        board: the device; None if there is none.
+        options: values of all options of the command, by parameter name.
     """
     with progress_bar() as report:
         proposals, remedies = api.advise(model, plan, request, board=board, progress=report)
     advice = []
     for proposal in proposals:
-        # limits that were given for one board do not hold for another
+        # RAM and Flash limits of one board do not apply to another
         own_limits = {"ram": None, "flash": None} if "device" in proposal.changes else {}
         words = ["tinyweave", *map(str, command), *option_words({**options, **own_limits, **proposal.changes})]
         advice.append(records.proposal_record(proposal, " ".join(map(quoted, words)), _words(proposal.changes)))
@@ -148,13 +166,16 @@ def advise(
 
 
 def _words(changes: Mapping[str, Any]) -> list[str]:
-    """Return the command-line words of changed options, including those changed back to their defaults."""
+    """Return changed options as command-line words, including options that are changed back to their defaults."""
     words = (list(option_words({name: value})) or [f"--{name}", str(value)] for name, value in changes.items())
     return [word for each in words for word in each]
 
 
 def _remedy_command(remedy: Remedy, limits: planning.Limits, chosen: Options) -> str | None:
-    """Return the command of a remedy, with placeholders in capitals; None if users retrain the network by themselves."""
+    """Return the command for a change of the network, with placeholders in capitals.
+
+    None for a smaller input, because users must retrain the network themselves.
+    """
     target = {name: chosen[name] for name in signature(target_options).parameters}
     sizes = {name: chosen[name] or getattr(limits, name) for name in ("ram", "flash")}
     words = {
@@ -166,7 +187,7 @@ def _remedy_command(remedy: Remedy, limits: planning.Limits, chosen: Options) ->
 
 
 def device_and_request(chosen: Options) -> tuple[devices.Device | None, planning.Request]:
-    """Return the device and the planner's request of the chosen options."""
+    """Return the device (None without --device) and the planner's request for the chosen options."""
     board = devices.find(chosen["device"]) if chosen["device"] is not None else None
     return board, api.request_of(plan_options(chosen), board)
 
@@ -179,7 +200,10 @@ def show_front(
     picture: Path | None,
     as_json: bool,
 ) -> int:
-    """Show the Pareto front of `plan --pareto` as a table or JSON, and draw it into the file `picture`."""
+    """Show the Pareto front as a table or as JSON, and return the exit code of `plan --pareto`.
+
+    `picture` is the path of a figure to draw; None for none.
+    """
     if request.strategy != "best":
         raise ir.CompileError(f"--pareto needs schedule best, not {request.strategy}", "leave out --schedule")
     record = front_of(model, board, request, by_flash=True)
@@ -197,9 +221,9 @@ def front_of(
     known: planning.SpaceCache | None = None,
     by_flash: bool = False,
 ) -> dict[str, Any]:
-    """Return the record of the Pareto front in RAM and cycles and of other planners' plans.
+    """Return the record of the Pareto front in RAM and cycles, with the plans by strategies of other planners.
 
-    `known` caches plan spaces; `by_flash` adds the front in Flash and cycles.
+    `known` is a cache of plan spaces. `by_flash` adds the Pareto front in Flash and cycles.
     """
     known = {} if known is None else known
     with progress_bar() as report:
@@ -210,7 +234,7 @@ def front_of(
 
 
 def read_profile(path: Path) -> dict[str, Any]:
-    """Return the record in a file that `profile --json` printed."""
+    """Read a record that `profile --json` printed into a file; raise CompileError for any other file."""
     expected = "a file of 'profile --json'"
     kind, record = schema.read(path, expected)
     if kind != "record" or record["steps"] is None:
@@ -219,7 +243,10 @@ def read_profile(path: Path) -> dict[str, Any]:
 
 
 def report_earlier_files(folder: Path, written: manifest.Written, *, as_json: bool = False) -> None:
-    """Print the removed files of an earlier run, and on standard error those kept because they were edited."""
+    """Print which files of an earlier run were removed, and warn on standard error about edited files, which were kept.
+
+    With `as_json`, the removed files are not printed.
+    """
     if written.removed and not as_json:
         print(f"removed files of an earlier run: {', '.join(written.removed)}")
     for name in written.changed:
@@ -228,7 +255,10 @@ def report_earlier_files(folder: Path, written: manifest.Written, *, as_json: bo
 
 
 def show(record: dict[str, Any], parts: Callable[[], Sequence[Show]], *, as_json: bool) -> None:
-    """Print a record as JSON, or part by part as text; modules that draw text are only imported for text."""
+    """Print a record: as JSON, or as text by the functions that `parts` returns, each of which prints a part.
+
+    `parts` is called only for text, so that JSON imports no modules for text.
+    """
     if as_json:
         print_json(record)
     else:

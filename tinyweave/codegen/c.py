@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-WIDTH = 118
+WIDTH = 118  # columns of the emitted C
 
 
 def integer(value: int) -> str:
-    """Return a C99 integer constant; the minima of int32 and int64 become a difference, as they have no literal."""
+    """Return a C99 integer constant. The minima of int32 and int64 have no literal, so they become a difference."""
     return f"({value + 1} - 1)" if value in (-(2**31), -(2**63)) else str(value)
 
 
@@ -27,7 +27,7 @@ def float_literal(value: float) -> str:
 def array(ctype: str, name: str, values: np.ndarray) -> str:
     """Return the definition of a static constant array, on one line if it fits.
 
-    If `values` has several axes, a comment gives its shape; the C array is flat.
+    The C array is flat. If `values` has several axes, a comment gives its shape.
     """
     flat = values.reshape(-1)
     if flat.dtype.kind == "f":
@@ -47,7 +47,10 @@ def array(ctype: str, name: str, values: np.ndarray) -> str:
 
 
 def value(item: object) -> str:
-    """Return the C initialiser of a number, a C expression as text, a sequence, or a mapping (a struct with named members)."""
+    """Return the C initialiser of a number, a sequence or a mapping (a struct with named members).
+
+    Text is returned as it is: it must be a C expression.
+    """
     if isinstance(item, (int, np.integer)):
         return integer(int(item))
     if isinstance(item, (float, np.floating)):
@@ -61,19 +64,19 @@ def value(item: object) -> str:
 
 
 def struct(ctype: str, name: str, members: Sequence[Mapping[str, object]]) -> str:
-    """Return the definition of a static constant struct; each mapping in `members` becomes one line of initialisers."""
+    """Return the definition of a static constant struct. Each mapping in `members` becomes one line of initialisers."""
     lines = ["    " + ", ".join(f".{key} = {value(entry)}" for key, entry in line.items()) + "," for line in members if line]
     return f"static const {ctype} {name} = {{\n" + "\n".join(lines) + "\n};\n"
 
 
 def structs(ctype: str, name: str, entries: Sequence[Mapping[str, object]]) -> str:
-    """Return the definition of a static constant array of structs, one line each."""
+    """Return the definition of a static constant array of structs, one struct per line."""
     lines = [f"    {value(entry)}," for entry in entries]
     return f"static const {ctype} {name}[{len(entries)}] = {{\n" + "\n".join(lines) + "\n};\n"
 
 
 def comment(lines: Sequence[str]) -> str:
-    """Return a block comment in printable ASCII; nothing in `lines` can end the comment or form a trigraph."""
+    """Return a block comment in printable ASCII, one line per item. No text can end the comment or form a trigraph."""
     plain = (re.sub(r"[^ -~]", "?", " ".join(line.splitlines())) for line in lines)
     safe = [re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", line) for line in plain]
     if len(safe) == 1:
@@ -82,5 +85,5 @@ def comment(lines: Sequence[str]) -> str:
 
 
 def comment_lines(text: str) -> list[str]:
-    """Return the lines of a block comment with `text`, wrapped."""
+    """Return a block comment with `text`, wrapped, as a list of lines."""
     return comment(textwrap.wrap(text, 108)).rstrip().split("\n")

@@ -1,4 +1,4 @@
-"""The input of an emitter: one op of a plan, the C expressions of its operands, and the model's constant tables."""
+"""The input of an emitter (one op of a plan with the C expressions of its operands), its output, and the constant arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CTYPES |= {"float32": "float", "bool": "uint8_t", "int4": "uint8_t"}  # two int4
 
 
 def stored(tensor: Tensor) -> np.ndarray:
-    """Return the values of a constant tensor as elements of its C type."""
+    """Return the values of a constant tensor as elements of its C type: int4 values packed, bool as bytes."""
     assert tensor.data is not None
     if tensor.dtype == "int4":
         return packed(tensor.data)
@@ -28,14 +28,15 @@ def stored(tensor: Tensor) -> np.ndarray:
 
 @dataclass
 class Constants:
-    """The arrays of <m>_weights.h, in order of first use; equal arrays are stored once."""
+    """The constant arrays of a model, which become <m>_weights.h; equal arrays are stored once."""
 
+    # (C type, content) -> (C name, values), in the order in which the arrays were added
     arrays: dict[tuple[str, bytes], tuple[str, np.ndarray]] = field(default_factory=dict)
 
     def add(self, name: str, values: np.ndarray, ctype: str) -> str:
-        """Return the C name of an array with these values: `name`, or the name of an equal array already stored."""
+        """Add an array and return its C name: `name`, or the name of an equal array that was added before."""
         values = values if values.size else np.zeros(1)  # C has no empty arrays
-        # of the C type, so that equal bytes mean equal arrays
+        # converted to the C type, so that equal bytes mean equal arrays
         values = values.astype("float32" if ctype == "float" else ctype.removesuffix("_t"))
         key = (ctype, values.tobytes())
         return self.arrays.setdefault(key, (name, values))[0]
@@ -53,7 +54,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Code:
-    """The C of one layer: its parameter struct, its call, and the geometry for the layer's comment."""
+    """The C of one layer, as an emitter returns it."""
 
     params: str
     call: str
@@ -62,14 +63,15 @@ class Code:
 
 @dataclass(frozen=True)
 class Layer:
-    """One op of a plan, with the C expressions of its operands."""
+    """One op of a plan, with the C expressions of its operands: the input of an emitter."""
 
     plan: Plan
     op: Op
-    at: Mapping[str, str]  # activation or scratch buffer -> C expression of its address
-    constants: Constants  # of the model
-    maps: Mapping[str, str] | None = None  # in a fused stage, activation -> C expression of its view
-    range: str = ""  # in a fused stage, C expression of the rows and columns to compute
+    at: Mapping[str, str]  # name of an activation or a scratch buffer -> C expression of its address
+    constants: Constants  # the model's arrays, to which emitters add
+    # activation -> C expression of its view (a tw_view: address, row stride, rows kept); None if the op is not fused
+    maps: Mapping[str, str] | None = None
+    range: str = ""  # C expression of the rows and columns to compute; "" if the op is not fused
 
     @property
     def graph(self) -> Graph:
@@ -83,15 +85,15 @@ class Layer:
 
     @property
     def row(self) -> Variant:
-        """Return the row of the op's kernel in the table of kernels."""
+        """Return the op's kernel: its row in the table of kernels."""
         return BY_NAME[self.plan.variants[self.graph.ops.index(self.op)]]
 
     def input(self, index: int = 0) -> Tensor:
-        """Return an input of the op."""
+        """Return the input `index` of the op."""
         return self.graph.input(self.op, index)
 
     def optional_input(self, index: int) -> Tensor | None:
-        """Return an input of the op, or None if it is absent."""
+        """Return the input `index` of the op, or None if it is absent."""
         return self.graph.optional_input(self.op, index)
 
     @property
@@ -100,11 +102,11 @@ class Layer:
         return self.graph.output(self.op)
 
     def table(self, suffix: str, values: np.ndarray, ctype: str = "int32_t") -> str:
-        """Return the C name of a constant array of this op with these values."""
+        """Add a constant array for this op and return its C name, which ends in `suffix` unless an equal array exists."""
         return self.constants.add(f"{self.name}_{suffix}", values, ctype)
 
     def address(self, tensor: Tensor) -> str:
-        """Return the C expression of the address of a tensor, constant or not."""
+        """Return the C expression of a tensor's address. The array of a constant is added to `constants`."""
         if not is_constant(tensor):
             return self.at[tensor.name]
         index = [name for name in self.op.inputs if name is not None].index(tensor.name)
@@ -113,29 +115,29 @@ class Layer:
 
     @property
     def sums(self) -> str:
-        """Return the C expression of the address of the op's row-wise sums in a fused stage."""
+        """Return the C expression of the address of the accumulators with which a fused op adds up its input row by row."""
         return self.at[scratch_name(self.name)]
 
     @property
     def scratch(self) -> tuple[str, ...]:
-        """Return the scratch argument of the kernel's call, or () if the kernel needs no scratch."""
+        """Return the scratch buffer as a tuple of one C argument, or () if the kernel needs no scratch."""
         if not self.row.scratch(self.graph, self.op):
             return ()
         return (self.at[self.plan.scratch_of(self.graph.ops.index(self.op))],)
 
     def struct(self, *members: Mapping[str, object]) -> str:
-        """Return the definition of the kernel's parameter struct."""
+        """Return the definition of the kernel's parameter struct; each argument becomes one line of initialisers."""
         return c.struct(self.row.params, self.name, members)
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Return a shape as comments print it, without a batch of 1."""
+    """Return a shape as comments print it, such as "32x32x3", without a batch of 1."""
     trimmed = shape[1:] if tuple(shape[:1]) == (1,) else shape
     return "x".join(map(str, trimmed)) or "1"
 
 
 def macs_text(macs: int) -> str:
-    """Return a count of multiply-accumulates with a unit, such as "1.2 MMAC"; "" for 0."""
+    """Return a number of multiply-accumulates with a unit, such as "1.2 MMAC"; "" for 0."""
     if macs == 0:
         return ""
     for unit, scale in (("M", 1_000_000), ("k", 1_000)):
@@ -145,7 +147,7 @@ def macs_text(macs: int) -> str:
 
 
 def layer_note(graph: Graph, op: Op, geometry: str) -> str:
-    """Return one line that describes a layer: name, kind, geometry, shapes and MACs."""
+    """Return one line that describes a layer: name, kind, geometry (such as "3x3/2 relu"), shapes and MACs."""
     sources = " + ".join(shape_text(t.shape) for t in graph.inputs_of(op) if t is not None and not is_constant(t))
     target = ", ".join(shape_text(t.shape) for t in graph.outputs_of(op))
     kind = f"{op.kind} {geometry}".strip()
@@ -156,15 +158,15 @@ def layer_note(graph: Graph, op: Op, geometry: str) -> str:
 
 @dataclass(frozen=True)
 class Traced:
-    """A layer as the trace hooks of the C identify it."""
+    """A layer as the trace hooks TW_TRACE and TW_LAYER of the emitted C identify it."""
 
     step: int
-    index: int | None  # of the op in a fused stage; None if the op is a whole step
+    index: int | None  # index of the op, if it is in a fused stage; None if the op is a step of its own
     name: str
 
 
 def traced(plan: Plan) -> list[Traced]:
-    """Return all layers that TW_TRACE and TW_LAYER identify, in the order of the steps."""
+    """Return all layers that the trace hooks identify, in the order of the steps."""
     return [
         Traced(step, index if stage.schedule else None, plan.graph.ops[index].name)
         for step, stage in enumerate(plan.stages)

@@ -1,7 +1,7 @@
-"""A plan as C: the files of a model and the kernels that it calls.
+"""A plan as C: the files of a model <m> and the kernels that it calls.
 
-The same plan always gives the same text. <m>.h is the API, <m>.c has the memory plan and one call per layer, <m>_weights.h the
-constants.
+The same plan always gives the same text. <m>.h is the API, <m>.c has the memory plan and one call per layer, <m>_weights.h has
+the constants.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..ir import CompileError
 from ..kernels.table import BY_NAME, sources
 from ..ops import initial_state
 from ..planning import Plan
+from ..planning.explain import why_portable
 from ..planning.fuse.row_access import row_bytes
 from ..planning.picture import memory_picture
 from . import c
@@ -26,23 +27,31 @@ from .layer import CTYPES, Code, Constants, Layer, layer_note, stored
 from .names import check_memories, identifier, with_prefix
 from .stage import map_names, ranges, ring_note, stage_lines, stage_note
 
-LONGEST_NAME = 64
-Codes = Mapping[int, Code | None]  # op index -> its C, None for an op without code
+LONGEST_NAME = 64  # characters of a tensor's name in comments
+Codes = Mapping[int, Code | None]  # index of an op -> its C; None for an op without code
 
 
 @dataclass(frozen=True)
 class Source:
-    """The emitted files of a model."""
+    """The emitted files of a model, kernels included."""
 
     name: str  # of the model
-    own: tuple[str, ...]  # names of the files that are not kernels
+    own: tuple[str, ...]  # names of the files written for this model, as opposed to kernels
     files: Mapping[str, str]  # file name -> text
 
 
 def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Source:
-    """Return the C of a checked plan.
+    """Return the C files of a checked plan.
 
-    `name` is a lower-case C identifier. `kernel_prefix`, "" for none, is one that is put before the names of all kernels.
+    Args:
+        plan: The plan.
+        name: The model's name, a lower-case C identifier, with which files and functions begin.
+        origin: The origin of the model, for comments.
+        kernel_prefix: Put before the names of all kernels, so that two versions of them can be linked; "" for none.
+
+    Raises:
+        CompileError: `name`, the prefix or the name of a memory cannot be used in C.
+
     """
     if name != identifier(name):
         raise CompileError(f"'{name}' is not a lower-case C name", f"call the model '{identifier(name)}'")
@@ -64,7 +73,7 @@ def emit(plan: Plan, name: str, origin: Origin, kernel_prefix: str = "") -> Sour
 
 
 def constant_bytes(plan: Plan) -> int:
-    """Return the bytes of all arrays that `emit` would write to <m>_weights.h."""
+    """Return the total bytes of the arrays that `emit` would write to <m>_weights.h."""
     at, constants = _addresses(plan), Constants()
     _codes(plan, at, constants)
     _reset_lines(plan, at, constants)
@@ -74,7 +83,14 @@ def constant_bytes(plan: Plan) -> int:
 
 
 def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int, Code | None]:
-    """Return op index -> its C, or None for an op without code, and add the ops' arrays to `constants`."""
+    """Return the C of each op by index (None for an op without code), and add the ops' arrays to `constants`.
+
+    Args:
+        plan: The plan.
+        at: Name of an activation or a scratch buffer -> C expression of its address.
+        constants: The model's arrays.
+
+    """
     codes: dict[int, Code | None] = {}
     for stage in plan.stages:
         is_fused = stage.tiles is not None
@@ -86,11 +102,12 @@ def _codes(plan: Plan, at: Mapping[str, str], constants: Constants) -> dict[int,
 
 
 def _has_tiles(plan: Plan) -> bool:
+    """Return whether a fused stage computes tiles, which need tw_tile.c."""
     return any(stage.tiles for stage in plan.stages)
 
 
 def _labels(plan: Plan) -> dict[str, str]:
-    """Return buffer or tensor -> its short name in the C."""
+    """Return name of a buffer or tensor -> its short name in the C, such as "input", "conv_2d_0" or "state_0"."""
     graph = plan.graph
     labels = {buffer.name: buffer.name for buffer in plan.buffers}
     for position, name in enumerate(graph.inputs):
@@ -106,7 +123,10 @@ TILES = "  (tiles)"
 
 
 def buffer_labels(plan: Plan) -> dict[str, str]:
-    """Return buffer -> its label in the memory map: its short name, its aliases and its role, such as "output"."""
+    """Return name of a buffer -> its label in the memory map.
+
+    A label is the buffer's short name, the names of other tensors in it, and its role, such as "output".
+    """
     graph, labels = plan.graph, _labels(plan)
     shown = dict(labels)
     for name, place in plan.places.items():
@@ -130,7 +150,7 @@ def buffer_labels(plan: Plan) -> dict[str, str]:
 
 
 def _addresses(plan: Plan) -> dict[str, str]:
-    """Return activation or scratch buffer -> C expression of its address."""
+    """Return name of an activation or a scratch buffer -> C expression of its address."""
     labels = _labels(plan)
     at = {name: f"{plan.memory(name)} + AT_{labels[name].upper()}" for name in plan.places}
     for buffer in plan.buffers:
@@ -139,7 +159,7 @@ def _addresses(plan: Plan) -> dict[str, str]:
 
 
 def _offsets(plan: Plan) -> list[str]:
-    """Return the enumerators of all tensors and scratch buffers: C name, offset, and the model's own name in a comment."""
+    """Return one enumerator per tensor and scratch buffer: C name, offset, and the name in the model as a comment."""
     labels = _labels(plan)
     rows = [(f"AT_{labels[name].upper()}", plan.offset(name), f"'{name}'") for name in plan.places]
     scratch = [buffer.name for buffer in plan.buffers if buffer.name not in plan.places]
@@ -149,11 +169,12 @@ def _offsets(plan: Plan) -> list[str]:
 
 
 def _short(name: str) -> str:
-    """Return a tensor's name, with its middle cut out if it is too long."""
+    """Return a tensor's name, with its middle cut out if it is too long for a comment."""
     return name if len(name) <= LONGEST_NAME else f"{name[:20]}...{name[23 - LONGEST_NAME :]}"
 
 
 def _weights(name: str, origin: Origin, constants: Constants) -> str:
+    """Return the text of <m>_weights.h."""
     head = c.comment([f"{name}_weights.h - the constants of {name}.c, generated from {origin.file}. Do not edit."])
     guard = f"{name.upper()}_WEIGHTS_H"
     return f"{head}#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n" + "\n".join(constants.texts) + "\n#endif\n"
@@ -162,6 +183,18 @@ def _weights(name: str, origin: Origin, constants: Constants) -> str:
 def _body(
     plan: Plan, name: str, origin: Origin, codes: Codes, *, at: Mapping[str, str], constants: Constants, reset: list[str]
 ) -> str:
+    """Return the text of <m>.c.
+
+    Args:
+        plan: The plan.
+        name: The model's name.
+        origin: The origin of the model, for the comment at the beginning.
+        codes: Index of an op -> its C.
+        at: Name of an activation or a scratch buffer -> C expression of its address.
+        constants: The model's arrays, to which the addresses of constant outputs are added.
+        reset: The statements that reset the state.
+
+    """
     picture = [
         f"Memory plan: {line}" if i == 0 else f"  {line}" for i, line in enumerate(memory_picture(plan, buffer_labels(plan)))
     ]
@@ -181,12 +214,12 @@ def _body(
     ]
     parts += [PARAMETERS, *(code.params for code in codes.values() if code is not None and code.params)]
     access = [_access(plan, name, which, constants) for which in ("input", "output")]
-    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at)]
+    parts += [_setup(plan, name, reset), *access, _invoke(plan, name, codes, at, origin.core)]
     return "\n".join(parts)
 
 
 def _version_check(name: str) -> str:
-    """Return preprocessor lines that reject kernels of another version."""
+    """Return preprocessor lines that stop the compilation if the kernels are of another version than this C."""
     major, minor, patch = (int(number) for number in re.findall(r"\d+", __version__)[:3])
     return f"""\
 #if TW_VERSION != {major * 10_000 + minor * 100 + patch}
@@ -221,7 +254,7 @@ void TW_LAYER(int32_t layer);
 
 
 def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> list[str]:
-    """Return the statements that set all state to its initial value, [] if there is no state."""
+    """Return the statements that set all state to its initial value; [] if there is no state."""
     state = initial_state(plan.graph)
     used = {plan.memory(name) for name in state}
     lines = [f"uint8_t *const {m} = (uint8_t *)memory->{m}.data;" for m in plan.arena if m in used]
@@ -243,7 +276,7 @@ def _reset_lines(plan: Plan, at: Mapping[str, str], constants: Constants) -> lis
 
 
 def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return an initial value's repeating part along its first axis longer than 1, and the number of repeats."""
+    """Return the part of a state's initial value that repeats along its first axis longer than 1, and how often it repeats."""
     axis = next((axis for axis, extent in enumerate(value.shape) if extent > 1), None)
     if axis is None or (value != value.take([0], axis)).any():
         return value, 1
@@ -251,6 +284,7 @@ def _repeated(value: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _setup(plan: Plan, name: str, reset: list[str]) -> str:
+    """Return the C functions init and reset."""
     prefix = name.upper()
     body = [f"    {line}".rstrip() for line in reset or ["(void)memory; /* this model keeps no state between calls */"]]
     statements = "\n".join(body)
@@ -276,7 +310,15 @@ void {name}_reset(const {name}_memory *memory)
 
 
 def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
-    """Return the C function that returns the address of an input or output, in a memory or of a constant."""
+    """Return the C function that returns the address of an input or output, which may be a constant array.
+
+    Args:
+        plan: The plan.
+        name: The model's name.
+        which: "input" or "output".
+        constants: The model's arrays, to which those of constant inputs or outputs are added.
+
+    """
     names, by_rows = (
         (plan.graph.inputs, plan.streamed_inputs) if which == "input" else (plan.graph.outputs, plan.streamed_outputs)
     )
@@ -303,8 +345,9 @@ def _access(plan: Plan, name: str, which: str, constants: Constants) -> str:
 """
 
 
-def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str]) -> str:
-    blocks = [_stage(plan, step, codes, at) for step in range(len(plan.stages))]
+def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str], core: str) -> str:
+    """Return the C function that runs the network once."""
+    blocks = [_stage(plan, step, codes, at, core) for step in range(len(plan.stages))]
     used = [memory for memory in plan.arena if any(f"{memory} + AT_" in line for block in blocks for line in block)]
     lines = [f"int {name}_invoke(const {name}_memory *memory, const {name}_io *io)", "{"]
     lines += [f"    uint8_t *const {memory} = (uint8_t *)memory->{memory}.data;" for memory in used]
@@ -315,14 +358,18 @@ def _invoke(plan: Plan, name: str, codes: Codes, at: Mapping[str, str]) -> str:
     return "\n".join([*lines, "", "    return 0;", "}", ""])
 
 
-def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str]) -> list[str]:
-    """Return the lines of one step: a comment with its layers, and their calls."""
+def _stage(plan: Plan, step: int, codes: Codes, at: Mapping[str, str], core: str) -> list[str]:
+    """Return the lines of one step of invoke: a comment with its layers, and the calls of their kernels.
+
+    If `core` has faster kernels than the portable one of a layer, the comment says why they cannot run it.
+    """
     graph, stage, number = plan.graph, plan.stages[step], f"{step + 1}/{len(plan.stages)}"
     notes = []
     for index in stage.ops:
         op, code = graph.ops[index], codes[index]
         same = ", no code: input and output are the same bytes" if code is None else ""
-        notes.append(layer_note(graph, op, code.note if code else "") + same)
+        reason = why_portable(plan, index, core)
+        notes.append(layer_note(graph, op, code.note if code else "") + same + (f"; portable C: {reason}" if reason else ""))
     if stage.tiles is None:
         code = codes[stage.ops[0]]
         return [*c.comment_lines(f"{number} {notes[0]}"), *(code.call.rstrip().split("\n") if code else [])]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ..ir import CompileError
 from ..ops import SPECS
 
-LONGEST = 64  # file names, which have more appended, are limited to 255 characters
+LONGEST = 64  # characters; file names append to it and are limited to 255
 KEYWORDS = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "
     "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
@@ -16,14 +16,14 @@ KEYWORDS = frozenset(
     "namespace new noexcept not nullptr operator or override private protected public template this throw true try typeid "
     "typename using virtual xor final".split()
 )
-# headers that our headers include; a file of that name in the model's folder would hide them
+# headers that the emitted C includes, directly or not; a file <m>.h of the same name would hide them
 HEADERS = frozenset(
     "assert complex ctype errno fenv features float inttypes iso646 limits locale malloc math memory newlib picolibc setjmp "
     "signal stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings tgmath threads time uchar "
     "wchar wctype unistd arm_acle arm_mve".split()
 )
 DEVICES = frozenset(["con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", "lpt") for number in range(10))])
-# parameters, variables, struct members and callees in the functions of a model
+# names of parameters, variables, struct members and called functions in the functions of a model
 OWN = frozenset(
     "memory memories io index i layer tick row col error input output step init reset invoke rescale memcpy memset NULL".split()
 )
@@ -32,22 +32,34 @@ SECTIONS = frozenset("text data bss rodata init fini preinit_array init_array fi
 
 
 def identifier(text: str) -> str:
-    """Return `text` as a model name: a lower-case C and C++ identifier different from all our files and macros."""
+    """Return `text` as a model name: a lower-case identifier of C and C++ that equals no name of the emitted C or its headers.
+
+    Raises:
+        CompileError: `text` has no letter or digit.
+
+    """
     name = re.sub(r"[^0-9a-z]+", "_", text.lower()).strip("_")[:LONGEST].rstrip("_")
     if not name:
         raise CompileError(f"no C name can be made from '{text}'", "name the model with --name, for example --name kws")
-    # tw_<kernel> are files of kernels, AT_<tensor> enumerators
+    # kernels have files named tw_..., enumerators are named AT_...
     taken = name in KEYWORDS | HEADERS | DEVICES or re.fullmatch(r"(\d|tw_).*|tw|at", name)
     return f"m_{name}"[:LONGEST].rstrip("_") if taken else name
 
 
-# the names of kernels, their types, macros and files, except macros that the user defines
+# matches the beginning of names of kernels, of their types, macros and files, except macros that the user defines
 KERNEL = re.compile(r"\b(tw|TW)(?=_(?!(?:TRACE|LAYER|PLAIN_C)\b)\w|\.[ch]\b)")
 LONGEST_PREFIX = 32
 
 
 def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> dict[str, str]:
-    """Return the files with kernels named <prefix>_tw_... instead of tw_...; comments in the files of `own` are unchanged."""
+    """Return the files with all kernels renamed from tw_... to <prefix>_tw_...
+
+    Args:
+        files: File name -> text.
+        own: The names of the model's own files, whose comments stay unchanged.
+        prefix: A lower-case C identifier; "" returns the files unchanged.
+
+    """
     if not prefix:
         return dict(files)
     if prefix != identifier(prefix) or len(prefix) > LONGEST_PREFIX:
@@ -67,7 +79,7 @@ def with_prefix(files: Mapping[str, str], own: Collection[str], prefix: str) -> 
 
 
 def check_memories(names: Iterable[str]) -> None:
-    """Raise CompileError if the C already uses the name of a memory for something else."""
+    """Raise CompileError if the emitted C already uses the name of a memory for something else."""
     layers = rf"({'|'.join([*SPECS, 'input', 'output', 'state', 'move'])})_\d.*|input_(map|timing)|(de)?quantize(_.*)?"
     for name in names:
         if name in KEYWORDS | OWN | SECTIONS or re.fullmatch(rf"{layers}|tw_.*|.*_t", name):

@@ -1,6 +1,9 @@
-"""A fused stage as C: the views of its maps, the timing of its ops, and one loop over ticks.
+"""A fused stage as C: one loop over ticks, in which each op computes its next rows when they are due.
 
-In: a Plan, one of its stages, and the call of each op on its current row, or in a tile on a part of it. Out: lines of C.
+A fused stage is a run of ops that are executed together row by row. A view (tw_view) is a map or the rows of it that are kept;
+a timing (tw_timing) holds when an op's next rows are due. A tile is a part of the columns in which some ops run together.
+
+In: a Plan, one of its stages, and the C of each op. Out: lines of C.
 """
 
 from __future__ import annotations
@@ -19,13 +22,17 @@ from .layer import Code, shape_text
 
 
 def schedule_of(stage: Stage) -> RowSchedule:
-    """Return the row schedule of a fused stage, which is not None."""
+    """Return the row schedule of a fused stage, whose `schedule` is not None."""
     assert stage.schedule is not None
     return stage.schedule
 
 
 def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return activation -> C expression of its view, for all activations that a fused stage reads or writes."""
+    """Return activation -> C expression of its view, for all activations that a fused stage reads or writes.
+
+    A view (tw_view) has the address of a map or of the rows of it that are kept. `labels` are the short names of tensors in the
+    C.
+    """
     names = [name for index in stage.ops for name in (*plan.graph.ops[index].inputs, *plan.graph.ops[index].outputs)]
     tiles = schedule_of(stage).tiles
     placed = [name for name in dict.fromkeys(names) if name is not None and name in plan.places]
@@ -33,7 +40,10 @@ def map_names(plan: Plan, stage: Stage, labels: Mapping[str, str]) -> dict[str, 
 
 
 def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
-    """Return op index -> C expression of the rows and columns that its call computes, or reads for row-wise sums."""
+    """Return index of an op in a fused stage -> C expression of the rows and columns that its call computes.
+
+    For an op that accumulates its input row by row, these are the rows and columns of the input that the call reads.
+    """
     expressions = {}
     for index in (node for node in schedule_of(stage).timings if isinstance(node, int)):
         op = plan.graph.ops[index]
@@ -46,7 +56,16 @@ def ranges(plan: Plan, stage: Stage) -> dict[int, str]:
 def stage_lines(
     plan: Plan, stage: Stage, at: Mapping[str, str], maps: Mapping[str, str], codes: Mapping[int, Code | None]
 ) -> list[str]:
-    """Return the block that runs a fused stage."""
+    """Return the lines of C that run a fused stage.
+
+    Args:
+        plan: The plan.
+        stage: The fused stage.
+        at: Name of an activation or a scratch buffer -> C expression of its address.
+        maps: Activation -> C expression of its view, from `map_names`.
+        codes: Index of an op -> its C.
+
+    """
     schedule = schedule_of(stage)
     lines = ["{", "    /* Views of the maps: address, bytes per row, rows kept, first row, first column */"]
     lines += [
@@ -77,7 +96,7 @@ def stage_lines(
 
 
 def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
-    """Return the call of a layer's kernel and the trace hook after it."""
+    """Return the lines that call the kernel of a fused op, and the trace hook after it."""
     code = codes[index]
     assert code is not None
     return [*code.call.rstrip().split("\n"), f"TW_LAYER({index});"]
@@ -86,7 +105,17 @@ def _call(codes: Mapping[int, Code | None], index: int) -> list[str]:
 def _tile(
     plan: Plan, schedule: RowSchedule, tile: Tile, at: Mapping[str, str], *, maps: Mapping[str, str], calls: list[str]
 ) -> list[str]:
-    """Return the column loop of a tile, whose ops compute some rows together."""
+    """Return the loop over the columns of a tile, in which several ops compute a part of their rows together.
+
+    Args:
+        plan: The plan.
+        schedule: The row schedule of the stage.
+        tile: The tile.
+        at: Name of an activation or a scratch buffer -> C expression of its address.
+        maps: Activation -> C expression of its view.
+        calls: The lines that call the kernels of the tile's ops.
+
+    """
     graph, ops = plan.graph, [plan.graph.ops[index] for index in tile.ops]
     sizes, inner = schedule.tiles, [op.outputs[0] for op in ops[:-1]]
     fields = ["/* Input windows of the layers: window, stride, padding, size of the map, each {h, w} */"]
@@ -115,11 +144,19 @@ def _tile(
 
 
 def _timing(plan: Plan, maps: Mapping[str, str], node: Node) -> str:
+    """Return the C variable with the timing of a node, which is an op's index or the name of a streamed input."""
     return f"{maps[node].removesuffix('_map') if isinstance(node, str) else plan.graph.ops[node].name}_timing"
 
 
 def _read_row(plan: Plan, label: str, name: str) -> list[str]:
-    """Return the lines that get the next row of a streamed input from the caller."""
+    """Return the lines that fetch the next row of a streamed input from the caller when it is due.
+
+    Args:
+        plan: The plan.
+        label: The C expression of the input's view.
+        name: The name of the input.
+
+    """
     timing, tensor = _timing(plan, {name: label}, name), plan.graph.tensors[name]
     row = f"{timing}.begin"
     return [
@@ -131,19 +168,19 @@ def _read_row(plan: Plan, label: str, name: str) -> list[str]:
 
 
 def _write_rows(plan: Plan, op: Op, maps: Mapping[str, str], timing: RowTiming) -> list[str]:
-    """Return the lines that pass the rows of an iteration of a streamed output to the caller."""
+    """Return the lines that pass the rows of a streamed output that were last computed to the caller."""
     name, begin, end = op.outputs[0], f"{op.name}_timing.begin", f"{op.name}_timing.end"
     count = f"{end} - {begin}" if timing.rows_per_iteration > 1 else "1"
     return _callback(f"io->write_rows(io->user, {plan.graph.outputs.index(name)}, {begin}, {count}, {maps[name]}.data)")
 
 
 def _callback(call: str) -> list[str]:
-    """Return the lines that call a callback and leave invoke if it returns an error."""
+    """Return the lines that call a callback and leave invoke with its error, if it returns one."""
     return [f"const int error = {call};", "if (error != 0) {", "    return error;", "}"]
 
 
 def stage_note(plan: Plan, stage: Stage) -> str:
-    """Return one line that describes a fused stage."""
+    """Return one line that describes a fused stage: its ops, whether it runs row by row or patch by patch, and its shapes."""
     graph, ops = plan.graph, [plan.graph.ops[index] for index in stage.ops]
     title = f"{ops[0].name} to {ops[-1].name}" if len(ops) > 1 else ops[0].name
     written = {op.outputs[0] for op in ops}
@@ -155,7 +192,14 @@ def stage_note(plan: Plan, stage: Stage) -> str:
 
 
 def ring_note(plan: Plan, stage: Stage, index: int) -> str:
-    """Return the end of a layer's comment: the line buffer or tile of its output, "" if the output is a whole map."""
+    """Return the end of a layer's comment: the line buffer or tile that its output is kept in; "" if it is a whole map.
+
+    Args:
+        plan: The plan.
+        stage: A fused stage.
+        index: The index of an op of the stage.
+
+    """
     schedule, name = schedule_of(stage), plan.graph.ops[index].outputs[0]
     if name in schedule.tiles:
         return ", into a tile of " + " x ".join(map(str, schedule.tiles[name])) + " pixels"
@@ -164,6 +208,7 @@ def ring_note(plan: Plan, stage: Stage, index: int) -> str:
 
 
 def _view(plan: Plan, schedule: RowSchedule, name: str, at: str, label: str) -> str:
+    """Return the declaration of the view of a map: address, bytes per row, rows kept, first row, first column."""
     tensor = plan.graph.tensors[name]
     rows = schedule.line_buffers.get(name, tensor.shape[1] if len(tensor.shape) == 4 else 1)
     written = (node if isinstance(node, str) else plan.graph.ops[node].outputs[0] for node in schedule.timings)

@@ -1,4 +1,4 @@
-"""Devices as data: one TOML file per family in `parts`, no code per board. In: a name, or the path of a TOML file.
+"""Devices as data: one TOML file per chip family in `parts`, no code per board. In: a name, or the path of a TOML file.
 
 Out: a Device. Every file names its sources. Unknown values are None, never 0.
 """
@@ -71,7 +71,7 @@ CORES = {
 
 @dataclass(frozen=True)
 class Memory:
-    """One bank of memory."""
+    """One bank of memory of a chip: its kind, size, address and wait states."""
 
     name: str
     # `sram` or `dtcm` (data; dtcm is tightly coupled to the core), `itcm` (instructions only), `flash` (code and constants), or
@@ -84,7 +84,7 @@ class Memory:
 
 
 class AddressRange(NamedTuple):
-    """Address and size of a memory of a plan: one bank, or several adjacent banks."""
+    """Address and size in bytes of a memory as plans use it: one bank, or several adjacent banks."""
 
     address: int
     bytes: int
@@ -92,7 +92,7 @@ class AddressRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache of the Flash. kind: `code`, `data` (constants) or `unified`. line: bytes per line."""
+    """A cache of the Flash, by kind: for `code`, for `data` (constants), or `unified`. `line` is the bytes per line."""
 
     kind: str
     bytes: int
@@ -118,19 +118,19 @@ class Device:
     volts: float | None = None  # supply voltage of `run_ma`
 
     def energy_mj(self, latency_ms: float | None) -> float | None:
-        """Return the energy in mJ that the chip consumes in a time; None if its current is unknown."""
+        """Return the energy in mJ that the chip consumes in `latency_ms`; None if its current or the time is unknown."""
         if latency_ms is None or self.run_ma is None or self.volts is None:
             return None
         return latency_ms * self.run_ma * self.volts / 1e3
 
     @property
     def flash_waits(self) -> int | None:
-        """Return the wait states of a Flash read, or None if unknown."""
+        """Return the wait states of a Flash read, the most of all Flash banks; None if unknown."""
         return max((m.wait_states for m in self.memories if m.kind == "flash" and m.wait_states is not None), default=None)
 
     @property
     def ram(self) -> int | None:
-        """Return the bytes that arena, static data and stack may share: the largest run of adjacent banks.
+        """Return the bytes of the largest run of adjacent RAM banks, which arena, static data and stack may share.
 
         None for a core alone.
         """
@@ -140,13 +140,15 @@ class Device:
     def memory_maps(self) -> tuple[dict[str, int], ...]:
         """Return alternative memory maps (name -> bytes, fastest memory first), in the order in which the planner tries them.
 
-        Adjacent banks form one memory: first without the tightly coupled banks, then with them. Psram comes last.
+        In the first map, adjacent banks of the same kind form one memory. In the second, adjacent banks of tightly coupled and
+        other RAM do too. The third adds external RAM (psram) to the first. Maps that are empty or equal an earlier one are left
+        out.
         """
         return tuple({name: region.bytes for name, region in regions.items()} for regions in self.region_maps)
 
     @property
     def region_maps(self) -> tuple[dict[str, AddressRange], ...]:
-        """Return the address ranges of the memories of each of `memory_maps`."""
+        """Return the same maps as `memory_maps`, with the address range of each memory instead of its bytes."""
         apart = [run for kind in DATA for run in _runs(self.memories, (kind,))]
         joined, outside = _runs(self.memories, DATA), _runs(self.memories, ("psram",))
         maps = [_named(apart), _named(joined), *([_named(apart + outside)] if outside else [])]
@@ -155,12 +157,12 @@ class Device:
 
     @property
     def flash(self) -> int | None:
-        """Return the bytes of Flash for code and constants, internal or external; None if unknown."""
+        """Return the bytes of Flash for code and constants, internal and external together; None if unknown."""
         return sum(m.bytes for m in self.memories if m.kind == "flash") or None
 
     @property
     def has_external_flash(self) -> bool:
-        """Return whether the Flash is a separate chip, on the usual board."""
+        """Return whether the usual board of this chip has its Flash as a separate chip."""
         return any(memory.external for memory in self.memories)
 
 
@@ -176,9 +178,10 @@ def _runs(memories: Sequence[Memory], kinds: Sequence[str]) -> list[list[Memory]
 
 
 def _named(runs: Sequence[Sequence[Memory]]) -> dict[str, AddressRange]:
-    """Name the memories of runs.
+    """Name each run of adjacent banks; return name -> address range.
 
-    A single bank keeps its name. Several banks lose their number, or take the name of the first. A single run is named `sram`.
+    A single run is named `sram`. Otherwise a run of one bank keeps the bank's name. A run of several banks has their common
+    name without the number, else the name of the first. Names are in lower case.
     """
     regions: dict[str, AddressRange] = {}
     for run in runs:
@@ -198,7 +201,13 @@ def all_devices() -> tuple[Device, ...]:
 
 
 def find(name_or_path: str) -> Device:
-    """Return the device of a family, part, board or core (case does not matter), or of the user's TOML file."""
+    """Return the device of a family, part, board or core (case does not matter), or of the user's TOML file.
+
+    A name with a slash, or one that ends with ".toml", is the path of a file.
+
+    Raises:
+        CompileError: there is no such device; the message suggests similar names.
+    """
     if name_or_path.endswith(".toml") or "/" in name_or_path or "\\" in name_or_path:
         return read(Path(name_or_path))
     query = re.sub(r"[\s_]+", "-", name_or_path.strip().lower())
@@ -216,7 +225,7 @@ def find(name_or_path: str) -> Device:
 
 
 def parse_size(text: str | int) -> int:
-    """Return the bytes of `65536`, `64k` (KiB) or `1m` (MiB)."""
+    """Return the bytes of a size such as `65536`, `64k` (KiB) or `1m` (MiB); raise CompileError for other text and for 0."""
     text = str(text)
     match = re.fullmatch(r"(\d{1,12})\s*([kKmM]?)(?:[iI]?[bB])?", text.strip(), re.ASCII)
     if not match or int(match[1]) == 0:
@@ -283,7 +292,10 @@ def _cache(path: Path, cache: Any, where: str) -> Cache:
 
 
 def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], keys: Sequence[str]) -> tuple[str, int]:
-    """Return the kind and the size of a memory or a cache; reject tables with keys other than `keys`."""
+    """Return the kind and the size in bytes of a memory or a cache; raise CompileError for keys that are not in `keys`.
+
+    `where` is the table's place in the file, such as "memory[0].", for messages.
+    """
     if not isinstance(table, dict):
         raise _mistake(path, where.rstrip("."), f"must be a table, [[{where.partition('[')[0]}]]")
     _reject_unknown(path, table, keys, where)
@@ -301,7 +313,7 @@ def _kind_and_bytes(path: Path, table: Any, where: str, kinds: Sequence[str], ke
 
 
 def _check_together(path: Path, memories: Sequence[Memory], caches: Sequence[Cache]) -> None:
-    """Raise CompileError if memories share a name or overlap, or if the caches exclude each other."""
+    """Raise CompileError if memories share a name or overlap, or if caches of these kinds cannot exist together."""
     names = Counter(memory.name.lower() for memory in memories)
     for name, count in names.items():
         if count > 1:
@@ -334,7 +346,7 @@ def _of_core(path: Path, record: dict[str, Any], core: str) -> tuple[str, str]:
 
 
 def _get(path: Path, record: dict[str, Any], key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """Return the value of a key of the given type, or raise CompileError."""
+    """Return the value of a key; raise CompileError if it is missing, of another type than `kind`, or blank."""
     if key not in record:
         raise _mistake(path, f"{where}{key}", "is missing")
     value = record[key]
@@ -360,7 +372,10 @@ def _number(
     *,
     lower_bound: int = 1,
 ) -> Any:
-    """Return a number of at least `lower_bound` (above 0 if that is 1) and at most MAX_NUMBER of the key."""
+    """Return the number at a key; raise CompileError if it is out of range.
+
+    It must be above 0, or at least 0 if `lower_bound` is 0, and at most MAX_NUMBER of the key.
+    """
     value = _get(path, record, key, kind, where)
     if value < 0 or (lower_bound == 1 and not 0 < value < math.inf):
         raise _mistake(path, f"{where}{key}", f"is {_shown(value)}, not {'positive' if lower_bound else 'at least 0'}")
@@ -368,7 +383,7 @@ def _number(
 
 
 def _bounded(path: Path, where: str, value: Any) -> Any:
-    """Return a value, or raise CompileError if it exceeds MAX_NUMBER of its key."""
+    """Return `value`; raise CompileError if it is negative or exceeds MAX_NUMBER of its key, the last word of `where`."""
     limit = MAX_NUMBER[where.rpartition(".")[2]]
     if not 0 <= value <= limit:
         raise _mistake(path, where, f"is {_shown(value)}; at most {limit:,} is supported")
@@ -396,7 +411,7 @@ def _text(path: Path, key: str, text: str) -> str:
 
 
 def _strings(path: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
-    """Return the list of strings at a key, empty if missing."""
+    """Return the list of strings at a key as a tuple, empty if the key is missing."""
     values = _get(path, record, key, list, "") if key in record else []
     if len(values) > MAX_TABLES or not all(isinstance(value, str) for value in values):
         raise _mistake(path, key, f"must be a list of strings, at most {MAX_TABLES}")
@@ -404,7 +419,7 @@ def _strings(path: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _reject_unknown(path: Path, record: dict[str, Any], known: Sequence[str], where: str) -> None:
-    """Raise CompileError for a key that is not known."""
+    """Raise CompileError if the table has a key that is not in `known`."""
     for key in record:
         if key not in known:
             close = difflib.get_close_matches(key[:MAX_SHOWN], known, n=1)

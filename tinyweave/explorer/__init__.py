@@ -1,1 +1,1 @@
-"""The explorer: a web page with sliders for a network and its plan, which shows the planned RAM."""
+"""The explorer: a local web page with sliders for a network and its planner options, which shows the planned RAM."""

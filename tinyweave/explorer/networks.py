@@ -1,7 +1,8 @@
-"""List the built-in networks of the explorer, its presets, and the networks and machines of the memory ladder.
+"""List the built-in networks of the explorer, its presets, and the "memory ladder": networks compared with machines by memory.
 
-In: a name, a resolution, a width. Out: layers, graphs. Weights are random: RAM and time do not depend on them. As a program,
-`python -m tinyweave.explorer.networks NAME RESOLUTION WIDTH FILE` writes a network as a .tflite file.
+In: a name, an image resolution, a width (channel multiplier). Out: layers, graphs. Weights are random, since RAM and time do
+not depend on them. As a program, `python -m tinyweave.explorer.networks NAME RESOLUTION WIDTH FILE` writes a network as a
+.tflite file.
 """
 
 from __future__ import annotations
@@ -26,14 +27,19 @@ from ..papers.chain import square
 
 IMAGENET = 1000  # classes
 FIVE_LAYERS = ((1, 16, 2), (16, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2))  # channels in and out, stride
-Blocks = tuple[list[Block], int | None]
+Blocks = tuple[list[Block], int | None]  # blocks, and number of classes (None without a classifier)
 
 
 class BuiltIn(NamedTuple):
     """A built-in network.
 
-    blocks: returns the blocks at a resolution and a width, and the number of classes (None without a classifier). It is None
-    for a ResNet, whose blocks have another type and which has a depth instead.
+    Attributes:
+        title: title on the page.
+        resolution: default side of the image in pixels.
+        width: default channel multiplier.
+        blocks: function of (resolution, width) that returns the blocks, and the number of classes or None; None for a ResNet,
+            whose blocks have another type.
+        depth: number of layers of a ResNet, such as 18; 0 for other networks.
     """
 
     title: str
@@ -44,7 +50,15 @@ class BuiltIn(NamedTuple):
 
 
 class LadderNetwork(NamedTuple):
-    """A network of the memory ladder. printed: bytes of RAM and of int8 weights as the thesis prints them, or None."""
+    """A network of the memory ladder.
+
+    Attributes:
+        title: title on the page.
+        network: name in NETWORKS.
+        resolution: side of the image in pixels.
+        width: channel multiplier.
+        printed: bytes of RAM and of int8 weights as printed in the MCUNet thesis; None if it has no figures.
+    """
 
     title: str
     network: str
@@ -54,6 +68,8 @@ class LadderNetwork(NamedTuple):
 
 
 def _blocks_of(arch: Callable[[int, float], Arch]) -> Callable[[int, float], Blocks]:
+    """Return a function of (resolution, width) that returns the blocks of the architecture `arch(resolution, width)`."""
+
     def found(side: int, width: float) -> Blocks:
         made = arch(side, width)
         return blocks(made), made.classes
@@ -62,12 +78,12 @@ def _blocks_of(arch: Callable[[int, float], Arch]) -> Callable[[int, float], Blo
 
 
 def _of_space(side: int, width: float) -> Arch:
-    """Return one fixed network of the space, scaled to this image side and width."""
+    """Return a fixed random network of TinyNAS' mobile space, at this image side and width."""
     return arch_of(MOBILE, sample(MOBILE, random.Random(0), (side, side), width), IMAGENET)
 
 
 def five_layers(side: int = 96, width: float = 1.0) -> Blocks:
-    """Return the lecture's example, 3x3 convolutions of a grey image."""
+    """Return the example network of the MCUNet lecture: five 3x3 convolutions of a grey image with `side` rows and columns."""
     found: list[Block] = []
     for c_in, c_out, stride in FIVE_LAYERS:
         at, channels = (found[-1].layers[-1].h_out, found[-1].layers[-1].c_out) if found else (side, c_in)
@@ -86,8 +102,8 @@ NETWORKS = {
     "resnet18": BuiltIn("ResNet-18", 224, 1.0, depth=18),
     "resnet50": BuiltIn("ResNet-50", 224, 1.0, depth=50),
 }
-RESOLUTIONS = (32, 256)  # least and most, in steps of 16
-WIDTHS = (0.1, 1.5)
+RESOLUTIONS = (32, 256)  # smallest and largest side of the image, in steps of 16
+WIDTHS = (0.1, 1.5)  # smallest and largest channel multiplier
 PRESETS = tuple(
     {
         "title": title, "network": network, "resolution": resolution, "width": width, "schedule": schedule, "grid": grid,
@@ -101,14 +117,14 @@ PRESETS = tuple(
         ("The same by the best plan", "tinynas", 144, 0.5, "best", 0, 80),
     )
 )  # fmt: skip
-# bytes for activations, and for weights; the MCUNet thesis, table 1.1
+# machines with their bytes for activations and for weights, from table 1.1 of the MCUNet thesis
 LADDER = (
     {"name": "NVIDIA V100, cloud", "ram": 16 << 30, "storage": 10**12},
     {"name": "iPhone 11, phone", "ram": 4 << 30, "storage": 64 * 10**9},
     {"name": "STM32F746, microcontroller", "ram": 320 << 10, "storage": 1 << 20},
     {"name": "STM32F412, microcontroller", "ram": 256 << 10, "storage": 1 << 20},
 )
-# table 1.1, whose figures for float are divided by 4 here, and figure 5-1
+# networks of table 1.1, whose float32 figures are divided by 4 for int8, and of figure 5-1 of the thesis
 RUNGS = (
     LadderNetwork("ResNet-50", "resnet50", 224, 1.0, (7.2e6 / 4, 102e6 / 4)),
     LadderNetwork("ResNet-18", "resnet18", 224, 1.0),
@@ -119,13 +135,16 @@ RUNGS = (
 
 
 def blocks_of(name: str, resolution: int, width: float) -> Blocks | None:
-    """Return the blocks of a network and its number of classes (None without a classifier); no blocks for a ResNet."""
+    """Return the blocks of a network and its number of classes (None without a classifier).
+
+    For a ResNet the result is None, because its blocks have another type.
+    """
     make = NETWORKS[name].blocks
     return make(resolution, width) if make else None
 
 
 def layers_of(name: str, resolution: int, width: float) -> tuple[list[ChainLayer], int]:
-    """Return the convolutions of a network, and how many classes it has."""
+    """Return the convolutions of a network, and its number of classes (0 without a classifier)."""
     found = blocks_of(name, resolution, width)
     if found:
         return layers(found[0]), found[1] or 0
@@ -133,13 +152,13 @@ def layers_of(name: str, resolution: int, width: float) -> tuple[list[ChainLayer
 
 
 def graph_of(name: str, resolution: int, width: float) -> Graph:
-    """Return a network as a graph of random weights."""
+    """Return a network as an int8 graph with random weights."""
     found = blocks_of(name, resolution, width)
     return to_graph(name, *found) if found else resnet(NETWORKS[name].depth, resolution, width)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write a network into a file; return an exit code."""
+    """Write a built-in network into a .tflite file, as the command-line arguments say, and return exit code 0."""
     parser = argparse.ArgumentParser(
         prog="python -m tinyweave.explorer.networks", description="Write a network as a .tflite file."
     )

@@ -1,6 +1,6 @@
-"""Answer questions of the explorer: an estimate at once, and the exact plan.
+"""Answer requests of the explorer's page: a fast estimate, an exact plan, a Pareto front, facts of a dropped model.
 
-In: a question as JSON, which anybody may have sent. Out: plain values for the page.
+In: JSON, which is untrusted. Out: plain values for the page.
 """
 
 from __future__ import annotations
@@ -29,19 +29,30 @@ from ..report.tables import plan_layers
 from .networks import NETWORKS, RESOLUTIONS, RUNGS, WIDTHS, LadderNetwork, blocks_of, graph_of, layers_of
 
 SCHEDULES = ("best", "layer", "patch", "msf", "stream2d")
-BY_ROWS = ("best", "msf", "stream2d")  # their first stage takes an input that comes by rows
-LADDER_CORE = "cortex-m7"  # of the ladder's larger microcontroller
+BY_ROWS = ("best", "msf", "stream2d")  # strategies that can stream the input row by row
+LADDER_CORE = "cortex-m7"  # core of the larger microcontroller on the memory ladder
 MOST_RAM = 4 << 20  # bytes
-MOST_OVERHEAD = 2.0
-GRIDS = (0, 2, 3, 4)  # patches along a side; 0: searched
+MOST_OVERHEAD = 2.0  # of MACs
+GRIDS = (0, 2, 3, 4)  # patches along a side of the image; 0 lets the planner choose
 KEYS = {"network", "resolution", "width", "schedule", "grid", "stream", "overhead", "ram", "device"}
-NO_LIMIT = "64m"  # of Flash, as the page has none: more than any model that is taken
+NO_LIMIT = "64m"  # Flash limit that no accepted model exceeds; the page has no Flash limit
 WHAT_TO_DO = "reload the page"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A checked question. network: a name, or the SHA-256 of a dropped model. ram: limit in bytes. overhead: MAC overhead."""
+    """A checked request of the page for a plan.
+
+    Attributes:
+        network: name in NETWORKS, or the SHA-256 of a model that was dropped on the page.
+        resolution: side of the image in pixels; ignored for a dropped model.
+        width: channel multiplier; ignored for a dropped model.
+        schedule: strategy of the planner.
+        stream: whether the input is streamed row by row, if the strategy can do so.
+        overhead: limit on the MACs, as a multiple of the network's.
+        ram: RAM limit in bytes.
+        device: name of the device.
+    """
 
     network: str
     resolution: int
@@ -54,7 +65,15 @@ class Asked:
 
 
 def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
-    """Return a checked question; raise CompileError if it is invalid. known: models that were dropped on the page."""
+    """Check a request of the page, and return it as an Asked.
+
+    Args:
+        value: the parsed JSON.
+        known: SHA-256 of each model that was dropped on the page.
+
+    Raises:
+        CompileError: the request has other keys or values than the page sends.
+    """
     if not isinstance(value, dict) or set(value) != KEYS:
         raise CompileError(f"a question has the keys {', '.join(sorted(KEYS))}", WHAT_TO_DO)
     network, device, schedule, stream, grid = (value[key] for key in ("network", "device", "schedule", "stream", "grid"))
@@ -78,6 +97,7 @@ def question(value: Any, known: frozenset[str] = frozenset()) -> Asked:
 
 
 def _number(value: dict[str, Any], key: str, least: float, most: float) -> float:
+    """Return the number at a key of a request; raise CompileError if it is not within [least, most]."""
     number = value[key]
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not least <= number <= most:
         raise CompileError(f"{key} is to be a number from {least:g} to {most:g}", WHAT_TO_DO)
@@ -85,9 +105,10 @@ def _number(value: dict[str, Any], key: str, least: float, most: float) -> float
 
 
 def fast(asked: Asked) -> dict[str, Any] | None:
-    """Return an estimate without building a graph, or None for a model without a formula.
+    """Estimate a built-in network without building its graph; None for a dropped model.
 
-    `arena` is the least RAM of a plan without recomputation, or None. The other values are those of `by_formula`.
+    `arena` is the least RAM in bytes of a plan without recomputation, or None if no formula covers the network. The result also
+    has the keys of `by_formula`.
     """
     if asked.network not in NETWORKS:
         return None
@@ -99,7 +120,11 @@ def fast(asked: Asked) -> dict[str, Any] | None:
 
 
 def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
-    """Return the figures that papers print: input and output of the largest layer without skips, weights, MACs."""
+    """Return a built-in network's figures as papers count them.
+
+    `layer` is the bytes of input and output of the largest layer, without skip connections; `macs` are the
+    multiply-accumulates, `weights` the number of weights.
+    """
     layers, classes = layers_of(network, resolution, width)
     dense = layers[-1].c_out * classes
     weights = sum(layer.macs_per_pixel for layer in layers) + dense
@@ -107,9 +132,10 @@ def by_formula(network: str, resolution: int, width: float) -> dict[str, int]:
 
 
 def rung(number: int) -> dict[str, Any]:
-    """Return the planned arenas of a network of the memory ladder, with kernels of a Cortex-M7.
+    """Return the planned arenas of the network `number` of the memory ladder, in bytes, with kernels of a Cortex-M7.
 
-    arenas: layer by layer; the best plan without recomputation; the same with its image by rows.
+    `arenas` has three plans: layer by layer, the best plan without recomputation, and the same with a streamed input.
+    `constants` are the bytes of constants in Flash.
     """
     network = RUNGS[number]
     model = model_of(graph_of(network.network, network.resolution, network.width))
@@ -121,9 +147,14 @@ def rung(number: int) -> dict[str, Any]:
 
 
 def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
-    """Return the plan as an entry of a report, the arena of the network layer by layer, and the least arena.
+    """Plan a network as a request asks, and return the data for the page.
 
-    given: the path of a model that was dropped on the page, or None for a built-in network.
+    `entry` is the plan as a report shows it, `least` the least arena in bytes without the RAM limit, and `layer` the live bytes
+    of each layer in a layer-by-layer plan.
+
+    Args:
+        asked: the request.
+        given: path of a dropped model; None for a built-in network.
     """
     model, board = _model(asked, given), find(asked.device)
     limits = Limits(asked.ram, reads=api.flash_reads(board))
@@ -135,7 +166,10 @@ def exact(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, int]]:
-    """Return the least arena, and layer -> live bytes layer by layer. Cached: neither depends on the RAM budget."""
+    """Return the least arena in bytes, and layer -> live bytes of a layer-by-layer plan.
+
+    The result does not depend on the RAM limit, so it is cached while users move that slider.
+    """
     model, request = _model(asked, given), _request(asked)
     least = api.make_plan(model, replace(request, objective="size"))
     layers = plan_layers(api.make_plan(model, Request("layer", core=request.core)))
@@ -143,6 +177,7 @@ def _least_and_unfused(asked: Asked, given: str | None) -> tuple[int, dict[str, 
 
 
 def _request(asked: Asked) -> Request:
+    """Return what the page asks for as a Request for the planner, without the RAM limit."""
     return Request(
         asked.schedule,
         max_mac_overhead=asked.overhead if asked.schedule in ("best", "msf") else None,
@@ -152,7 +187,7 @@ def _request(asked: Asked) -> Request:
 
 
 def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
-    """Return the Pareto-optimal plans and their sentences, as `plan --pareto` prints them."""
+    """Return the Pareto front of RAM and cycles, with the sentences that `plan --pareto` prints; `given` as for `exact`."""
     model, board = _model(asked, given), find(asked.device)
     limits = Limits(reads=api.flash_reads(board))
     plans = api.front(model, replace(_request(replace(asked, schedule="best")), limits=limits))
@@ -161,7 +196,10 @@ def front(asked: Asked, given: str | None = None) -> dict[str, Any]:
 
 
 def command(asked: Asked, source: str | None = None, *, is_front: bool = False) -> str:
-    """Return the command that answers a question of `exact` or `front` on the command line. source: the user's file."""
+    """Return the shell command that gives the answer of `exact`, or of `front` if `is_front`.
+
+    `source` is the path of the user's own model; None for a built-in network.
+    """
     request = _request(replace(asked, schedule="best")) if is_front else _request(asked)
     words = [f"--schedule {asked.schedule}"] if not is_front and asked.schedule != "best" else []
     words += ["--stream-inputs"] if request.stream_inputs else []
@@ -171,17 +209,17 @@ def command(asked: Asked, source: str | None = None, *, is_front: bool = False) 
 
 
 def rung_command(number: int) -> str:
-    """Return the command that computes the last arena of `rung`: the best plan with streamed input."""
+    """Return the shell command that computes the last arena of `rung`: the best plan with a streamed input."""
     return _plan_command(RUNGS[number], None, f"--device {LADDER_CORE}", "--optimize size", "--stream-inputs")
 
 
 def look_command(source: str) -> str:
-    """Return the command that shows a given model."""
+    """Return the shell command that plans the model at the path `source`."""
     return f"tinyweave plan {shlex.quote(source)}"
 
 
 def _plan_command(of: Asked | LadderNetwork, source: str | None, *words: str) -> str:
-    """Return the command that plans a network; a built-in network is first written to a file."""
+    """Return the shell command that plans a network with these options; a built-in network is first written to a file."""
     file = source or f"{of.network}.tflite"
     plan = " ".join((f"tinyweave plan {shlex.quote(file)} --io int8", *words))
     written = f"python -m tinyweave.explorer.networks {of.network} {of.resolution} {of.width:g} {file}"
@@ -189,26 +227,29 @@ def _plan_command(of: Asked | LadderNetwork, source: str | None, *words: str) ->
 
 
 def _model(asked: Asked, given: str | None) -> Model:
+    """Return the model of a request; `given` as for `exact`."""
     return _given(given) if given else _built(asked.network, asked.resolution, asked.width)
 
 
 @lru_cache(maxsize=8)
 def _built(network: str, resolution: int, width: float) -> Model:
+    """Return a built-in network as a model; the last 8 are cached."""
     return model_of(graph_of(network, resolution, width))
 
 
 @lru_cache(maxsize=4)
 def _given(path: str) -> Model:
+    """Return the model in a file, with int8 inputs and outputs; the last 4 are cached."""
     return api.load(path, io="int8")
 
 
 def look(path: str) -> dict[str, Any]:
-    """Return name, inputs and layers of a dropped model; raise CompileError if it cannot be compiled."""
+    """Import a model and return a dict with its number of `layers`; raise CompileError if it cannot be compiled."""
     return {"layers": len(_given(path).graph.ops)}
 
 
 def confine(most_bytes: int) -> None:
-    """Limit the memory of this worker process, ignore Ctrl-C, and end it with its parent."""
+    """Prepare this worker process: limit its memory to `most_bytes`, ignore Ctrl-C, and end it with its parent."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

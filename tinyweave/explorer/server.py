@@ -1,7 +1,7 @@
-"""Serve the explorer: one page, answers to its questions, models that are dropped on it. It listens on this machine alone.
+"""Serve the explorer on this machine: one page, answers to its requests, and models that users drop on it.
 
-Another page in the same browser must not ask it anything: foreign hosts and origins are refused. Each question is planned in a
-process of its own, with a limit of memory and time. A slow question delays no other. If the page stops waiting for an answer,
+Other pages in the same browser must not use the server, so foreign hosts and origins are refused. Each request is planned in a
+process of its own with limits of memory and time, so a slow request delays no other. If the page stops waiting for an answer,
 its process is killed.
 """
 
@@ -31,17 +31,17 @@ from .networks import LADDER, NETWORKS, PRESETS, RESOLUTIONS, RUNGS, WIDTHS
 HERE = Path(__file__).parent
 HOSTS = ["127.0.0.1", "localhost"]
 PORT = 8040
-MAX_QUESTION = 1 << 14  # bytes
-MAX_MODEL = 1 << 25
+MAX_QUESTION = 1 << 14  # bytes of a request
+MAX_MODEL = 1 << 25  # bytes of a model's file
 MAX_MODELS = 16
 MOST_LETTERS = 60  # of a model's name
-MAX_MEMORY = 6 << 30  # bytes of address space of a process that plans
-SECONDS = 60  # that one question may be planned
-PROCESSES = 2  # that wait for questions: a small one is answered at once beside a slow one
+MAX_MEMORY = 6 << 30  # bytes of address space of a worker process
+SECONDS = 60  # time limit of one request
+PROCESSES = 2  # idle processes kept ready, so that a fast request is answered while a slow one runs
 MOST_PROCESSES = 4
-MOST_WAITING = 32  # questions beyond those that are planned
-NOT_WAITED_FOR = 499  # the usual status of a request whose client has gone
-MOST_SAID = 1000  # letters of an error
+MOST_WAITING = 32  # most requests that wait for a process
+NOT_WAITED_FOR = 499  # usual HTTP status of a request whose client has disconnected
+MOST_SAID = 1000  # most letters of an error message
 SUFFIXES = (".tflite", ".onnx", ".pt2")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
@@ -53,25 +53,41 @@ HEADERS = {
 
 
 class Planner:
-    """Pool of processes that plan for the page, each one question at a time; a cancelled question ends only its own process."""
+    """A pool of worker processes that plan for the page, one request each at a time.
+
+    A request that is cancelled or exceeds a limit ends only its own process.
+    """
 
     def __init__(self, memory: int = MAX_MEMORY, seconds: float = SECONDS, most: int = MOST_PROCESSES):
-        """Start idle processes, each with `memory` bytes of address space and `seconds` of wall time per question."""
+        """Start the idle processes.
+
+        Args:
+            memory: bytes of address space of each process.
+            seconds: time limit of a request.
+            most: most processes at the same time.
+        """
         self.memory, self.seconds, self.most, self.waiting = memory, seconds, most, 0
         self.turns = asyncio.Semaphore(most)
         self.busy = set[ProcessPoolExecutor]()
         self.idle = [self._started() for _ in range(min(PROCESSES, most))]
 
     def _started(self) -> ProcessPoolExecutor:
+        """Start a process, and return it as a pool of one process."""
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(1, mp_context=context, initializer=questions.confine, initargs=(self.memory,))
         pool.submit(int)  # start the process now: the first question need not wait for its imports
         return pool
 
     async def ask(self, instead: str, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Return work(*arguments), computed in another process; `instead` is the command that answers it without limits.
+        """Return work(*arguments), computed in a worker process.
 
-        Raises CompileError if the question is refused, or takes too long or too much memory.
+        Args:
+            instead: shell command that gives the same answer without limits, for error messages.
+            work: a function of `questions`.
+            arguments: its arguments.
+
+        Raises:
+            CompileError: `work` raises it, too many requests are waiting, or the time or memory limit is exceeded.
         """
         if self.waiting >= MOST_WAITING:
             raise CompileError(f"{MOST_WAITING} questions are waiting already", "ask again when some of them are answered")
@@ -95,7 +111,7 @@ class Planner:
             self.turns.release()
 
     def _submitted(self, work: Callable[..., Any], *arguments: Any) -> tuple[ProcessPoolExecutor, asyncio.Future[Any]]:
-        """Submit work to an idle process, or else a new one; return the process and its future."""
+        """Submit `work` to an idle worker process, or else to a new one; return the process and the future of the result."""
         pool = self.idle.pop() if self.idle else self._started()
         try:
             answer = pool.submit(work, *arguments)
@@ -107,7 +123,10 @@ class Planner:
         return pool, asyncio.wrap_future(answer)
 
     def _release(self, pool: ProcessPoolExecutor, answer: asyncio.Future[Any]) -> None:
-        """Reuse a process that has answered; kill and replace a process that has not."""
+        """Return a process to the idle ones after a request, if it has answered and fewer than PROCESSES are idle.
+
+        Otherwise kill it, and start new idle processes as needed.
+        """
         self.busy.discard(pool)
         is_whole = answer.done() and not isinstance(answer.exception(), BrokenProcessPool)
         if is_whole and len(self.idle) < PROCESSES:
@@ -120,6 +139,7 @@ class Planner:
 
     @staticmethod
     def _end(pool: ProcessPoolExecutor, wait: bool = False) -> None:
+        """Kill the process of a pool; `wait` waits until the pool has shut down."""
         for process in list((getattr(pool, "_processes", None) or {}).values()):
             process.kill()
         pool.shutdown(wait=wait, cancel_futures=True)
@@ -131,11 +151,12 @@ class Planner:
 
 
 def _refused(why: str, instead: str) -> CompileError:
+    """Return the error for a request that exceeds a limit, with the command that answers it."""
     return CompileError(f"this cannot be planned on the page: {why}", f"use the command line: {instead}")
 
 
 def page() -> str:
-    """Return the explorer's page, whole."""
+    """Return the explorer's page as one HTML text."""
     about = {
         "networks": {
             name: {"title": each.title, "resolution": each.resolution, "width": each.width} for name, each in NETWORKS.items()
@@ -157,7 +178,13 @@ def page() -> str:
 
 
 class Given(NamedTuple):
-    """A model that the user opened. path: its copy. source: path or name of the user's file. told: its record for the page."""
+    """A model that the user opened or dropped on the page.
+
+    Attributes:
+        path: path of the server's copy.
+        source: path or name of the user's file.
+        told: its description for the page.
+    """
 
     path: Path
     source: str
@@ -165,7 +192,13 @@ class Given(NamedTuple):
 
 
 def application(folder: Path, models: list[Path], planner: Planner) -> Any:
-    """Return the ASGI application; folder: the only place that is written, for copies of dropped models."""
+    """Return the ASGI application that serves the page.
+
+    Args:
+        folder: folder for copies of the users' models; nothing else is written.
+        models: paths of models to open from the start.
+        planner: the pool of worker processes.
+    """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -229,7 +262,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
             pass  # the rest of its body
 
     async def while_waited_for(request: Request, answer: Coroutine[Any, Any, Any]) -> Response:
-        """Return an answer as JSON; cancel its computation if the page closes the connection."""
+        """Return the result of the coroutine `answer` as JSON; cancel it if the page closes the connection."""
         work, gone = asyncio.ensure_future(answer), asyncio.ensure_future(disconnected(request))
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -254,7 +287,7 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
         async def handled(request: Request) -> Response:
             origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
             own = f"http://{request.headers.get('host', '')}"
-            # a link may lead here from anywhere: the page itself knows nothing, and no other page may show or read it
+            # any site may link to the page: it has no private data, and no other page can embed or read it
             is_link = handle is front and request.headers.get("sec-fetch-mode") == "navigate"
             if origin not in (None, own) or (site not in ("none", "same-origin") and not is_link):
                 return JSONResponse({"error": "this server answers its own page alone"}, 403)
@@ -273,7 +306,16 @@ def application(folder: Path, models: list[Path], planner: Planner) -> Any:
 
 
 def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = print) -> None:
-    """Serve the explorer on 127.0.0.1 until it is interrupted; call `ready` with its address."""
+    """Serve the explorer on 127.0.0.1 until it is interrupted; then raise KeyboardInterrupt.
+
+    Args:
+        models: paths of models to open from the start.
+        port: port of the server.
+        ready: called with the server's address just before it starts.
+
+    Raises:
+        CompileError: a package is missing, a model cannot be compiled, or the port cannot be used.
+    """
     try:
         import starlette  # noqa: F401
         import uvicorn
@@ -296,7 +338,7 @@ def serve(models: list[Path], port: int = PORT, ready: Callable[[str], None] = p
             config = uvicorn.Config(application(Path(folder), models, planner), log_level="warning", access_log=False)
             ready(f"http://127.0.0.1:{port}/")
             asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
-            raise KeyboardInterrupt  # what ends it, also where uvicorn has shut down by itself
+            raise KeyboardInterrupt  # only an interrupt ends the server, even if uvicorn has handled it and returns
     finally:
         listening.close()
         planner.close()

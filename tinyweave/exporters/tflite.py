@@ -1,8 +1,8 @@
 """Export a Graph as a .tflite file, and reorder the ops of a .tflite file.
 
-In: a Graph. Out: bytes that LiteRT and Netron open, equal for equal graphs. A function with a Builder writes a table, string or
-vector and returns its offset. `tflite_schema.OPS` says for each op kind how its attributes are written. Source: TFLite
-schema.fbs; op versions as in TFLite's op_version.cc.
+In: a Graph. Out: bytes that LiteRT and Netron open, equal for equal graphs. A function that takes a flatbuffers.Builder writes
+a table, string or vector, and returns its offset. `tflite_schema.OPS` says for each op kind how its attributes are written.
+Source: TFLite schema.fbs; op versions as in TFLite's op_version.cc.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ OPERATORS_SLOT = 10  # vtable offset of SubGraph.operators: 4 + 2 * its position
 def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, signature: bool = False) -> bytes:
     """Return a graph as the bytes of a .tflite file; raise CompileError if the format cannot hold it.
 
-    `metadata` is the content of each metadata entry. `signature` adds the signature `serving_default` with the names of inputs
-    and outputs.
+    `metadata` maps the name of a metadata entry to its content. `signature` adds the signature `serving_default`, which lists
+    the names of inputs and outputs for TFLite's signature runner.
     """
     verify(graph)
     for tensor in graph.tensors.values():
@@ -83,19 +83,28 @@ def to_tflite(graph: Graph, *, metadata: Mapping[str, bytes] | None = None, sign
 
 
 def _subgraph(builder: flatbuffers.Builder, name: str, tensors: list[int], ops: list[int], edges: tuple[int, int]) -> int:
-    """Write a SubGraph table; `edges` are the offsets of its inputs and outputs."""
+    """Write a SubGraph table and return its offset.
+
+    `tensors` and `ops` are the offsets of its tensors and ops, `edges` the offsets of the vectors of its inputs and outputs.
+    """
     title, tensor_list, op_list = builder.CreateString(name), _offsets(builder, tensors), _offsets(builder, ops)
     return _table(builder, "SubGraph", Name=title, Tensors=tensor_list, Inputs=edges[0], Outputs=edges[1], Operators=op_list)
 
 
 def _metadata(builder: flatbuffers.Builder, names: Sequence[str], first: int) -> int:
-    """Write the metadata entries, whose contents are in the buffers from index `first` on."""
+    """Write the vector of metadata entries and return its offset.
+
+    The content of the i-th entry is in the buffer with the index first + i.
+    """
     entries = ({"Name": builder.CreateString(name), "Buffer": index} for index, name in enumerate(names, first))
     return _offsets(builder, [_table(builder, "Metadata", **entry) for entry in entries])
 
 
 def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str, int]) -> int:
-    """Write the signature `serving_default`."""
+    """Write a vector with the signature `serving_default`, and return its offset.
+
+    The signature has the names of inputs and outputs with their tensor indices.
+    """
 
     def tensor_maps(names: Sequence[str]) -> int:
         fields = ({"Name": builder.CreateString(name), "TensorIndex": indices[name]} for name in names)
@@ -107,9 +116,10 @@ def _signature(builder: flatbuffers.Builder, graph: Graph, indices: Mapping[str,
 
 
 def _variables(graph: Graph) -> list[str]:
-    """Return the names of the states that are written as resource variables.
+    """Return the names of the states that are written as resource variables: the states that read or assign ops access.
 
-    Other states, which ops use directly, become variable tensors; their initial value must be 0.
+    All other states, such as those of an LSTM, become tensors marked as variable. TFLite starts these with 0, so another
+    initial value raises CompileError.
     """
     named = [op for op in graph.ops if spec_of(op).family == "state"]
     touched = dict.fromkeys(name for op in named for name in (*op.inputs, *op.outputs) if name is not None)
@@ -123,7 +133,10 @@ def _variables(graph: Graph) -> list[str]:
 
 
 def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
-    """Return the five intermediate tensors of an integer LSTM; only the last, quantised like the output, is used."""
+    """Return the five intermediate tensors that TFLite demands of an integer LSTM; for all other ops the list is empty.
+
+    Only the last one is used: it has the quantisation of the hidden state.
+    """
     if op.kind != "unidirectional_sequence_lstm" or graph.input(op).dtype == "float32":
         return []
     unused = [Tensor(f"{op.name}.intermediate_{i}", (0,), "float32") for i in range(4)]
@@ -131,7 +144,7 @@ def _intermediates(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _resource(builder: flatbuffers.Builder, tensor: Tensor) -> int:
-    """Write the tensor of a resource variable."""
+    """Write the tensor that read and assign ops use as handle of a resource variable, and return its offset."""
     name, shape = builder.CreateString(tensor.name), _ints(builder, [])
     return _table(builder, "Tensor", Type=tflite.TensorType.RESOURCE, Name=name, Shape=shape, HasRank=True)
 
@@ -144,7 +157,7 @@ def _var_handle(builder: flatbuffers.Builder, name: str, index: int, codes: Code
 def _initialiser(
     builder: flatbuffers.Builder, graph: Graph, variables: list[str], buffer_of: Mapping[str, int], codes: Codes
 ) -> int:
-    """Write the subgraph that assigns initial values to variables."""
+    """Write the subgraph that assigns the resource variables their initial values, and return its offset."""
     tensors, ops = list[int](), list[int]()
     for op in graph.init:
         (state,), value = op.outputs, graph.input(op)
@@ -159,7 +172,11 @@ def _initialiser(
 def _operator(
     builder: flatbuffers.Builder, graph: Graph, op: Op, code: int, operands: tuple[list[int], list[int]], **more: int
 ) -> int:
-    """Write an Operator with its options table; `more` are further fields."""
+    """Write an Operator table together with the options table of `op`, and return its offset.
+
+    `code` is the index of its OperatorCode. `operands` are the tensor indices of its inputs and its outputs. `more` are further
+    fields of the Operator table.
+    """
     fields = {"OpcodeIndex": code, "Inputs": _ints(builder, operands[0]), "Outputs": _ints(builder, operands[1]), **more}
     name = OPS[op.kind].table
     if name is not None:
@@ -172,14 +189,17 @@ def _operator(
 
 
 def _field_value(builder: flatbuffers.Builder, value: Any) -> Any:
-    """Return a field's value, or for a vector or string, which is written, its offset."""
+    """Return the value of a field; a tuple or bytes is written as vector or string, and its offset is returned."""
     if isinstance(value, tuple):
         return _ints(builder, value)
     return builder.CreateString(value) if isinstance(value, bytes) else value
 
 
 def _table(builder: flatbuffers.Builder, name: str, /, **fields: Any) -> int:
-    """Write a table of the schema; strings, vectors and inner tables are given as offsets."""
+    """Write a table of the schema, such as "Tensor", and return its offset.
+
+    In `fields`, strings, vectors and inner tables are given as offsets.
+    """
     getattr(tflite, f"{name}Start")(builder)
     for field, value in fields.items():
         getattr(tflite, f"{name}Add{field}")(builder, value)
@@ -204,7 +224,7 @@ def _buffer(builder: flatbuffers.Builder, tensor: Tensor) -> int:
 
 
 def _bytes_buffer(builder: flatbuffers.Builder, payload: bytes) -> int:
-    """Write a Buffer of aligned bytes."""
+    """Write a Buffer table whose bytes are aligned to BUFFER_ALIGN, and return its offset."""
     builder.StartVector(1, len(payload), BUFFER_ALIGN)
     builder.head -= len(payload)  # StartVector reserved the bytes; the builder fills from the back
     builder.Bytes[builder.head : builder.head + len(payload)] = payload
@@ -248,7 +268,7 @@ def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int
 
 
 def _version(graph: Graph, op: Op) -> int:
-    """Return the lowest op version that supports the features that `op` uses."""
+    """Return the lowest op version that supports the data type of `op` and the features that it uses (FEATURES)."""
     if op.kind not in SPECS:
         raise CompileError("cannot be written to .tflite", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
     x = graph.optional_input(op, SPECS[op.kind].data)
@@ -260,18 +280,18 @@ def _version(graph: Graph, op: Op) -> int:
 
 
 def _is_large(rank: int) -> Feature:
-    """Return the predicate whether the data input has more than `rank` axes."""
+    """Return a Feature: whether the data input has more than `rank` axes."""
     return lambda graph, op, x: len(x.shape) > rank
 
 
 def _has(*attrs: str) -> Feature:
-    """Return the predicate whether one of these attributes is set."""
+    """Return a Feature: whether one of these attributes is set."""
     return lambda graph, op, x: any(op.attrs.get(attr) for attr in attrs)
 
 
 NOT_AN_IMAGE = ((3, lambda graph, op, x: len(x.shape) != 4),)
 RESIZED = ((3, _has("align_corners", "half_pixel_centers")),)
-# for each kind: the op version that a feature needs
+# op kind -> (the op version that a feature needs, whether an op uses the feature)
 FEATURES: Mapping[str, Sequence[tuple[int, Feature]]] = {
     "batch_to_space_nd": NOT_AN_IMAGE,
     "broadcast_to": ((2, lambda graph, op, x: True),),
@@ -293,15 +313,16 @@ FEATURES: Mapping[str, Sequence[tuple[int, Feature]]] = {
 
 
 def _product_scale(graph: Graph, op: Op) -> float:
-    """Return the factor by which a mul rescales its product, 0 if it is not quantised."""
+    """Return scale_a * scale_b / scale_out, by which a quantised mul rescales its integer product, or 0 for a float mul."""
     a, b, out = graph.input(op, 0), graph.input(op, 1), graph.output(op)
     return a.scale * b.scale / out.scale if a.quant and b.quant and out.quant else 0.0
 
 
 def reordered(file: bytes, order: Sequence[int]) -> bytes:
-    """Return the bytes of a file with the ops of its first subgraph in a new order, given as positions in the Graph.
+    """Return a copy of a .tflite file in which the ops of the first subgraph run in a new order.
 
-    Only the vector of references to the ops changes. Ops that initialise variables are not in the Graph and stay first.
+    `order` lists positions of ops in the Graph that `from_tflite` returns. Only the vector of references to the ops changes.
+    Ops that initialise variables are not in the Graph and stay first.
     """
     model = tflite.Model.GetRootAs(file, 0)
     if any(model.Metadata(i).Name() == b"model_control_dependencies" for i in range(model.MetadataLength())):

@@ -1,9 +1,11 @@
 """Convert channels-first networks to channels last without transposes.
 
-In: ops of a framework whose feature maps are [n, c, h, w]. Out: ops of TFLite, whose maps are [n, h, w, c]. A Map records
-which Axes each logical axis consists of and in which order they lie in memory. Views, permutations and flattening therefore
-need no op. If an op needs another memory layout, constants are permuted, or a reshape is inserted, or a gather within one axis
-(a channel shuffle). A layout that only a transpose could give is refused.
+In: ops of a framework whose feature maps are [n, c, h, w]. Out: ops of TFLite, whose maps are [n, h, w, c]. A Map describes a
+tensor twice: by the logical axes that the framework sees, and by the axes of the stored tensor. Both are built from the same
+indivisible units, called Axis. A view, a permutation or a flattening only changes the logical axes, so it needs no op.
+
+If an op needs another memory layout, a constant is permuted, or the Builder adds a reshape, or a gather within one axis (a
+channel shuffle). If only a transpose could give the layout, the op is refused.
 """
 
 from __future__ import annotations
@@ -22,20 +24,23 @@ from .quantised_constants import QUANTISED_DTYPE, as_tensor
 from .unsupported import Unsupported
 
 # Limits on what a damaged file can ask for, each several times what real networks need.
-MAX_ELEMENTS = 1 << 26  # per tensor
-MAX_OUTPUTS = 1 << 11  # per op
+MAX_ELEMENTS = 1 << 26  # elements of a tensor
+MAX_OUTPUTS = 1 << 11  # outputs of an op
 
 
 class Unavailable(NamedTuple):
-    """Placeholder for an op output that the TFLite op does not compute. `why` is the refusal if a later op reads it."""
+    """A placeholder for an output of the framework's op that the TFLite op does not compute.
+
+    If a later op reads the placeholder, that op is refused with the reason `why`.
+    """
 
     why: str
 
 
 class Axis(NamedTuple):
-    """A run of `extent` elements with constant stride in memory, all or part of a logical axis; `number` identifies it.
+    """An indivisible unit of a tensor's shape: `extent` elements at a constant distance in memory.
 
-    A logical axis has one or more of them, or none if its extent is 1.
+    `number` identifies the unit. A logical axis of a Map consists of one or more units, or of none if its extent is 1.
     """
 
     number: int
@@ -43,49 +48,57 @@ class Axis(NamedTuple):
 
 
 Axes = tuple[Axis, ...]
-Names = Sequence[str | None]  # of input tensors; None: an optional input that is absent
+Names = Sequence[str | None]  # names of an op's input tensors; None is an absent optional input
 Attrs = Mapping[str, Any] | None
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """A tensor of the graph with its logical shape in the framework; an axis of extent 1 consists of no Axis."""
+    """A tensor of the graph, together with the logical shape that the framework sees.
+
+    Both shapes are tuples of groups. A group is a tuple of Axis units, and the extent of its axis is the product of their
+    extents. The empty group is an axis of extent 1.
+    """
 
     tensor: str  # its name in the graph
-    axes: tuple[Axes, ...]  # for each logical axis, the Axes that it consists of, outermost first
-    dims: tuple[Axes, ...]  # the same for each axis of the tensor in the graph
+    axes: tuple[Axes, ...]  # a group for each logical axis; within a group the outermost Axis is first
+    dims: tuple[Axes, ...]  # a group for each axis of the tensor in the graph
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The logical shape, as the framework sees it."""
+        """The logical shape: the shape that the framework sees."""
         return extents(self.axes)
 
     @property
     def order(self) -> Axes:
-        """All Axes in memory order, outermost first."""
+        """All Axis units in memory order, outermost first."""
         return flattened(self.dims)
 
 
 def extents(groups: Iterable[Axes]) -> tuple[int, ...]:
-    """Return the shape whose axes consist of these groups of Axes."""
+    """Return a shape from its groups of Axis units: one extent per group, the product of the group's extents."""
     return tuple(prod(axis.extent for axis in group) for group in groups)
 
 
 def flattened(groups: Iterable[Axes]) -> Axes:
-    """Return all Axes of several groups in one tuple."""
+    """Concatenate groups of Axis units into one tuple."""
     return tuple(axis for group in groups for axis in group)
 
 
 def memory_orders(rank: int) -> list[tuple[int, ...]]:
-    """Return the memory orders to try for logical axes [n, c, ...]: channels last first, then the axes as they are."""
+    """Return the orders in which a map of `rank` logical axes [n, c, ...] may lie in memory, preferred order first.
+
+    An order is a permutation of the logical axes, outermost first. From rank 3 on, channels last is tried before the logical
+    order.
+    """
     natural = tuple(range(rank))
     return [natural] if rank < 3 else [(0, *range(2, rank), 1), natural]
 
 
 @dataclass
 class Builder:
-    """A graph under construction."""
+    """A graph under construction. Its methods append tensors and ops, and return tensor names or Maps."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     ops: list[Op] = field(default_factory=list)
@@ -95,12 +108,12 @@ class Builder:
     _axes: int = 0
 
     def new_axis(self, extent: int) -> Axes:
-        """Return a new Axis of this extent as a group, or an empty group if the extent is 1."""
+        """Return a group with one new Axis of this extent, or the empty group if the extent is 1."""
         self._axes += 1
         return (Axis(self._axes, extent),) if extent != 1 else ()
 
     def name(self, suffix: str = "") -> str:
-        """Return a tensor name that is not in use, made of `where` and the suffix."""
+        """Return an unused tensor name, `<where>.<suffix>`; a number is appended if that name is taken."""
         base = f"{self.where}.{suffix}" if suffix else self.where
         names = itertools.chain([base], (f"{base}_{count}" for count in itertools.count(2)))
         return next(name for name in names if name not in self.tensors)
@@ -113,7 +126,10 @@ class Builder:
         return tensor.name
 
     def constant(self, values: Any, suffix: str = "constant", dtype: str = "float32") -> str:
-        """Add a constant tensor and return its name. A quantised constant keeps its integers, scales and zero points."""
+        """Add a constant tensor and return its name.
+
+        An array of QUANTISED_DTYPE keeps its integers, scales and zero points; other values are converted to `dtype`.
+        """
         if getattr(values, "dtype", None) == QUANTISED_DTYPE:
             return self.add(as_tensor(self.name(suffix), values))
         data = np.asarray(values, dtype, order="C")
@@ -133,7 +149,11 @@ class Builder:
     def op(
         self, kind: str, inputs: Names, shapes: Sequence[Shape], attrs: Attrs, suffix: str = "", *, states: Sequence[str] = ()
     ) -> list[str]:
-        """Add an op with one output per shape and return the outputs' names; `states` are state tensors that it changes."""
+        """Append an op with one new float32 output per shape in `shapes`, and return the names of these outputs.
+
+        `suffix` is part of the outputs' names. `states` are existing state tensors that the op changes; they become outputs of
+        the op, too.
+        """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
         outputs = [self.add(Tensor(self.name(suffix), shape, "float32")) for shape in shapes]
@@ -143,18 +163,25 @@ class Builder:
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""
     ) -> Map:
-        """Add an op with one output and return the output as a Map with these logical axes and tensor axes."""
+        """Append an op and return its one output as a Map; `axes` are its logical axes, `dims` the axes of the stored tensor.
+
+        Both have a group of Axis units per axis. The shape of the stored tensor follows from `dims`.
+        """
         (name,) = self.op(kind, inputs, [extents(dims)], attrs, suffix)
         return Map(name, tuple(axes), tuple(dims))
 
     def like(self, kind: str, x: Map, *more: str, **attrs: Any) -> Map:
-        """Add an op whose output has the shape and the memory layout of `x`; `more` are further input tensors."""
+        """Append an op on `x` whose output has the shape and memory layout of `x`, and return the output.
+
+        `more` are the names of further input tensors, `attrs` the attributes of the op.
+        """
         return self.map(kind, (x.tensor, *more), x.axes, x.dims, attrs)
 
     def tensor(self, x: Map, dims: Sequence[Axes]) -> str:
-        """Return the name of a tensor with the elements of `x` and the axes `dims`; add a reshape or gather if needed.
+        """Return the name of a tensor with the elements of `x` and the layout `dims`: a group of Axis units per tensor axis.
 
-        Raise Unsupported if only a transpose could give this layout.
+        This is the tensor of `x` if it has this layout. Otherwise a reshape or a gather is added, once per layout. Raise
+        Unsupported if only a transpose could give the layout.
         """
         dims = tuple(dims)
         if dims == x.dims:
@@ -164,6 +191,10 @@ class Builder:
         return self._moved[x.tensor, dims]
 
     def _reordered(self, x: Map, dims: tuple[Axes, ...]) -> str:
+        """Add the ops that bring `x` into the layout `dims`, and return the name of the result.
+
+        Axis units that change places within one axis of `dims` are reordered by a gather along this axis.
+        """
         name = x.tensor
         for index, (slot, group) in enumerate(zip(current_groups(x, dims), dims, strict=True)):
             if slot != group:
@@ -175,19 +206,22 @@ class Builder:
         return self.reshape(name, extents(dims))
 
     def reshape(self, name: str, shape: tuple[int, ...]) -> str:
-        """Reshape a tensor if its shape is another one, and return the name of the result."""
+        """Return the name of a tensor reshaped to `shape`: a new reshape op's output, or `name` itself if it has this shape."""
         if self.tensors[name].shape == shape:
             return name
         (name,) = self.op("reshape", (name, self.integers(shape, "shape")), [shape], {"new_shape": shape}, "reshaped")
         return name
 
     def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-        """Return the finished graph."""
+        """Return the finished graph, called `name`, with the tensors named `inputs` and `outputs` as its inputs and outputs."""
         return Graph(name, self.tensors, tuple(self.ops), tuple(inputs), tuple(outputs), tuple(self.init))
 
 
 def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
-    """Return for each group in `dims` its Axes in memory order; raise Unsupported if the groups are in another order."""
+    """Return the groups of `dims` with the Axis units of each group in their memory order in `x`.
+
+    Raise Unsupported if the groups themselves are in another order in memory, because only a transpose could change this.
+    """
     order = iter(x.order)
     current = [tuple(itertools.islice(order, len(group))) for group in dims]
     if any(set(slot) != set(group) for slot, group in zip(current, dims, strict=True)):
@@ -196,9 +230,10 @@ def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
 
 
 def common_order(*maps: Map) -> tuple[int, ...]:
-    """Return an order of the logical axes in which all maps can be read without a transpose, or raise Unsupported.
+    """Return an order of the logical axes in which all maps can be stored without a transpose, or raise Unsupported.
 
-    The memory order of all maps is preferred to an order that needs a gather.
+    The order is a permutation of the logical axes, outermost first. An order in which all maps already lie in memory is
+    preferred to an order for which some map needs a gather.
     """
     possible = memory_orders(len(maps[0].axes))
     for order in possible:
@@ -225,9 +260,10 @@ def same_layout(a: Map, b: Map) -> bool:
 
 
 def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
-    """Return the map with another logical shape, of which one extent may be -1; raise Unsupported if it needs a transpose.
+    """Return a map with another logical shape of as many elements, such as the result of `torch.Tensor.view`.
 
-    An op is added only if axes of the tensor must be merged.
+    At most one extent of `shape` may be -1; it is inferred. An op is added only if axes of the stored tensor must be merged.
+    Raise Unsupported if the view would need a transpose.
     """
     known = prod(extent for extent in shape if extent != -1)
     shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
@@ -240,7 +276,10 @@ def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
 
 
 def _split_axes(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
-    """Split Axes of the map to match the shape; return None if an extent of the shape would need a part of several Axes."""
+    """Regroup the Axis units of a map to the logical extents `shape`, and split a unit where an extent is a part of it.
+
+    Return None if an extent would need a part of a unit that does not divide evenly.
+    """
     left, groups = list(flattened(x.axes)), []
     splits: dict[Axis, Axes] = {}
     for extent in shape:
@@ -265,7 +304,7 @@ def _split_axes(b: Builder, x: Map, shape: Sequence[int]) -> Map | None:
 
 
 def _merge_adjacent(b: Builder, x: Map) -> Map:
-    """Merge Axes that are adjacent both logically and in memory."""
+    """Merge runs of Axis units that are neighbours both in the logical order and in memory, and return the map."""
     order, runs = x.order, list[list[Axis]]()
     follows = set(itertools.pairwise(order))
     for axis in flattened(x.axes):
@@ -279,20 +318,23 @@ def _merge_adjacent(b: Builder, x: Map) -> Map:
 
 
 def _one_axis_each(b: Builder, x: Map) -> Map:
-    """Rearrange the map so that each logical axis consists of one Axis."""
+    """Return the map stored so that each logical axis consists of one Axis unit, or of none if its extent is 1."""
     order, axes = common_order(x), tuple(map(b.new_axis, x.shape))
     return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))
 
 
 def in_layout(x: Map, values: np.ndarray) -> np.ndarray:
-    """Permute a constant that broadcasts to the map to the map's memory layout, without leading axes of extent 1."""
+    """Permute a constant that broadcasts against the logical shape of `x` to the memory layout of `x`.
+
+    The result broadcasts against the stored tensor. Leading axes of extent 1 are dropped.
+    """
     logical_shape: tuple[int, ...] = (1,) * (len(x.axes) - values.ndim) + values.shape
     split = [axis.extent if extent != 1 else 1 for extent, group in zip(logical_shape, x.axes, strict=True) for axis in group]
     logical = flattened(x.axes)
     moved = values.reshape(split).transpose([logical.index(axis) for axis in x.order])
     left = iter(moved.shape)
     parts = [tuple(itertools.islice(left, len(dim))) for dim in x.dims]
-    # an axis that is broadcast only in part is written out in full
+    # if only some units of a tensor axis are broadcast, the constant is repeated along the others of this axis
     wholes: list[tuple[int, ...]] = [
         part if set(part) <= {1} else tuple(axis.extent for axis in dim) for part, dim in zip(parts, x.dims, strict=True)
     ]

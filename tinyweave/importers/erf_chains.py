@@ -25,12 +25,12 @@ FUNCTIONS = {"Add": np.add, "Div": np.divide, "Erf": ERF, "Mul": np.multiply}
 FUNCTIONS |= {op.lower(): function for op, function in FUNCTIONS.items()}
 POINTS = np.linspace(-4, 4, 65)  # the inputs at which a chain is evaluated and compared with GELU
 EXPECTED = POINTS / 2 * (1 + np.asarray(ERF(POINTS * math.sqrt(0.5)), np.float64))
-TOLERANCE = 1e-3  # relative, enough for constants in half precision
-MAX_NODES = 8  # per chain
+TOLERANCE = 1e-3  # relative difference from GELU, enough for constants in half precision
+MAX_NODES = 8  # nodes of a chain
 
 
 def fuse_gelu(program: ImportedProgram) -> ImportedProgram:
-    """Return the program with each GELU chain as one node; unchanged if the program has in-place ops."""
+    """Return the program with each GELU chain as one node. A program with in-place ops is returned unchanged."""
     if any(node.op.endswith("_") for node in program.nodes):
         return program
     maker, readers = {node.name: node for node in program.nodes}, defaultdict[str, list[Node]](list)
@@ -54,13 +54,22 @@ def _chain(
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Find the GELU chain that contains an erf node; `maker` and `readers` have the nodes that write and read each name.
+    """Find the GELU chain that contains the node `erf`.
 
-    Return the input x, the last node, and the names of the other nodes that GELU replaces; None if there is no chain.
+    Args:
+        erf: the node to start from.
+        maker: name of a value -> the node that computes it.
+        readers: name of a value -> the nodes that read it.
+        constants: name -> value of the program's constants.
+        outputs: names of the program's outputs.
+
+    Returns:
+        The input x of the GELU, the last node of the chain, and the names of the other nodes that can be removed. None if there
+        is no chain.
     """
 
     def number(value: Any) -> float:
-        """Return a constant of one element as a number, or NaN if it is not one."""
+        """Return a one-element constant as a float, or NaN if the value is computed or has more elements."""
         if isinstance(value, Ref):
             node = maker.get(value.name)
             is_constant = node is not None and node.op == "Constant"
@@ -69,7 +78,10 @@ def _chain(
         return float(array.reshape(-1)[0]) if array.size == 1 and array.dtype.kind in "fi" else math.nan
 
     def value(given: Any, x: Ref, seen: list[str]) -> Array:
-        """Evaluate an argument at POINTS as a function of x, NaN if it needs more; append the nodes in between to `seen`."""
+        """Evaluate an argument at POINTS as a function of x, and append the names of the nodes evaluated to `seen`.
+
+        The result is NaN if the argument depends on another value than x, on an unknown op, or on more than MAX_NODES nodes.
+        """
         if given == x:
             return POINTS
         node = maker.get(given.name) if isinstance(given, Ref) else None
@@ -93,7 +105,7 @@ def _chain(
         if np.isnan(found).any():
             return None
         if np.allclose(found, EXPECTED, TOLERANCE, TOLERANCE / 4):
-            for name in seen[1:]:  # in reverse order: readers come first
+            for name in seen[1:]:  # readers are before the nodes that they read
                 if name not in outputs and {reader.name for reader in readers[name]} <= gone | {last.name}:
                     gone.add(name)
             return x, last, gone

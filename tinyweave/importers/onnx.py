@@ -22,9 +22,9 @@ from .onnx_ops.quantised import QUANTISED
 from .program import ImportedProgram, Node, Ref, graph_of
 
 OLDEST_OPSET = 13
-MAX_FILE = 1 << 28  # bytes; a float network is four times as large as its int8 form
+MAX_FILE = 1 << 28  # bytes of the file; a float network is four times as large as its int8 form
 MAX_NODES = 1 << 12
-MAX_BYTES = 1 << 28  # of all initializers together
+MAX_BYTES = 1 << 28  # total size of all initializers
 FLOATS = ("float16", "float32", "float64")
 BESIDE = "put it beside the .onnx file, or save the model as one file: onnx.save(onnx.load(path), out)"
 STANDARD = ("", "ai.onnx")  # names of the default operator domain
@@ -35,7 +35,8 @@ Read = Callable[[str], bytes]
 def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
     """Return the graph of an .onnx file, called `name`; raise CompileError if it is damaged or an op is unsupported.
 
-    `read` returns the bytes of a file of external data in the model's folder, by its bare name.
+    `data` is the content of the file. `read` maps the bare name of an external data file in the model's folder to its bytes;
+    None if the model must be one file.
     """
     onnx = _onnx()
     model = onnx.ModelProto()
@@ -89,7 +90,7 @@ def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
 
 
 def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
-    """Return the main graph as an ImportedProgram; values keep the names that they have in the file."""
+    """Return the main graph as an ImportedProgram. Inputs, constants and outputs keep their names in the file."""
     opsets = {entry.domain: entry.version for entry in model.opset_import}
     opset = opsets.get("", opsets.get("ai.onnx"))
     if not opsets:
@@ -135,7 +136,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:
-    """Return the initializers by name."""
+    """Return the initializers, the constants of an ONNX graph, by name."""
     constants, files = dict[str, np.ndarray](), dict[str, bytes]()
     total = 0
     for tensor in graph.initializer:
@@ -149,7 +150,10 @@ def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray
 
 
 def _external(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]) -> np.ndarray:
-    """Return an initializer stored as external data; only files in the folder of the model are read."""
+    """Return an initializer that is stored in another file in the folder of the model.
+
+    `read` maps the name of the file to its bytes. `files` caches the files that were read. A path to another folder is refused.
+    """
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
     if read is None or location in ("", "..") or PurePath(location).name != location:
@@ -167,16 +171,20 @@ def _external(onnx: Any, tensor: Any, read: Read | None, files: dict[str, bytes]
 
 
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
-    """Return an initializer as an array; float16 and float64 become float32."""
+    """Return the values of an initializer or attribute; float16 and float64 become float32. Raise CompileError for non-numbers.
+
+    `name` is only used in the message.
+    """
     if values.dtype.kind not in "fiub":
         raise CompileError(f"holds {values.dtype}", "only numbers are supported", tensor=name or "constant")
     return np.asarray(values.astype(np.float32) if str(values.dtype) in FLOATS else values)
 
 
 def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
-    """Return the shape of an input, given as a ValueInfoProto, with a dynamic batch size as 1.
+    """Return the shape of a graph input, described by the ValueInfoProto `value`. A dynamic batch size becomes 1.
 
-    If `has_scale` is set, a DequantizeLinear or QLinear op reads the input, and it may be int8 or uint8.
+    `has_scale` says that a DequantizeLinear or QLinear op reads the input, so that it may be int8 or uint8. Other inputs must
+    be float32.
     """
     kind, bytes_ = value.type.tensor_type, (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
     if kind.elem_type != onnx.TensorProto.FLOAT and not (has_scale and kind.elem_type in bytes_):
@@ -201,7 +209,7 @@ def _input_shape(onnx: Any, value: Any, has_scale: bool) -> tuple[int, ...]:
 
 
 def _nodes(onnx: Any, node: Any) -> list[Node]:
-    """Return an ONNX node as a Node. If it has several outputs, a `getitem` Node for each output follows."""
+    """Convert an ONNX node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output."""
     op = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
     made = [name for name in node.output if name]
     where = node.name or made[0]
@@ -215,7 +223,7 @@ def _nodes(onnx: Any, node: Any) -> list[Node]:
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:
-    """Return an attribute as plain data, but a subgraph, which no supported op has, as it is."""
+    """Return an ONNX attribute as plain Python data or an array; a subgraph (no supported op has one) is returned unchanged."""
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
         if value.external_data:

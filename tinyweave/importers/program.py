@@ -1,7 +1,7 @@
-"""A program exported by another framework as plain data, and its conversion to a Graph.
+"""ImportedProgram, an exported network as plain data, and its conversion to a Graph.
 
-In: an ImportedProgram. Out: a checked Graph, channels last, of float32, or of int8 if the program is quantised. If ops cannot
-be imported, one CompileError names all of them.
+In: the ImportedProgram that an importer (torch, pt2, onnx) has read. Out: a checked Graph, channels last, of float32, or of
+int8 if the program is quantised. If ops cannot be imported, one CompileError names all of them.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, common
 from .unsupported import Unsupported
 
 MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per element of a quantised constant
-MAX_ATTEMPTS = 16  # combinations of memory orders of the inputs
+MAX_ATTEMPTS = 16  # combinations of memory orders of the inputs that are tried
 # exceptions that ill-formed arguments raise in an importer function
 ILL_FORMED = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError)
 LIMITING = ("maximum", "minimum", "padv2")  # ops whose constant may be infinite
 CHANGED = "is read through another view after the network has changed it in place"
 CONSTANT_ONLY = "all of its inputs are constant, and tinyweave cannot compute it at import; compute it before the export"
 NOT_FINITE = "train it again, or repair it; if it is a mask, give it finite numbers, such as -100"
-MAX_LISTED = 12  # reasons in one message
+MAX_LISTED = 12  # reasons that one message lists
 
 
 Refused = tuple[str, str, str]  # an op that cannot be imported, its module or node, and the reason
 
 
 class Ref(NamedTuple):
-    """An argument that stands for the output of another node, an input or a constant."""
+    """A reference by name to a value of the program: an input, a constant or the output of a node."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Node:
-    """One op of a program."""
+    """One op of an ImportedProgram. It has one output; several outputs are a list that `getitem` nodes index."""
 
-    name: str  # of its output
+    name: str  # the name of its output
     op: str  # the framework's name of the op, without namespace and overload
     args: tuple[Any, ...]  # tensors are Refs
     kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -55,22 +55,23 @@ class Node:
 
 @dataclass(frozen=True)
 class ImportedProgram:
-    """A program as plain data. Each Ref names an input, a constant or an earlier node."""
+    """An exported network as plain data. Each Ref in a node names an input, a constant or an earlier node."""
 
     inputs: Mapping[str, tuple[int, ...]]  # name -> shape
     constants: Mapping[str, np.ndarray]  # parameters, buffers and initializers
     nodes: Sequence[Node]  # in execution order
     outputs: Sequence[Ref]
     functions: Mapping[str, Callable[..., Any]]  # op name -> importer function
-    framework: str  # its name in messages
+    framework: str  # the framework's name in messages
 
 
 def graph_of(program: ImportedProgram, name: str) -> Graph:
     """Return the program as a Graph called `name`, or raise one CompileError with the reasons for all refused ops.
 
-    Inputs and outputs [1, c, h, w] become [1, h, w, c], and [1, c, w] of ops with one spatial axis become [1, 1, w, c]. Others
-    keep their layout, such as those that the program itself has channels last. The memory orders of the inputs are tried one
-    after the other until all ops can be imported.
+    Inputs and outputs [1, c, h, w] become [1, h, w, c], likewise those with more axes, and [1, c, w] of ops with one spatial
+    axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and so do all if the program has channels last itself.
+    The combinations of memory orders of the inputs are tried in turn until all ops can be imported, at most MAX_ATTEMPTS of
+    them.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
@@ -78,7 +79,7 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
         if len(shape) in (2, 4) and shape[0] != 1:
             raise CompileError(f"has a batch of {shape[0]}", "export it with a batch of 1", tensor=key)
     refused: list[tuple[int, list[Refused]]] = []
-    # with three axes try the given order first, with four channels last
+    # for inputs with three axes the logical order is tried first, for inputs with four axes channels last
     choices = [memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1] for shape in program.inputs.values()]
     for chosen in islice(product(*choices), MAX_ATTEMPTS):
         problems: list[Refused] = []
@@ -86,12 +87,15 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
         if graph is not None:
             return _finished(verify(fold_float(graph)))
         refused.append((missing, problems))
-    # report the attempt that built most nodes: in the others an early refusal hides those of later nodes
+    # report the attempt that built most nodes: in other attempts an early refusal hides the refusals of later nodes
     raise _refusal(min(refused, key=lambda attempt: attempt[0])[1], program.framework)
 
 
 def _finished(graph: Graph) -> Graph:
-    """Return the graph checked, and converted to int8 if the program is quantised."""
+    """Check the graph, convert it to int8 if any of its activations has a scale, and return it.
+
+    Raise CompileError for constants that are infinite or NaN, except the limits of a clamp or a pad.
+    """
     for tensor in (tensor for op in graph.ops if op.kind not in LIMITING for tensor in graph.inputs_of(op)):
         if tensor is not None and tensor.data is not None and not np.isfinite(tensor.data).all():
             raise CompileError("holds values that are not finite", NOT_FINITE, tensor=tensor)
@@ -102,9 +106,10 @@ def _finished(graph: Graph) -> Graph:
 def _attempt(
     program: ImportedProgram, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused]
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph with the inputs' logical axes in the memory orders `chosen`; append refused ops to `problems`.
+    """Try to build the graph, with each input's logical axes in the memory order that `chosen` has for it.
 
-    Return the graph, or None if an op was refused, and the number of values that could not be built.
+    Append an entry to `problems` for each refused op. Return the graph, or None if an op was refused, and the number of values
+    that could not be computed.
     """
     b = Builder()
     values: dict[str, Any] = dict(program.constants)
@@ -133,7 +138,7 @@ def _attempt(
         check_computed(computed)
     names = []
     for ref in program.outputs:
-        b.where, value = ref.name, values.get(ref.name)  # a constant that no node reads is not among them
+        b.where, value = ref.name, values.get(ref.name)  # `values` lacks constants that no node reads
         try:
             if not isinstance(value, Missing):
                 names.append(_output(b, value))
@@ -144,7 +149,7 @@ def _attempt(
 
 
 def _why(error: Exception, arguments: Sequence[Any]) -> str:
-    """Return the reason for a refusal from the exception that the importer function raised."""
+    """Return the reason for a refusal: the text for the exception that an importer function raised on these arguments."""
     if isinstance(error, Unsupported):
         return str(error)
     if isinstance(error, AttributeError) and not any(isinstance(value, Map) for value in arguments):
@@ -153,13 +158,13 @@ def _why(error: Exception, arguments: Sequence[Any]) -> str:
 
 
 def new_bytes(made: Any, read: Sequence[np.ndarray]) -> int:
-    """Return the bytes of a computed constant, or 0 if it is a view of the constants in `read`."""
+    """Return the bytes of a constant computed at import, or 0 if it is no array or shares memory with an array in `read`."""
     is_new = isinstance(made, np.ndarray) and not any(np.may_share_memory(made, array) for array in read)
     return made.nbytes if is_new else 0
 
 
 def check_computed(count: int) -> None:
-    """Raise CompileError if the constants computed at import exceed MAX_COMPUTED bytes."""
+    """Raise CompileError if `count`, the bytes of all constants computed at import, exceeds MAX_COMPUTED."""
     if count > MAX_COMPUTED:
         raise CompileError(
             f"the constants computed at import take more than {MAX_COMPUTED:,} bytes",
@@ -168,19 +173,20 @@ def check_computed(count: int) -> None:
 
 
 def input_type_advice(dtype: str) -> str:
-    """Return the advice for an input of an unsupported dtype."""
+    """Return the advice in the error for a network input of the unsupported type `dtype`."""
     to_do = "call .float()" if "float" in dtype else "compute what depends on integers outside the network"
     return f"only float32 is supported: {to_do}"
 
 
 class Missing:
-    """Placeholder for the output of a refused op."""
+    """A placeholder for the output of a refused op. Nodes that read it are skipped, so that each cause is reported once."""
 
 
 def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: Any) -> Any:
-    """Apply the importer function of an op to resolved arguments; return a Map, an array, or a list of these.
+    """Call the importer function of `op` with arguments in which each Ref is replaced by its value.
 
-    Raise Unsupported if the op has no importer function, or reads an unavailable output.
+    Return a Map if the network computes the output, an array if it is constant, or a list of these. Raise Unsupported if the op
+    has no importer function, or reads an output that the importer does not provide.
     """
     if op == "getitem":
         found = args[0][args[1]]
@@ -201,9 +207,10 @@ def _applied(b: Builder, program: ImportedProgram, op: str, args: Any, kwargs: A
 
 
 def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], read_later: Sequence[str]) -> None:
-    """Update in `values` all names of the tensor that an in-place op changed; refuse if a later node reads another view of it.
+    """After an in-place op, let all names of the changed tensor in `values` mean the new value.
 
-    `roots` maps each view to the tensor that it is a view of.
+    `roots` maps each view to the tensor whose memory it shares. Raise Unsupported if a name in `read_later` is a different view
+    of the changed tensor, because that view would keep the old value.
     """
     changed, root = values[node.args[0].name], roots[node.name]
     for name in [*roots, root]:
@@ -217,18 +224,18 @@ def _overwrite(node: Node, values: dict[str, Any], roots: Mapping[str, str], rea
 
 
 def _last_reads(program: ImportedProgram) -> dict[str, int]:
-    """Return name -> position of the last node that reads it."""
+    """Return for each value the position of the last node that reads it; for outputs, the number of nodes."""
     reads = {ref.name: position for position, node in enumerate(program.nodes) for ref in refs(node)}
     return reads | {ref.name: len(program.nodes) for ref in program.outputs}
 
 
 def refs(node: Node) -> list[Ref]:
-    """Return the Refs among the arguments of a node, in order and with repetitions."""
+    """Return all Refs among the arguments of a node, in order; a value that is read twice is listed twice."""
     return _leaves((node.args, node.kwargs), Ref)
 
 
 def _leaves(value: Any, kind: type = object) -> list[Any]:
-    """Return the values of type `kind` in nested lists, tuples and dicts."""
+    """Return all values of type `kind` in nested lists, tuples and dicts, in order."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list) or type(value) is tuple:  # a Ref or Unavailable is one value
@@ -237,7 +244,7 @@ def _leaves(value: Any, kind: type = object) -> list[Any]:
 
 
 def resolved(value: Any, values: Mapping[str, Any]) -> Any:
-    """Return arguments with each Ref replaced by its value."""
+    """Return (nested) arguments with each Ref replaced by its entry in `values`."""
     if isinstance(value, Ref):
         return values[value.name]
     if isinstance(value, Mapping):
@@ -246,7 +253,7 @@ def resolved(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _output(b: Builder, x: Any) -> str:
-    """Return the name of an output's tensor: channels last if that is its memory order, else in logical order."""
+    """Return the name of the tensor of a network output: channels last if it lies so in memory, else in logical axis order."""
     if not isinstance(x, Map):
         raise Unsupported(
             x.why if isinstance(x, Unavailable) else "it is a constant or not a tensor; return only computed tensors"
@@ -256,13 +263,16 @@ def _output(b: Builder, x: Any) -> str:
 
 
 def _edge(axes: Sequence[Axes], order: tuple[int, ...]) -> tuple[Axes, ...]:
-    """Return the tensor axes of an input or output with its logical axes in this memory order."""
+    """Return the tensor axes of a network input or output whose logical axes are stored in the memory order `order`.
+
+    A sequence [1, c, w] stored channels last gets an additional axis of extent 1, as an image of height 1.
+    """
     dims = tuple(axes[axis] for axis in order)
     return ((), *dims) if len(order) == 3 and order != (0, 1, 2) else dims
 
 
 def _refusal(problems: Sequence[Refused], framework: str) -> CompileError:
-    """Return one error for all refused ops, with the count and the first module for each op and reason."""
+    """Return one error for all refused ops: for each op and reason, the number of occurrences and the first module."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for op, where, why in problems:
         grouped.setdefault((op, why), []).append(where)

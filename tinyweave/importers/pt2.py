@@ -1,8 +1,8 @@
 """Import a .pt2 file written by torch.export.save, without torch and without unpickling.
 
-In: the bytes of an untrusted file: a zip archive with the graph as JSON and the weights as raw bytes. Out: the same Graph as
-`importers/torch.py` returns. Sample inputs, which are pickled, are ignored; pickled weights are refused. Source: torch's
-torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
+In: the bytes of an untrusted file: a zip archive with the graph as JSON and the weights as raw bytes. Out: the Graph that
+`importers/torch.py` returns for the same program. Sample inputs, which are pickled, are ignored; pickled weights are refused.
+Source: torch's torch/_export/serde/schema.py (version 8) and torch/export/pt2_archive.
 """
 
 from __future__ import annotations
@@ -40,17 +40,26 @@ MAX_FILE = 1 << 28  # bytes of the file, and of its unpacked content
 MAX_JSON = 1 << 26  # bytes of the graph; most of them are stack traces
 MAX_NODES = 1 << 14
 MAX_RANK = 8
-MAX_ELEMENTS = 1 << 24  # of a constant computed at import
+MAX_ELEMENTS = 1 << 24  # elements of a constant computed at import
 SCHEMA = 8
 FLOAT32 = 7
-STORED = {1: "u1", 2: "i1", 4: "<i4", 5: "<i8", FLOAT32: "<f4"}  # of constants; integers must be dequantised
+STORED = {
+    1: "u1",
+    2: "i1",
+    4: "<i4",
+    5: "<i8",
+    FLOAT32: "<f4",
+}  # type code -> numpy type of constants; integers must be dequantised
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"
 
 
 def from_pt2(data: bytes, name: str) -> Graph:
-    """Return the graph of a .pt2 file, called `name`; raise CompileError if it is damaged, too large or has unsupported ops."""
+    """Return the graph of a .pt2 file with the content `data`; `name` becomes the graph's name.
+
+    Raise CompileError if the file is damaged or too large, or has unsupported ops.
+    """
     try:
         return graph_of(fuse_gelu(_read_archive(data)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
@@ -60,7 +69,10 @@ def from_pt2(data: bytes, name: str) -> Graph:
 
 
 def _read_archive(data: bytes) -> ImportedProgram:
-    """Return the program in a .pt2 archive."""
+    """Unpack a .pt2 archive and return its program.
+
+    Raise CompileError if it is too large, is from an old torch, or does not hold exactly one model.
+    """
     with ZipFile(BytesIO(data)) as archive:
         parts = {entry.filename.partition("/")[2]: entry for entry in archive.infolist()}
         if sum(entry.file_size for entry in parts.values()) > MAX_FILE:
@@ -96,9 +108,10 @@ def _json(text: bytes) -> Any:
 
 
 def _tensor(key: str, entry: Mapping[str, Any], folder: str, read: Callable[[str], bytes]) -> np.ndarray:
-    """Return a parameter, buffer or constant from the raw bytes of its storage.
+    """Return a parameter, buffer or constant, called `key` in messages, from the raw bytes of its storage.
 
-    `entry` is its config: file, dtype, shape, strides and offset. `read` returns the bytes of a file of the archive.
+    `entry` is its description in the archive: type, shape, strides, offset, and the name of the file with the bytes, which lies
+    in data/`folder`. `read` returns the bytes of a file of the archive.
     """
     if entry["use_pickle"]:
         raise CompileError("is stored as a pickle, which is not loaded because it may run code", AGAIN, tensor=key)
@@ -122,7 +135,7 @@ def _type_name(meta: Mapping[str, Any]) -> str:
 
 
 def _integer(name: str, value: Mapping[str, Any]) -> int:
-    """Return a serialised extent, stride or offset; raise CompileError if it is dynamic."""
+    """Return a serialised extent, stride or offset of the tensor `name`; raise CompileError if it is dynamic."""
     number = value.get("as_int")
     if number is None:
         raise CompileError(
@@ -136,7 +149,10 @@ def _integer(name: str, value: Mapping[str, Any]) -> int:
 
 
 def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.ndarray]]) -> ImportedProgram:
-    """Return the deserialised program; nodes that depend on constants only are computed."""
+    """Return the deserialised program. Nodes whose arguments are all constant are computed here.
+
+    `program` is the archive's JSON. `tensors` maps the name of each parameter, buffer or constant to a function that reads it.
+    """
     if program["schema_version"]["major"] != SCHEMA:
         raise CompileError(
             f"the .pt2 schema has version {program['schema_version']['major']}", f"version {SCHEMA} is supported"
@@ -185,14 +201,14 @@ def _program(program: Mapping[str, Any], tensors: Mapping[str, Callable[[], np.n
 
 
 def _tensor_name(arg: Mapping[str, Any], what: str) -> str:
-    """Return the name of an input or an output; raise CompileError if it is not a tensor."""
+    """Return the name of an input or output (`what`, for the message); raise CompileError if it is not a tensor."""
     if "as_tensor" not in arg:
         raise CompileError(f"an {what} of the program is {next(iter(arg), 'nothing')}, not a tensor", "make it a tensor")
     return str(arg["as_tensor"]["name"])
 
 
 def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the shape of an input; raise CompileError if it is dynamic or not float32."""
+    """Return the shape of the network input `name` from its serialised description; it must be static and float32."""
     if meta["dtype"] != FLOAT32:
         raise CompileError(f"is an input of {_type_name(meta)}", input_type_advice(_type_name(meta)), tensor=name)
     if len(meta["sizes"]) > MAX_RANK:
@@ -201,7 +217,7 @@ def _input_shape(name: str, meta: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _nodes(node: Mapping[str, Any]) -> list[Node]:
-    """Return a serialised node as a Node. If it has several outputs, a `getitem` Node for each output follows."""
+    """Convert a serialised node to one Node, or, if it has several outputs, to a Node and a `getitem` Node for each output."""
     given = [(each["name"] if each["kind"] != POSITIONAL else None, _argument(each["arg"])) for each in node["inputs"]]
     args = tuple(value for name, value in given if name is None)
     kwargs = {name: value for name, value in given if name is not None and value is not None}
@@ -219,7 +235,7 @@ def _nodes(node: Mapping[str, Any]) -> list[Node]:
 
 
 def _argument(arg: Mapping[str, Any]) -> Any:
-    """Return a serialised argument as plain data, with tensors as Refs."""
+    """Return a serialised argument as plain Python data, with each tensor as a Ref."""
     ((kind, value),) = arg.items()
     if kind not in ARGUMENTS:
         raise CompileError(f"the .pt2 file has an argument of kind {kind}", "export it with fixed shapes")
@@ -244,19 +260,19 @@ ARGUMENTS: dict[str, Callable[[Any], Any]] = {
 
 
 def _check_size(size: list[int]) -> None:
-    """Raise CompileError if a constant of this shape is too large to compute at import."""
+    """Raise CompileError if a constant of shape `size` is too large to be computed at import."""
     if len(size) > MAX_RANK or any(extent < 0 for extent in size) or prod(size) > MAX_ELEMENTS:
         raise CompileError(f"an op computes a constant of shape {size}", f"at most {MAX_ELEMENTS:,} elements are supported")
 
 
 def _filled(size: list[int], value: float = 0.0, **_: Any) -> np.ndarray:
-    """Return a float32 array of this shape filled with one value."""
+    """Return a float32 array of shape `size` with all elements equal to `value`."""
     _check_size(size)
     return np.full(size, value, np.float32)
 
 
 BROADCAST = ("add", "div", "mul", "pow", "sub")
-# numpy functions of the ATen ops that may be computed at import
+# ATen op -> numpy function, for the ops that are computed at import if all their arguments are constant
 CONSTANT: dict[str, Callable[..., Any]] = {
     "_weight_norm": lambda v, g, dim=0: _weight_norm(v, g, dim),
     "abs": np.abs,
@@ -329,7 +345,7 @@ def _expanded(x: np.ndarray, size: list[int]) -> np.ndarray:
 
 
 def _squeezed(x: np.ndarray, dims: Iterable[int]) -> np.ndarray:
-    """Return an array without those of its axes `dims` that have extent 1."""
+    """Remove the axes in `dims` that have extent 1; the other axes in `dims` stay, as in ATen."""
     return np.squeeze(x, tuple(dim for dim in dims if x.shape[dim] == 1))
 
 

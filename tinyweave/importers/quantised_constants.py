@@ -1,7 +1,7 @@
-"""Quantised constants: arrays in which each element has an integer, a scale and a zero point.
+"""Quantised constants: arrays in which each element stores an integer together with its scale and zero point.
 
-Views, permutations and slices of an array of QUANTISED_DTYPE keep the scales with the integers, so the per-channel axis need
-not be tracked. Arithmetic on such an array raises TypeError. uint8 values and zero points are shifted by 128 to int8.
+Views, permutations and slices of an array of QUANTISED_DTYPE keep each scale with its integer, so the per-channel axis need not
+be tracked. Arithmetic on such an array raises TypeError. uint8 values and zero points are stored as int8, 128 lower.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .unsupported import Unsupported, normalised_axis
 Array = NDArray[Any]
 
 
-# per element: real number = scale * (value - zero), and the bits of the integer type
+# an element stands for the real number scale * (value - zero); `bits` is the width of the integer type
 QUANTISED_DTYPE = np.dtype([("value", np.int32), ("scale", np.float32), ("zero", np.int32), ("bits", np.int8)])
-SHIFT = 128  # from uint8 to int8
-MAX_QUANTISED = 1 << 24  # elements of a constant, of 13 bytes each
+SHIFT = 128  # the difference between a uint8 value and the int8 value that replaces it
+MAX_QUANTISED = 1 << 24  # elements of one constant; an element takes 13 bytes
 
 
 def quantised_constant(values: Array, scale: Any, zero: Any, axis: int | None = None) -> Array:
@@ -45,7 +45,7 @@ def quantised_constant(values: Array, scale: Any, zero: Any, axis: int | None = 
 
 
 def _broadcastable(numbers: Any, values: Array, axis: int | None) -> Array:
-    """Return scales or zero points in a shape that broadcasts to `values`."""
+    """Return scales or zero points in a shape that broadcasts to `values`: a scalar, or a vector along `axis`."""
     flat = np.asarray(numbers, np.float64).ravel()
     if flat.size == 1:
         return flat[:1].reshape(())
@@ -55,14 +55,17 @@ def _broadcastable(numbers: Any, values: Array, axis: int | None) -> Array:
 
 
 def dequantised(values: Array) -> Array:
-    """Return a constant as float32 if it is quantised, else unchanged."""
+    """Return the real numbers of a quantised constant as float32; return other arrays unchanged."""
     if values.dtype != QUANTISED_DTYPE:
         return values
     return np.asarray((values["value"].astype(np.float64) - values["zero"]) * values["scale"], np.float32)
 
 
 def as_tensor(name: str, values: Array) -> Tensor:
-    """Return an array of QUANTISED_DTYPE as a constant tensor; raise Unsupported if scales differ along several axes."""
+    """Return an array of QUANTISED_DTYPE as a constant tensor with integers and per-tensor or per-channel scales.
+
+    Raise Unsupported if the scales differ along several axes.
+    """
     shape, dtype = values.shape, "int32" if values.size and values["bits"].flat[0] == 32 else "int8"
     pairs = np.stack([values["scale"].astype(np.float64), values["zero"].astype(np.float64)])
     differing = [a for a in range(len(shape)) if (pairs != pairs.take([0], a + 1)).any()] if values.size else []

@@ -1,9 +1,9 @@
 """Import a .tflite file.
 
 In: the bytes of an untrusted file. Out: a verified Graph. SAME and VALID padding become numbers, ops are named
-`<kind>_<position>`, tensor names are made unique, and variables become state tensors that `init` initialises. A file that is
-damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has a row per op
-kind.
+`<kind>_<position>`, tensor names are made unique, and variables become state tensors that the ops in `Graph.init` initialise. A
+file that is damaged, exceeds a limit or is unsupported raises CompileError. Source: TFLite schema.fbs; `tflite_schema.OPS` has
+a row per op kind.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from ..tflite_schema import (
 ABSENT = -1  # index of an absent optional input
 # Limits on what a file may ask for, each several times what the largest of a hundred real networks needs.
 MAX_FILE = 1 << 26  # bytes
-MAX_COUNT = 1 << 16  # tensors, and operands of all ops together
-MAX_OPS = 1 << 11  # the time of some passes grows with their square
-MAX_BYTES = 1 << 24  # of one tensor, and of all state together; more than any microcontroller has
+MAX_COUNT = 1 << 16  # number of tensors, and of operands of all ops together
+MAX_OPS = 1 << 11  # ops; the time of some passes grows with their square
+MAX_BYTES = 1 << 24  # bytes of one tensor, and of all state together; more than any microcontroller has
 MAX_TOTAL = 1 << 27  # bytes of all tensors together; the passes visit every element
-# type of the same size that replaces a type no op supports
+# TFLite type that no op supports -> supported type of the same size, so that the tensor's bytes are counted right
 AS_LARGE = {"FLOAT16": "int16", "BFLOAT16": "int16", "UINT16": "int16", "UINT32": "int32", "UINT64": "int64"}
 AS_LARGE |= {"FLOAT64": "int64", "COMPLEX64": "int64"}
 TYPE_NAMES = names_of(tflite.TensorType)
@@ -48,10 +48,16 @@ DTYPES = {code: name for name, code in TYPES.items()}
 
 
 def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = None) -> Graph:
-    """Return the graph of a file's first subgraph; other subgraphs may only initialise variables.
+    """Return the graph of a .tflite file's first subgraph; other subgraphs may only initialise variables.
 
-    Raise CompileError if the file is damaged, exceeds a limit or has an unsupported op. If the list `problems` is given,
-    unsupported ops become ops of the kind UNSUPPORTED instead, and their errors are appended to it.
+    Args:
+        data: the content of the file.
+        name: the name of the graph.
+        problems: a list to which errors of unsupported ops are appended; these ops then become ops of the kind UNSUPPORTED. If
+            it is None, an unsupported op raises CompileError.
+
+    Raises:
+        CompileError: the file is damaged, exceeds a limit or has an unsupported op.
     """
     try:
         return verify(_graph(data, name, problems))
@@ -61,7 +67,7 @@ def from_tflite(data: bytes, name: str, problems: list[CompileError] | None = No
 
 
 def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph:
-    """Return the graph, not yet verified."""
+    """Return the graph as `from_tflite` does, but without the checks of `ir.verify`."""
     if data[4:8] != IDENTIFIER:
         raise CompileError("not a readable .tflite file: it lacks the identifier TFL3", "give a .tflite, .onnx or .pt2 model")
     model = tflite.Model.GetRootAs(data, 0)
@@ -135,7 +141,7 @@ def _graph(data: bytes, name: str, problems: list[CompileError] | None) -> Graph
 
 
 def _widened(graph: Graph) -> Graph:
-    """Return the graph with int4 constants as int8, except those that are only weights of int8 ops."""
+    """Return the graph with int4 constants stored as int8, except int4 weights that only ops on int8 activations read."""
     weights, others = set[str | None](), set[str | None](graph.outputs)
     for op in (*graph.init, *graph.ops):
         takes = spec_of(op).takes_int4_weights and len(op.inputs) > 1 and graph.input(op).dtype == "int8"
@@ -150,11 +156,11 @@ Variable = tuple[bytes, bytes]  # container and name
 
 @dataclass(frozen=True)
 class _Subgraph:
-    """A subgraph of the file; tensors are indices into its list of tensors."""
+    """A subgraph of the file. A tensor is an index into the subgraph's list of tensors; ABSENT is an absent optional input."""
 
     table: tflite.SubGraph
     operators: list[tflite.Operator]
-    kinds: list[str]  # of each operator
+    kinds: list[str]  # kind of each operator
     inputs: list[int]
     outputs: list[int]
     reads: list[list[int]]  # inputs of each operator
@@ -163,7 +169,7 @@ class _Subgraph:
 
 
 def _subgraph(file: _File, number: int) -> _Subgraph:
-    """Return a subgraph of the file; raise CompileError if it exceeds a limit."""
+    """Return the subgraph with the index `number`; raise CompileError if it exceeds a limit."""
     table = file.model.Subgraphs(number)
     for what, count, limit in (("tensors", table.TensorsLength(), MAX_COUNT), ("ops", table.OperatorsLength(), MAX_OPS)):
         if count > limit:
@@ -193,10 +199,10 @@ def _subgraph(file: _File, number: int) -> _Subgraph:
 
 
 def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops that initialise variables in the subgraphs that `main` calls by call_once.
+    """Return the ops that initialise variables, from the subgraphs that `main` calls with call_once.
 
-    Add the name of each variable's state tensor to `variables`, and state tensors and initial values to `tensors`. Raise
-    CompileError if such a subgraph does more than assign constants to variables.
+    For each variable, its name is mapped to its state tensor in `variables`, and the state tensor and its initial value are
+    added to `tensors`. Raise CompileError if such a subgraph does more than assign constants to variables.
     """
     init: list[Op] = []
     called = {0}
@@ -225,7 +231,10 @@ def _init(file: _File, main: _Subgraph, variables: dict[Variable, str], tensors:
 def _assignments(
     file: _File, part: _Subgraph, caller: Op, variables: dict[Variable, str], tensors: dict[str, Tensor]
 ) -> Iterator[Op]:
-    """Yield the ops by which one initialiser subgraph assigns constants; add their tensors like `_init`."""
+    """Yield an op for each constant that the initialiser subgraph `part` assigns to a variable.
+
+    `caller` is the call_once op, for messages. `variables` and `tensors` are extended as in `_init`.
+    """
     for reads, kind in zip(part.reads, part.kinds, strict=True):
         if kind != "assign_variable":
             continue
@@ -237,7 +246,7 @@ def _assignments(
         if variable in variables:
             raise CompileError("assigns to a variable twice", "initialise each variable once", op=caller)
         name = variables[variable] = _unique(variable[1].decode(errors="replace") or "variable", len(variables), tensors)
-        tensors[name] = Tensor(name, (), "int8")  # holds the name until the value is read
+        tensors[name] = Tensor(name, (), "int8")  # reserves the name until the value is read
         table = part.table.Tensors(reads[1])
         dtype, shape = _claimed(file, table, f"{name}.initial")
         value = _tensor(file, table, f"{name}.initial", written=False, dtype=dtype, shape=shape)
@@ -247,21 +256,24 @@ def _assignments(
 
 
 def _initial_assignment(value: Tensor, name: str, tensors: dict[str, Tensor]) -> Op:
-    """Add the initial value of a state tensor as a constant and return the op that assigns it."""
+    """Add `value` to `tensors` as a constant, and return the op that assigns it to the state tensor `name`."""
     own = _unique(f"{name}.initial", len(tensors), tensors)
     tensors[own] = replace(value, name=own)
     return Op(f"init_{name}", "assign_variable", (own,), (name,))
 
 
 def _first_value(tensor: Tensor, tensors: dict[str, Tensor]) -> Op:
-    """Return the op that initialises a variable tensor as TFLite does: with the real number 0."""
+    """Return the op that initialises a state tensor with the real number 0, as TFLite does.
+
+    The constant 0 is added to `tensors`. It is the zero point if the state is int8.
+    """
     zero = tensor.zero_point if tensor.dtype == "int8" and tensor.quant is not None and not tensor.quant.per_channel else 0
     value = replace(tensor, data=np.full(tensor.shape, zero, tensor.dtype), role="constant")
     return _initial_assignment(value, tensor.name, tensors)
 
 
 def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors: Mapping[str, Tensor]) -> Op:
-    """Return the op with named inputs and outputs. A state tensor that it changes is added to its outputs."""
+    """Return the op with these input and output tensors. State tensors that the op changes are added to its outputs."""
     state = [name for name in inputs if name is not None and tensors[name].role == "state"]
     if op.kind == "assign_variable":
         if len(inputs) != 2 or inputs[:1] != state or outputs:
@@ -273,7 +285,7 @@ def _with_operands(op: Op, inputs: list[str | None], outputs: list[str], tensors
 
 
 def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: Op, tensors: Mapping[str, Tensor]) -> None:
-    """Raise CompileError if an LSTM quantises its hidden state (its fifth intermediate tensor) and its output differently."""
+    """Raise CompileError if an LSTM's hidden state (its fifth intermediate tensor) and its output differ in quantisation."""
     intermediates = _indices(file.vector(operator, "Intermediates"), 0, main.table.TensorsLength())
     if len(intermediates) > 4 and op.outputs:
         table, out = main.table.Tensors(intermediates[4]), tensors[op.outputs[0]]
@@ -282,10 +294,10 @@ def _check_hidden(file: _File, main: _Subgraph, operator: tflite.Operator, op: O
 
 
 class _File:
-    """The file, with limits on the bytes read from it and on the bytes of its tensors.
+    """A .tflite file, with counters that limit the bytes read from it and the bytes of its tensors.
 
-    Vectors of a valid file do not overlap, so at most twice its size is read. Claim the bytes of a tensor before creating it: a
-    file of a few bytes can ask for gigabytes.
+    Vectors of a valid file do not overlap, so at most twice its size is read. `claim` must be called before a tensor is
+    created, because a file of a few bytes can declare a tensor of gigabytes.
     """
 
     def __init__(self, data: bytes, model: tflite.Model, *, tolerant: bool = False):
@@ -302,7 +314,7 @@ class _File:
             raise ValueError("its parts overlap")
 
     def claim(self, count: int, is_state: bool, name: str) -> None:
-        """Count the bytes of a tensor; raise CompileError if all tensors, or all state tensors, exceed their limit."""
+        """Count the bytes of the tensor `name`; raise CompileError if all tensors, or all state tensors, exceed their limit."""
         self._tensors += count
         self._state += count if is_state else 0
         for what, total, limit in (("tensors", self._tensors, MAX_TOTAL), ("variables", self._state, MAX_BYTES)):
@@ -310,7 +322,7 @@ class _File:
                 raise CompileError(f"brings all {what} to {total:,} bytes", f"at most {limit:,} are supported", tensor=name)
 
     def vector(self, table: Any, field: str) -> np.ndarray[Any, Any]:
-        """Return a vector field of a table as an array, empty if it is absent."""
+        """Return the vector `field` of a flatbuffer table as an array, empty if the file lacks it."""
         if getattr(table, f"{field}Length")() == 0:
             return np.zeros(0, np.int32)
         values: np.ndarray[Any, Any] = getattr(table, f"{field}AsNumpy")()
@@ -318,12 +330,15 @@ class _File:
         return values
 
     def text(self, value: bytes | None) -> str:
-        """Return a string field, or "" if it is absent."""
+        """Decode a string of the file; None, an absent string, becomes ""."""
         self._spend(len(value or b""))
         return (value or b"").decode(errors="replace")
 
     def buffer(self, index: int, dtype: str) -> np.ndarray[Any, Any] | None:
-        """Return a buffer as a read-only array, or None if it is empty; tensors that share a buffer share the array."""
+        """Return the buffer with this index as a read-only array of `dtype`, or None if it is empty. int4 values stay packed.
+
+        Tensors that share a buffer share the array.
+        """
         if not 0 <= index < self.model.BuffersLength():
             raise IndexError(f"buffer {index} of {self.model.BuffersLength()}")
         if (index, dtype) not in self._buffers:
@@ -344,7 +359,7 @@ class _File:
 
 
 def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
-    """Return tensor indices; raise IndexError if one is out of range."""
+    """Return tensor indices as ints; raise IndexError if one is outside [lower_bound, count)."""
     indices = [int(value) for value in values]
     for index in indices:
         if not lower_bound <= index < count:
@@ -353,7 +368,7 @@ def _indices(values: Iterable[Any], lower_bound: int, count: int) -> list[int]:
 
 
 def _unique(name: str, index: int, taken: Container[str]) -> str:
-    """Return a name that is not in `taken`: this one, if possible."""
+    """Return `name`, with `index` and underscores appended if `taken` contains it."""
     if name in taken:
         name = f"{name}_{index}"
     while name in taken:
@@ -362,7 +377,10 @@ def _unique(name: str, index: int, taken: Container[str]) -> str:
 
 
 def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[int, ...]]:
-    """Claim the bytes of a tensor and return its dtype (one of the same size if no op supports it) and its shape."""
+    """Count the bytes of the tensor `name` against the file's limits, and return its dtype and its shape.
+
+    If no op supports the tensor's type, the dtype is a supported one of the same size.
+    """
     if table.ShapeLength() > MAX_RANK:
         raise CompileError(f"has {table.ShapeLength()} axes", f"at most {MAX_RANK} are supported", tensor=name)
     dtype = DTYPES.get(table.Type(), AS_LARGE.get(TYPE_NAMES.get(table.Type(), ""), "int8"))
@@ -377,9 +395,10 @@ def _claimed(file: _File, table: tflite.Tensor, name: str) -> tuple[str, tuple[i
 
 
 def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtype: str, shape: tuple[int, ...]) -> Tensor:
-    """Return a tensor of the file, or raise CompileError if its type, quantisation or data is unsupported or inconsistent.
+    """Convert the flatbuffer `table` to a Tensor, or raise CompileError if its type, scales or data are not supported.
 
-    If `written` is set, an op computes the tensor, or it is an input of the network.
+    `written` says that an op computes the tensor or that it is an input of the network. `dtype` and `shape` are from
+    `_claimed`.
     """
     if table.Type() not in DTYPES:
         raise CompileError(
@@ -423,7 +442,10 @@ def _tensor(file: _File, table: tflite.Tensor, name: str, written: bool, *, dtyp
 
 
 def _quant(file: _File, table: tflite.QuantizationParameters | None, name: str, rank: int) -> Quant | None:
-    """Return a tensor's quantisation, or None if it has no scale or only zeros; a single scale is per tensor."""
+    """Return the quantisation of the tensor `name`, or None if it has no scale or only scales of 0.
+
+    A single scale is per tensor, several are per channel. `rank` is the tensor's number of axes.
+    """
     if table is None:
         return None
     if table.DetailsType() != tflite.QuantizationDetails.NONE:

@@ -25,15 +25,15 @@ QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
 
 
 def from_module(module: Any, example: Any, name: str = "") -> Graph:
-    """Return the graph of an nn.Module in evaluation mode, called `name` or like the module's class.
+    """Return the graph of an nn.Module in evaluation mode, called `name`, or by default like the module's class.
 
-    `example` is its input, or a tuple of its inputs, each with a batch of 1.
+    `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
     """
     return graph_of(fuse_gelu(trace(module, example)), name or type(module).__name__)
 
 
 def trace(module: Any, example: Any) -> ImportedProgram:
-    """Trace a module in evaluation mode with torch.export; `example` is its input or a tuple of inputs, as in `from_module`."""
+    """Trace a module in evaluation mode with torch.export and return the program; `example` is as in `from_module`."""
     torch = _torch()
     inputs = example if isinstance(example, tuple) else (example,)
     if not isinstance(module, torch.nn.Module):
@@ -71,7 +71,7 @@ def _torch() -> Any:
 
 @contextmanager
 def _evaluation_mode(module: Any) -> Iterator[None]:
-    """Put a module into evaluation mode for a while, then restore the mode of each submodule."""
+    """A context in which a module is in evaluation mode; afterwards each submodule has its previous mode again."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -82,7 +82,7 @@ def _evaluation_mode(module: Any) -> Iterator[None]:
 
 
 def _converted(program: Any) -> ImportedProgram:
-    """Return an ExportedProgram as an ImportedProgram; nodes that depend on constants only are computed."""
+    """Return an ExportedProgram as an ImportedProgram. Nodes whose arguments are all constant are computed here by torch."""
     torch = _torch()
     signature = program.graph_signature
     tensors = {**program.state_dict, **program.constants}
@@ -121,7 +121,10 @@ def _converted(program: Any) -> ImportedProgram:
 
 
 def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
-    """Return an output of the program as a Ref."""
+    """Return a network output, a node of the torch.fx graph, as a Ref; raise CompileError if it is not a tensor or is stale.
+
+    `stale` is as in `_check_not_stale`.
+    """
     if not isinstance(value, torch.fx.Node):
         raise CompileError(f"an output of the module is {value!r}, not a tensor", "return only tensors")
     _check_not_stale([value], stale)
@@ -129,14 +132,18 @@ def _output(torch: Any, value: Any, stale: Collection[str]) -> Ref:
 
 
 def _check_not_stale(read: Iterable[Any], stale: Collection[str]) -> None:
-    """Raise CompileError if a node reads a constant of which an in-place op has changed another view."""
+    """Raise CompileError if a node in `read` is a stale constant.
+
+    A constant is stale if it is a view of memory that an op of the network has changed in place: its known value is then out of
+    date. `stale` has the names of these constants.
+    """
     for value in read:
         if value.name in stale:
             raise CompileError(CHANGED, "use the out-of-place op", tensor=value.name)
 
 
 def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]:
-    """Return the names of the other constants that share storage with the constant changed in place."""
+    """Return the names of the constants in `known` that share memory with the constant `changed`, which itself is left out."""
     leaves = torch.utils._pytree.tree_leaves
     storages = {name: {part.untyped_storage().data_ptr() for part in leaves(value)} for name, value in known.items()}
     name = changed.name if isinstance(changed, torch.fx.Node) else ""
@@ -144,7 +151,7 @@ def _overlapping(torch: Any, known: Mapping[str, Any], changed: Any) -> set[str]
 
 
 def _input_shape(torch: Any, node: Any) -> tuple[int, ...]:
-    """Return the shape of an input; raise CompileError if it is dynamic or not float32."""
+    """Return the shape of the network input `node`; raise CompileError if it is dynamic or not float32."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         raise CompileError(f"is {value!r}, not a tensor", "make all inputs tensors", tensor=node.name)
@@ -162,7 +169,7 @@ def _name(node: Any) -> str:
 
 
 def _node(torch: Any, node: Any) -> Node:
-    """Return a node of the torch.fx graph as a Node."""
+    """Convert a node of the torch.fx graph to a Node of the ImportedProgram."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -177,9 +184,10 @@ def _node(torch: Any, node: Any) -> Node:
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
-    """Return a constant as an array: float32, or integers that a later op dequantises.
+    """Return the constant `name` as an array: float32, or integers that a later op dequantises.
 
-    `sources` has the input spec of each parameter and buffer, but not of constants computed at import.
+    `sources` has the torch input spec of each parameter and buffer, for its name in messages. Constants computed at import have
+    none, and may be infinite, as masks are.
     """
     known, integers = sources.get(name), (torch.int8, torch.uint8, torch.int32, torch.int64)
     label = known.target if known is not None and known.target else name

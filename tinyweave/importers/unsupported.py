@@ -4,11 +4,14 @@ from __future__ import annotations
 
 
 class Unsupported(Exception):  # noqa: N818
-    """The reason why an op cannot be imported; `program.graph_of` adds the op's name and module."""
+    """Raised if an op cannot be imported; the text is the reason. `program.graph_of` adds the op's name and module."""
 
 
 def normalised_axis(rank: int, axis: int, what: str = "axis") -> int:
-    """Return an axis, which may be negative, as an index in [0, rank); raise Unsupported if it is out of range."""
+    """Convert a possibly negative axis to an index in [0, rank); raise Unsupported if it is out of range.
+
+    `what` names the argument in the message.
+    """
     if not -rank <= axis < rank:
         raise Unsupported(f"its {what} {axis} is out of range for {rank}; the file may be damaged")
     return axis % rank

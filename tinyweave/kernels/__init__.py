@@ -1,1 +1,1 @@
-"""Kernels: their C, the table that says which kernel runs an op, and what each needs."""
+"""Kernels: the C files, the table that says which kernel runs an op, and what each kernel needs."""

@@ -1,7 +1,8 @@
-"""Overlap distances for the check of plans, worked out from the order of each kernel's reads and writes.
+"""Overlap distances for the check of plans, derived from the order of each kernel's reads and writes.
 
-The check takes overlap distances from `distance`, so that it does not rely on the functions of `overlap_distance.py` that the
-plan was made with. `ORDERS` names the steps of `access_order.py` for each kernel.
+The overlap distance of an input is how many bytes below it the output must begin, so that no unread byte is overwritten. The
+planner takes these distances from `overlap_distance.py`. The check takes them from `distance` instead, so that an error in one
+of the two derivations is found. `ORDERS` names the function of `access_order.py` for each kernel.
 """
 
 from __future__ import annotations
@@ -19,11 +20,17 @@ _DISTANCES: WeakKeyDictionary[Graph, dict[tuple[Op, str], dict[int, int]]] = Wea
 
 
 def distance(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
-    """Return the overlap distance of each input: how many bytes below the input the output must begin.
+    """Return by input index how many bytes below the input the output must begin, so that no unread byte is overwritten.
 
     Inputs that the output must not overlap are left out: constants, all inputs of kernels that are not in `KERNELS` and of ops
     with several outputs, the inputs of convolutions, pools, resizes and LSTMs on a batch above 1, and inputs whose reads a C
-    compiler may move behind writes.
+    compiler may move behind writes. Results are cached per graph.
+
+    Args:
+        graph: The network.
+        op: An op of `graph`.
+        kernel: The name of the kernel that runs `op`.
+
     """
     known = _DISTANCES.setdefault(graph, {})
     if (op, kernel) not in known:
@@ -34,12 +41,12 @@ def distance(graph: Graph, op: Op, kernel: str) -> dict[int, int]:
 
 
 def _apart(steps: Steps) -> int:
-    """Return the least distance at which no step reads a byte that an earlier step has written."""
+    """Return the smallest overlap distance, in bytes, at which no step reads a byte that an earlier step has written."""
     written_before = np.maximum.accumulate(steps.writes)[:-1]
     return max(int((written_before - steps.reads[1:]).max(initial=0)), 0)
 
 
-# the order of each kernel's reads and writes, and the kernels with that order
+# (function that lists reads and writes in order, names of the kernels that read and write in this order)
 ORDERS: tuple[tuple[Order, tuple[str, ...]], ...] = (
     (partial(order.dense, at_once=4), ("tw_conv_2d_s8_offset", "tw_conv_2d_s8_w4", "tw_conv_2d_s8", "tw_conv_2d_s4")),
     (partial(order.dense, at_once=1), ("tw_conv_2d_s16",)),

@@ -1,8 +1,12 @@
-"""The order in which each kind of kernel reads and writes, as a list of steps. Each step reads, then writes.
+"""The order in which each kind of kernel reads its inputs and writes its output, as a list of steps.
 
-Nothing here depends on `overlap_distance.py`: `access.py` maps kernels to these orders and derives their overlap distances.
-tests/kernels/test_access.py compares the steps with what the C does as it runs. Each function returns the `Steps` by the index
-of the input; inputs whose order is not defined, as with a batch above 1, are left out.
+Each step reads, then writes. Each public function returns a dict from the index of an input to its `Steps`. Inputs whose order
+is not defined are left out, for example if the batch is above 1. Nothing here depends on `overlap_distance.py`: `access.py`
+maps kernels to these functions and derives overlap distances from the steps. tests/kernels/test_access.py compares the steps
+with the addresses that the C reads and writes as it runs.
+
+In arguments, `at_once` is the number of outputs that a step computes. `lowest` is an array of shape (output rows, output
+columns): the index of the first input pixel in the window of each output pixel.
 """
 
 from __future__ import annotations
@@ -26,16 +30,16 @@ from .mve import weights as mve
 
 Numbers = NDArray[np.int64]
 
-Pair = tuple[int, int]  # of rows and columns
+Pair = tuple[int, int]  # (rows, columns)
 
-NOTHING = 1 << 40  # the position read by a step that reads nothing
+NOTHING = 1 << 40  # stands for the position read if a step reads nothing; beyond all tensors
 
 
 class Steps(NamedTuple):
-    """The order in which a kernel reads one input and writes the output, step by step."""
+    """The order in which a kernel reads one input and writes the output: element i of both arrays belongs to step i."""
 
-    reads: Numbers  # the lowest byte of the input that each step reads
-    writes: Numbers  # the end of the highest byte of the output that each step writes; 0 if it writes nothing
+    reads: Numbers  # offset of the lowest input byte that each step reads
+    writes: Numbers  # offset after the highest output byte that each step writes; 0 if the step writes nothing
 
 
 Order = Callable[[Graph, Op], dict[int, Steps]]
@@ -46,7 +50,20 @@ Order = Callable[[Graph, Op], dict[int, Steps]]
 
 @lru_cache(maxsize=1 << 12)
 def _lowest(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair = (1, 1), pad: Pair) -> Numbers:
-    """Return for each output row and column the lowest index of an input pixel in its window; `NOTHING` if there is none."""
+    """Return the index of the first input pixel in the window of each output pixel; `NOTHING` if the window holds only padding.
+
+    Args:
+        size: Rows and columns of the input.
+        out: Rows and columns of the output.
+        kernel: Rows and columns of the window.
+        stride: Vertical and horizontal stride.
+        dilation: Vertical and horizontal dilation.
+        pad: Rows of padding above and columns of padding to the left.
+
+    Returns:
+        Pixel indices (row * columns + column) of shape `out`.
+
+    """
     rows, cols = (
         np.where(
             positions(size[a], out[a], kernel=kernel[a], stride=stride[a], dilation=dilation[a], before=pad[a]),
@@ -59,7 +76,12 @@ def _lowest(size: Pair, out: Pair, kernel: Pair, stride: Pair, *, dilation: Pair
 
 
 def _windows(graph: Graph, op: Op) -> Numbers | None:
-    """Return `_lowest` of a convolution or pooling op, or None if the batch is not 1."""
+    """Return the index of the first input pixel in the window of each output pixel of a convolution or pooling op.
+
+    Returns:
+        Pixel indices of shape (output rows, output columns), or None if the batch is not 1.
+
+    """
     x, out, attrs = graph.input(op), graph.output(op), op.attrs
     if x.shape[0] != 1:
         return None
@@ -70,7 +92,11 @@ def _windows(graph: Graph, op: Op) -> Numbers | None:
 
 
 def of_windows(steps: Callable[..., Steps]) -> Callable[..., dict[int, Steps]]:
-    """Decorate a function of a graph, an op and its `_windows` to return the steps of input 0; none for a batch above 1."""
+    """Decorate a function `steps` to take only (graph, op) and keywords, and to return its `Steps` by input index.
+
+    `steps` also takes an array: the index of the first input pixel in the window of each output pixel. The decorated function
+    returns {0: the steps of input 0}, or {} if the batch is not 1.
+    """
 
     def order(graph: Graph, op: Op, **how: int) -> dict[int, Steps]:
         lowest = _windows(graph, op)
@@ -80,27 +106,42 @@ def of_windows(steps: Callable[..., Steps]) -> Callable[..., dict[int, Steps]]:
 
 
 def _hw(tensor: Tensor) -> Pair:
+    """Return the rows and columns of an NHWC tensor."""
     return tensor.shape[1], tensor.shape[2]
 
 
 def _bytes(count: Numbers, tensor: Tensor) -> Numbers:
-    """Return the bytes of `count` elements, two int4 values to a byte."""
+    """Return the bytes of `count` elements; two int4 values share a byte."""
     return -(-count // 2) if tensor.dtype == "int4" else count * itemsize(tensor.dtype)
 
 
 def _first_byte(element: Numbers, tensor: Tensor) -> Numbers:
+    """Return the byte offset of elements in a tensor, or in a pixel of an int4 tensor."""
     return element // 2 if tensor.dtype == "int4" else element * itemsize(tensor.dtype)
 
 
 def _in_turns(count: int, at_once: int, *, rest_at_once: bool) -> list[int]:
-    """Return the ends of the writes of `count` outputs, `at_once` per write; the tail is written at once or one by one."""
+    """Return for each step of a pixel how many of its `count` outputs are complete when the step ends.
+
+    Each step writes `at_once` outputs. If fewer remain, the last step writes all of them (`rest_at_once`), or one step writes
+    each.
+    """
     whole = count // at_once * at_once
     rest = [count] if rest_at_once else range(whole + 1, count + 1)
     return [*range(at_once, whole + 1, at_once), *(rest if whole < count else ())]
 
 
 def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], groups: int = 1) -> Steps:
-    """Return the access steps of a convolution that reads a whole window before each write, which ends at `ends` of a group."""
+    """Return the steps of a convolution that reads a whole window before each write.
+
+    Args:
+        lowest: The index of the first input pixel in the window of each output pixel.
+        x: The input.
+        out: The output.
+        ends: For each step of a pixel and group, how many output channels of the group are complete when the step ends.
+        groups: The number of groups of the convolution.
+
+    """
     units, depth = out.shape[-1] // groups, x.shape[-1] // groups
     group = np.arange(groups)
     reads = lowest.reshape(-1, 1, 1) * x.pixel_bytes + _first_byte(group * depth, x)[:, None] + np.zeros(len(ends), np.int64)
@@ -111,7 +152,16 @@ def _filters(lowest: Numbers, x: Tensor, out: Tensor, ends: Sequence[int], group
 
 @of_windows
 def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: bool = False) -> Steps:
-    """Return the access steps of conv_2d, with a window read per `at_once` outputs; the tail is one step or one per output."""
+    """List the reads and writes of conv_2d kernels that read one window per `at_once` output channels.
+
+    Args:
+        graph: The network.
+        op: The conv_2d.
+        lowest: The index of the first input pixel in the window of each output pixel.
+        at_once: The output channels that a step writes.
+        rest_at_once: Whether the channels that remain are written in one step, not one per step.
+
+    """
     x, out = graph.input(op), graph.output(op)
     groups = x.shape[3] // graph.input(op, 1).shape[3]
     return _filters(lowest, x, out, _in_turns(out.shape[3] // groups, at_once, rest_at_once=rest_at_once), groups)
@@ -119,21 +169,31 @@ def dense(graph: Graph, op: Op, lowest: Numbers, *, at_once: int, rest_at_once: 
 
 @of_windows
 def two_pixels(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Return the access steps of conv_2d that reads two successive windows, also across rows, then writes both pixels."""
+    """List the reads and writes of conv_2d kernels that read two successive output pixels' windows, then write both pixels.
+
+    The two pixels may be in different rows. `lowest` is the index of the first input pixel in each output pixel's window.
+    """
     return _in_batches(lowest.ravel(), 2, graph.input(op), graph.output(op))
 
 
 def _in_batches(lowest: Numbers, pixels: int, x: Tensor, out: Tensor) -> Steps:
+    """Return the steps of a kernel that reads the windows of `pixels` successive output pixels, then writes these pixels.
+
+    `lowest` has one entry per output pixel: the index of the first input pixel in its window.
+    """
     begins = np.arange(0, len(lowest), pixels)
     reads = np.minimum.reduceat(lowest, begins)
     return Steps(np.minimum(reads * x.pixel_bytes, NOTHING), np.append(begins[1:], len(lowest)) * out.pixel_bytes)
 
 
 def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """Return the access steps of transpose_conv that reads a pixel's inputs per `at_once` output channels, then per channel."""
+    """List the reads and writes of transpose_conv: each step reads an output pixel's inputs and writes `at_once` channels.
+
+    If fewer than `at_once` output channels remain, one step writes each.
+    """
 
     def along(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
-        """Return for each output position the lowest input position that a tap maps to it."""
+        """Return for each output position along an axis the first input position that a tap of the kernel maps to it."""
         reached = (np.arange(size) * stride - pad)[:, None] + np.arange(kernel)
         meets = (reached[None] == np.arange(out)[:, None, None]).any(axis=2)
         return np.asarray(np.where(meets, np.arange(size), NOTHING).min(axis=1))
@@ -150,7 +210,10 @@ def transposed(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> dict[int, Steps]:
-    """Return the access steps of fully_connected, with a row read per `at_once` outputs; the tail is one step or several."""
+    """List the reads and writes of fully_connected kernels that read one input row per `at_once` outputs.
+
+    If fewer than `at_once` outputs remain, one step writes all of them (`rest_at_once`), or one step writes each.
+    """
     x, (units, depth) = graph.input(op), graph.input(op, 1).shape
     count = x.elements // depth
     row, result = (Tensor("", (count, elements), x.dtype) for elements in (depth, units))
@@ -159,11 +222,19 @@ def rows(graph: Graph, op: Op, *, at_once: int, rest_at_once: bool = False) -> d
 
 @of_windows
 def channels(graph: Graph, op: Op, lowest: Numbers, *, at_once: int) -> Steps:
-    """Return the access steps of pools and depthwise convolutions that read and write `at_once` output channels of a pixel."""
+    """List the reads and writes of pools and depthwise convolutions: a step computes `at_once` channels of an output pixel.
+
+    A step reads only the input channels that its output channels depend on. `lowest` is the index of the first input pixel in
+    the window of each output pixel.
+    """
     return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), at_once)
 
 
 def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps:
+    """Return the steps of a kernel that reads a window's channels for `at_once` output channels of a pixel, then writes these.
+
+    `lowest` has one entry per output pixel: the index of the first input pixel in its window.
+    """
     depth, units = x.shape[3], out.shape[3]
     begins = np.arange(0, units, at_once)
     reads = lowest[:, None] * x.pixel_bytes + _first_byte(begins // (units // depth), x)
@@ -172,10 +243,10 @@ def _by_channels(lowest: Numbers, x: Tensor, out: Tensor, at_once: int) -> Steps
 
 
 def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of Winograd convolutions: tiles of 2x2 outputs, row by row.
+    """List the reads and writes of the Winograd convolution, which computes tiles of 2x2 outputs, row by row of tiles.
 
-    Each tile reads the right half of its 4x4 window; the first tile of a row reads the left half too. Two tiles are written
-    together. They may be in two rows of tiles.
+    A tile reads the right half of its 4x4 window; the first tile of a row also reads the left half. A step reads the windows of
+    two successive tiles, then writes both tiles. The two tiles may be in different rows of tiles.
     """
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
@@ -193,10 +264,10 @@ def winograd(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def strips(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of depthwise convolutions with line buffers.
+    """List the reads and writes of the depthwise convolutions of tw_line.h, which copy input rows to lines of 16-bit values.
 
-    Four channels of a block of columns and a strip of rows are computed per step. The last four channels may overlap those
-    before. A last step clamps the whole block.
+    A step computes four channels of a block of columns and a strip of rows. The last four channels may overlap the four
+    channels before. After all channels of a block, a step that reads nothing clamps the outputs of the block.
     """
     x = graph.input(op)
     if x.shape[0] != 1:
@@ -215,9 +286,11 @@ def strips(graph: Graph, op: Op) -> dict[int, Steps]:
 
 @of_windows
 def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Return the access steps of depthwise convolutions that compute two neighbouring outputs of a row, tap by tap.
+    """List the reads and writes of depthwise convolutions that compute two neighbouring outputs of a row, tap by tap.
 
-    An odd last output is computed alone. A step computes four channels; the last four may overlap those before.
+    A step computes four channels of both outputs; the last four channels may overlap the four channels before. If the row has
+    an odd number of outputs, its last output is computed alone. `lowest` is the index of the first input pixel in the window of
+    each output pixel.
     """
     x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
@@ -229,9 +302,10 @@ def two_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 @of_windows
 def pixels_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Return the access steps of tw_conv_2d_s8_scalar, which reads one or two windows per four output channels.
+    """List the reads and writes of tw_conv_2d_s8_scalar, which reads one or two windows per four output channels.
 
-    Two neighbouring windows are read together if both are inside the map's columns.
+    Two windows that are neighbours in a row are read together if neither reaches into the padding to the left or right.
+    `lowest` is the index of the first input pixel in the window of each output pixel.
     """
     x, out = graph.input(op), graph.output(op)
     (out_h, out_w), units = _hw(out), out.shape[3]
@@ -248,7 +322,10 @@ def pixels_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 @of_windows
 def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Return the access steps of tw_depthwise_3x3_s8_scalar, which computes one channel of at most 24 outputs of a row."""
+    """List the reads and writes of tw_depthwise_3x3_s8_scalar: a step computes one channel of up to 24 outputs of a row.
+
+    `lowest` is the index of the first input pixel in the window of each output pixel.
+    """
     x, out = graph.input(op), graph.output(op)
     c, (out_h, out_w) = x.shape[3], _hw(out)
     lefts = np.arange(0, out_w, 24)
@@ -257,18 +334,19 @@ def runs_of_a_row(graph: Graph, op: Op, lowest: Numbers) -> Steps:
     return Steps(np.minimum(reads, NOTHING).ravel(), (last[..., None] * c + np.arange(1, c + 1)).ravel())
 
 
-LANES, FILTERS, PAIRS = 16, 4, 8  # TW_MVE_LANES, FILTERS and PAIRS of tw_mve_pair.c
+LANES, FILTERS, PAIRS = 16, 4, 8  # bytes of a vector (TW_MVE_LANES); FILTERS and PAIRS of tw_mve_pair.c
 
 
-# with the vector instructions of Cortex-M55 and M85
+# kernels with the vector instructions (MVE) of Cortex-M55 and M85
 
 
 @of_windows
 def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Return the access steps of tw_conv_2d_s8_mve, which gathers several windows before it writes their outputs.
+    """List the reads and writes of tw_conv_2d_s8_mve, which copies several windows to scratch before it writes their outputs.
 
-    1x1 windows are read in place instead, two per four output channels. The last ones are gathered if their vectors would reach
-    beyond the map.
+    1x1 windows without padding are read in place instead, two pixels per four output channels. Only the last pixels are copied
+    if a 16-byte vector load would reach beyond the input. `lowest` is the index of the first input pixel in the window of each
+    output pixel.
     """
     x, out = graph.input(op), graph.output(op)
     kernel, stride, pads = kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
@@ -291,9 +369,15 @@ def vectors(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
-    """Return the access steps of 1x1 windows that begin at `begins`, two pixels at a time.
+    """Return the steps of a 1x1 convolution that reads two pixels at a time, for four output channels per step.
 
-    With a tail of output channels, it is computed first for at most `PAIRS` pairs of pixels and written last.
+    If `units` is not a multiple of four, the remaining channels of up to `PAIRS` pairs of pixels are computed before all other
+    channels of these pixels, and written after them.
+
+    Args:
+        begins: The offset of each pixel's first input byte.
+        units: The number of output channels.
+
     """
     rest, fours, steps, at = units % FILTERS, units - units % FILTERS, list[tuple[int, int]](), 0
     while (left := len(begins) - at) > 0:
@@ -311,10 +395,11 @@ def _pairs_of_pixels(begins: Numbers, units: int) -> Steps:
 
 @of_windows
 def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
-    """Return the access steps of tw_depthwise_conv_2d_s8_mve, sixteen channels of a pixel at a time.
+    """List the reads and writes of tw_depthwise_conv_2d_s8_mve, which computes sixteen channels of a pixel per step.
 
-    If sixteen channels are several whole pixels, the kernel computes these together. The distance is that of single pixels:
-    each pixel reads and writes one pixel further than its neighbour.
+    If sixteen channels are several whole pixels, the kernel computes these pixels together. They are listed one by one here,
+    which permits the same overlap of input and output: each pixel reads and writes one pixel further than the pixel before.
+    `lowest` is the index of the first input pixel in the window of each output pixel.
     """
     return _by_channels(lowest.ravel(), graph.input(op), graph.output(op), LANES)
 
@@ -323,7 +408,11 @@ def taps(graph: Graph, op: Op, lowest: Numbers) -> Steps:
 
 
 def elements(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of elementwise ops, which compute and write one output element, or two int4 values, per step."""
+    """List the reads and writes of elementwise ops: each step reads the operands of one output element, then writes it.
+
+    With int4 tensors a step computes two neighbouring values. Constant operands are left out, and operands whose reads a C
+    compiler may move behind writes (`_is_ordered`).
+    """
     out = graph.output(op)
     operands = {i: x for i, x in enumerate(graph.inputs_of(op)) if x is not None and x.data is None and _is_ordered(x, out)}
     if out.dtype == "int4" or any(x.dtype == "int4" for x in operands.values()):
@@ -335,15 +424,20 @@ def elements(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _is_ordered(x: Tensor, out: Tensor) -> bool:
-    """Return whether a C compiler keeps reads of x before later writes of out: both of one type, or one of bytes."""
+    """Return whether a C compiler must keep reads of `x` before later writes of `out`.
+
+    C's aliasing rules demand this if both have the same type, or if the elements of one of them are bytes.
+    """
     return x.dtype == out.dtype or "int4" in (x.dtype, out.dtype) or 1 in (itemsize(x.dtype), itemsize(out.dtype))
 
 
 def _numbered(tensor: Tensor) -> Numbers:
+    """Return the index of each element of a tensor, in the tensor's shape."""
     return np.arange(tensor.elements).reshape(tensor.shape)
 
 
 def _pairs(x: Tensor, out: Tensor) -> Steps:
+    """Return the steps of an elementwise op on int4 tensors: each step computes two neighbouring channels of a pixel."""
     begins = np.arange(0, out.shape[-1], 2)
     pixels = np.arange(prod(x.shape[:-1])).reshape(*x.shape[:-1], 1) * x.pixel_bytes
     reads = pixels + _first_byte(np.minimum(begins, x.shape[-1] - 1), x)
@@ -352,7 +446,7 @@ def _pairs(x: Tensor, out: Tensor) -> Steps:
 
 
 def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of softmax and log_softmax, which read a pixel, then each element again before its output."""
+    """List the reads and writes of softmax and log_softmax, which read a whole pixel, then each element before its output."""
     x, out = graph.input(op), graph.output(op)
     pixels = np.arange(prod(x.shape[:-1]))[:, None]
     channel, size = np.arange(x.shape[-1]), itemsize(out.dtype)
@@ -363,7 +457,7 @@ def exponentials(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def places(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of resize_bilinear, which reads four neighbouring pixels per channel of an output pixel."""
+    """List the reads and writes of resize_bilinear: a step reads four input pixels and writes a channel of an output pixel."""
     x, out = graph.input(op), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -380,7 +474,7 @@ def places(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
-    """Return the access steps of reductions that compute `at_once` neighbouring outputs from all of their inputs."""
+    """List the reads and writes of reductions: a step reads all inputs of `at_once` neighbouring outputs, then writes these."""
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
     lowest, run = _numbered(x).min(axis=over).ravel(), 1
@@ -392,7 +486,7 @@ def reductions(graph: Graph, op: Op, *, at_once: int) -> dict[int, Steps]:
 
 
 def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of batch_matmul, which reads a row and a column per output element."""
+    """List the reads and writes of batch_matmul: each step reads a row and a column, then writes one output element."""
     a, b, shape = _numbered(graph.input(op, 0)), _numbered(graph.input(op, 1)), graph.output(op).shape
     row = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a)[..., :, :1]
     col = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b)[..., :1, :]
@@ -401,25 +495,34 @@ def matrices(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def cells(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of the LSTM, whose cells each read the inputs of a time step and write one output."""
+    """List the reads and writes of the LSTM: each step reads all inputs of a time step and writes the output of one cell.
+
+    Returns no input if the batch is not 1.
+    """
     x, (count, depth) = graph.input(op), graph.input(op, lstm.WEIGHTS).shape
     time, batch = (x.shape[axis] for axis in lstm.time_and_batch(graph, op))
     reads = (np.arange(time) * depth).repeat(count)
     return {} if batch != 1 else {0: Steps(reads, np.arange(1, time * count + 1))}
 
 
-# copies: a contiguous run of bytes is read before it is written, as by memmove
+# copies: each step copies a run (contiguous bytes), which is read before it is written, as by memmove
 
 
 def _runs(begins: Iterable[Numbers], lengths: Iterable[int]) -> Steps:
-    """Return the access steps of runs written one after the other; per piece, where its runs begin and their bytes."""
+    """Return the steps of copies that write runs (contiguous bytes) one after the other, piece by piece of the output.
+
+    Args:
+        begins: For each piece, the input offset of each run, in bytes; `NOTHING` for padding.
+        lengths: For each piece, the bytes of a run.
+
+    """
     reads = [each.ravel() for each in begins]
     sizes = [np.full(each.size, length, np.int64) for each, length in zip(reads, lengths, strict=True)]
     return Steps(np.concatenate(reads), np.concatenate(sizes).cumsum())
 
 
 def strided(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of tw_strided_copy, which gathers runs of bytes with one stride per axis."""
+    """List the reads and writes of tw_strided_copy, which copies runs of bytes that are one stride apart along each axis."""
     pieces = copies.moved(graph, op)
     assert pieces is not None
     begins = []
@@ -430,7 +533,7 @@ def strided(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def listed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of tw_table_copy, which gathers runs of bytes at offsets from tables."""
+    """List the reads and writes of tw_table_copy, which copies runs of bytes from offsets that are stored in tables."""
     pieces = copies.listed(graph, op)
     begins = []
     for piece in pieces:
@@ -440,7 +543,7 @@ def listed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of resize_nearest_neighbor, which reads a whole pixel before it writes it."""
+    """List the reads and writes of resize_nearest_neighbor: each step copies one whole pixel."""
     (images, rows, cols, channels), size = pieces(graph, op)[0], graph.output(op).pixel_bytes
     if len(images) != 1:
         return {}
@@ -449,7 +552,7 @@ def pixels(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def framed(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of tw_pad, which writes padding, then copies a row, or a pixel if channels are padded."""
+    """List the reads and writes of tw_pad: each step writes padding, then copies a row, or a pixel if channels are padded."""
     block, size = copies.padded(graph, op), itemsize(graph.output(op).dtype)
     assert block is not None
     begins, length = _rows_of(block)
@@ -458,7 +561,10 @@ def framed(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def joined(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return the access steps of tw_concatenation, which copies input after input, row by row or pixel by pixel."""
+    """List the reads and writes of tw_concatenation, which copies one input after the other, row by row or pixel by pixel.
+
+    Before an input is read, the steps of all inputs copied earlier write without reading it.
+    """
     size, writes, steps = itemsize(graph.output(op).dtype), np.zeros(0, np.int64), dict[int, Steps]()
     for index, block in copies.joined(graph, op):
         begins, length = _rows_of(block)
@@ -469,7 +575,14 @@ def joined(graph: Graph, op: Op) -> dict[int, Steps]:
 
 
 def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
-    """Return where the runs that are copied at once begin in the larger tensor, and the elements of a run."""
+    """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
+
+    A run is a row, or a pixel if the two tensors differ in their number of channels.
+
+    Returns:
+        The element index in the larger tensor at which each run begins, and the elements of a run.
+
+    """
     (n, h, w, c), (_, outer_h, outer_w, outer_c), before = block
     together = w if c == outer_c else 1
     i, y, x = np.ix_(np.arange(n), np.arange(h), np.arange(0, w, max(together, 1)))
@@ -478,5 +591,5 @@ def _rows_of(block: copies.Box) -> tuple[Numbers, int]:
 
 
 def any_way(graph: Graph, op: Op) -> dict[int, Steps]:
-    """Return one step at 0 for tw_move, which copies correctly however input and output overlap."""
+    """Return one step at offset 0 for tw_move, which copies correctly however input and output overlap: distance 0."""
     return {0: Steps(np.zeros(1, np.int64), np.zeros(1, np.int64))}

@@ -1,7 +1,8 @@
 """Parameters of the ops that only copy elements: strides, tables of offsets, or boxes inside a larger tensor.
 
-An op's output consists of pieces. Each piece gathers runs of the input with one stride per axis (`Strides`) or at listed
-offsets (`Tables`). pad and concatenation place whole inputs in the output (`Box`).
+An op's output consists of pieces, which follow each other in memory (split has one piece per output, most ops one in all). A
+piece is copied in runs, which are contiguous bytes of the input: the runs are one stride apart along each axis (`Strides`), or
+at listed offsets (`Tables`). pad and concatenation copy whole inputs into the output (`Box`).
 """
 
 from __future__ import annotations
@@ -21,18 +22,26 @@ from .geometry import Extents, Shape, extents
 
 
 class Strides(NamedTuple):
-    """Runs of bytes gathered with one stride per axis, as tw_strided_copy.c does. All but `size` in bytes."""
+    """A piece of an output, copied in runs (contiguous bytes) one stride apart along each axis, as in tw_strided_copy.c.
 
-    size: Extents
+    Run (a, b, c, d) begins at byte start + a * stride[0] + ... + d * stride[3] of the input. The runs follow each other in the
+    output.
+    """
+
+    size: Extents  # runs along each axis
     start: int
     stride: Extents
     run: int
 
 
 class Tables(NamedTuple):
-    """Runs of bytes gathered at offsets from tables, as tw_table_copy.c does. Offset -1: padding."""
+    """A piece of an output, copied in runs (contiguous bytes) from offsets in tables, as in tw_table_copy.c.
 
-    repeats: int  # how often the tables are applied, each time `step` bytes further
+    For each repeat, row and column, a run begins at byte repeat * step + row + col of the input. A negative row or column means
+    that the run is padding.
+    """
+
+    repeats: int  # how often the tables are applied
     step: int
     rows: NDArray[np.int64]
     cols: NDArray[np.int64]
@@ -40,7 +49,7 @@ class Tables(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A tensor inside a larger one: the extents of both, and per axis the elements before it."""
+    """A tensor as part of a larger one: the extents of both (n, h, w, c), and the elements before it along each axis."""
 
     inner: Extents
     outer: Extents
@@ -48,7 +57,10 @@ class Box(NamedTuple):
 
 
 def moved(graph: Graph, op: Op) -> list[Strides] | None:
-    """Return the strides that gather each piece of a copying op's output, or None if some piece has unequal steps."""
+    """Return the strides of each piece of a copying op's output, or None if some piece cannot be copied with strides.
+
+    That is so if positions along an axis are not equally far apart, or if more than four axes remain after merging.
+    """
     size = itemsize(data(graph, op).dtype)
     found = [_progressions(piece, size) for piece in pieces(graph, op)]
     known = [strides for strides in found if strides is not None]
@@ -56,12 +68,12 @@ def moved(graph: Graph, op: Op) -> list[Strides] | None:
 
 
 def listed(graph: Graph, op: Op) -> list[Tables]:
-    """Return the tables of offsets that gather each piece of a copying op's output."""
+    """Return for each piece (part) of a copying op's output the tables of input offsets from which it is copied."""
     return [_tables(piece, itemsize(graph.output(op).dtype)) for piece in pieces(graph, op)]
 
 
 def padded(graph: Graph, op: Op) -> Box | None:
-    """Return the box of a pad's input in its output, or None if it needs more than four axes."""
+    """Return where a pad's input is placed inside its output, or None if that takes more than four axes."""
     axes = [(extent, *padding) for extent, padding in zip(graph.input(op).shape, paddings(graph, op), strict=True)]
     while len(axes) > 4:
         # an axis and the axis after it become one if the latter is not padded
@@ -78,10 +90,10 @@ def padded(graph: Graph, op: Op) -> Box | None:
 
 
 def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
-    """Return (input index, its box in the output) of a concatenation or pack, in the order in which they are copied.
+    """Return (input index, its place in the output) for a concatenation or pack, in the order in which inputs are copied.
 
     If the output interleaves the inputs, the largest is copied first, since only the first one can be stored inside the output.
-    Otherwise each input is contiguous there, and all of them can be stored in their boxes.
+    Otherwise each input is contiguous in the output, and all of them can be stored there.
     """
     axis = op.attrs["axis"] % len(graph.output(op).shape)
     shapes = [tensor.shape for tensor in graph.inputs_of(op) if tensor is not None]
@@ -94,7 +106,13 @@ def joined(graph: Graph, op: Op) -> list[tuple[int, Box]]:
 
 
 def _progressions(positions: Positions, itemsize: int) -> Strides | None:
-    """Return a piece as strides, or None if the positions along some axis are not equally far apart."""
+    """Return the strides of a piece (part of an output), or None if positions along some axis are not equally far apart.
+
+    Args:
+        positions: An array of input indices per axis; the index of an element is the sum of one entry per axis.
+        itemsize: The bytes of an element.
+
+    """
     start, axes = 0, []
     for axis in positions:
         if axis.size == 0:
@@ -108,7 +126,7 @@ def _progressions(positions: Positions, itemsize: int) -> Strides | None:
 
 
 def _step(axis: NDArray[np.int64]) -> int | None:
-    """Return the distance between neighbouring positions, or None if it varies or some position is padding."""
+    """Return the distance between neighbouring positions, or None if it varies or some position is padding (negative)."""
     steps = np.diff(axis)
     if axis.min() < 0 or (steps != steps[:1]).any():
         return None
@@ -116,7 +134,14 @@ def _step(axis: NDArray[np.int64]) -> int | None:
 
 
 def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Strides | None:
-    """Return the strides of axes given as (extent, step in bytes), contiguous axes merged; None for more than four."""
+    """Merge contiguous axes and return a piece (part of an output) as strides, or None if more than four axes remain.
+
+    Args:
+        start: The input offset of the first run, in bytes.
+        steps: (extent, stride in bytes) of each axis.
+        itemsize: The bytes of an element.
+
+    """
     if any(size == 0 for size, _ in steps):
         return Strides((0, 0, 0, 0), 0, (0, 0, 0, 0), itemsize)
     axes: list[tuple[int, int]] = []
@@ -137,7 +162,13 @@ def _runs(start: int, steps: Sequence[tuple[int, int]], itemsize: int) -> Stride
 
 
 def _tables(positions: Positions, itemsize: int) -> Tables:
-    """Return a piece as tables: an offset per row, and an offset per column of a row."""
+    """Return a piece (part of an output) as tables: an offset per row, and an offset per column of a row.
+
+    Args:
+        positions: An array of input indices per axis; the index of an element is the sum of one entry per axis.
+        itemsize: The bytes of an element.
+
+    """
     padded = any(axis.size == 1 and axis[0] < 0 for axis in positions)
     start = itemsize * sum(int(axis[0]) for axis in positions if axis.size == 1)
     axes = [np.where(axis < 0, -1, axis * itemsize) for axis in positions if axis.size != 1]
@@ -156,7 +187,7 @@ def _tables(positions: Positions, itemsize: int) -> Tables:
 
 
 def _joined(shapes: Sequence[Shape], axis: int) -> list[Box]:
-    """Return the box of each input of a concatenation along `axis`, which is not negative."""
+    """Return where each input is placed in the output of a concatenation along `axis`, which is not negative."""
     rank, total = len(shapes[0]), sum(shape[axis] for shape in shapes)
     blocks, begin = [], 0
     for shape in shapes:

@@ -1,4 +1,4 @@
-"""Counts that the cycles of a layer depend on: how often its kernel runs each part of its loops.
+"""Counts that the cycles of a layer depend on: how often its kernel executes each part of its loops.
 
 `layer_cycles.py` multiplies the counts by fitted constants. Each row of the kernel table names the function for its kernel.
 """
@@ -14,19 +14,24 @@ from ..ops.conv import kernel_size
 from .dsp import dense, depthwise, winograd
 from .dsp import taps as taps_dsp
 
-OUTLIER = 0.5  # of the time of four filters that an outlier takes: 12 instructions per four inputs of two pixels instead of 24
+# An outlier (a filter that the fast arithmetic cannot hold) takes half of the time of four other filters: 12 instructions per
+# four inputs of two pixels instead of 24.
+OUTLIER = 0.5
 
 
 class Features(NamedTuple):
-    """How often a kernel runs each part of its loops for a layer."""
+    """How often a kernel executes each part of its loops in one layer."""
 
-    case: str  # suffix of the kernel's name in layer_cycles.json; "" if the kernel has one set of constants
-    counts: tuple[float, ...]
-    passes: int = 1  # how often a call reads all weights of the layer
+    case: str  # suffix of the kernel's name in layer_cycles.json; "" if the kernel has only one set of constants
+    counts: tuple[float, ...]  # one count per fitted constant
+    passes: int = 1  # how often a call of the kernel reads all weights of the layer
 
 
 def plain(graph: Graph, op: Op) -> Features:
-    """Return the counts of MACs (or window elements), outputs, inputs, pixels and calls: the default of kernels."""
+    """Return the counts of MACs, outputs, inputs, pixels and calls: the default of kernels.
+
+    An op without MACs counts the elements of its windows instead.
+    """
     x, out, macs = graph.input(op), graph.output(op), SPECS[op.kind].macs(graph, op, True)
     window = prod(op.attrs.get("kernel", (1,)))
     weights = sum(t.elements for t in graph.inputs_of(op)[1:2] if t is not None and t.data is not None)
@@ -36,19 +41,22 @@ def plain(graph: Graph, op: Op) -> Features:
 
 
 def broadcast(graph: Graph, op: Op) -> Features:
-    """Return the counts of `plain`, with separate constants for operands of different shapes."""
+    """Return the counts of `plain`; operands of different shapes have their own constants."""
     return plain(graph, op)._replace(case="" if graph.input(op, 1).shape == graph.input(op).shape else ", broadcast")
 
 
 def pixels(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of conv_2d kernels that compute one output pixel at a time."""
+    """Return the loop counts of conv_2d kernels that compute one output pixel at a time.
+
+    They are MACs, window rows of all outputs, outputs, window rows of all pixels, pixels, and calls.
+    """
     out, rows = graph.output(op), kernel_size(graph, op)[0]
     macs, count = SPECS[op.kind].macs(graph, op, True), prod(out.shape[:3])
     return Features("", (macs, out.elements * rows, out.elements, count * rows, count, 1.0), count)
 
 
 def pairs(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of conv_2d kernels that multiply two gathered windows with four filters at a time."""
+    """Return the loop counts of conv_2d kernels that multiply two windows, copied to scratch, with four filters at a time."""
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     filters, count = out.shape[3], prod(out.shape[:3])
     twos, fours, words = -(-count // 2), -(-filters // 4), rows * -(-cols * depth // 4)
@@ -60,14 +68,17 @@ def pairs(graph: Graph, op: Op) -> Features:
 
 
 def pairs_and_outliers(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of `pairs`, with OUTLIER times those of four filters for each outlier."""
+    """Return the loop counts of `pairs`, increased by `OUTLIER` times the work of four filters for each outlier.
+
+    An outlier is a filter that the fast arithmetic cannot hold.
+    """
     plain, fours = pairs(graph, op), -(-graph.output(op).shape[3] // 4)
     more = 1 + OUTLIER * dense.outlier_count(graph, op) / fours
     return plain._replace(counts=(plain.counts[0] * more, plain.counts[1] * more, *plain.counts[2:]))
 
 
 def windows(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of tw_conv_2d_s8_lean_dsp, which multiplies a window with four filters, row by row."""
+    """Return the loop counts of tw_conv_2d_s8_lean_dsp, which multiplies one window with four filters at a time, row by row."""
     (rows, cols), out, depth = kernel_size(graph, op), graph.output(op), graph.input(op, 1).shape[3]
     fours, count = -(-out.shape[3] // 4), prod(out.shape[:3])
     did = (count * fours * rows * cols * depth // 4, count * fours * rows, count * fours, count * rows, count, 1.0)
@@ -75,7 +86,7 @@ def windows(graph: Graph, op: Op) -> Features:
 
 
 def tiles(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of the Winograd kernel, which computes two 2x2 tiles of four filters at a time."""
+    """Return the loop counts of the Winograd kernel, which computes two tiles of 2x2 outputs for four filters at a time."""
     (_, h, w, filters), depth = graph.output(op).shape, graph.input(op).shape[3]
     count, words = -(-h // winograd.TILE) * -(-w // winograd.TILE), depth // 2
     groups = -(-count // 2) * -(-filters // 4)
@@ -83,18 +94,27 @@ def tiles(graph: Graph, op: Op) -> Features:
 
 
 def _axes(graph: Graph, op: Op) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of input, output and window, the stride, and the padding before, each as (h, w)."""
+    """Return five (h, w) pairs of a convolution: sizes of input, output and window, the stride, and the padding before."""
     starts = tuple(before for before, _ in op.attrs["padding"])
     return graph.input(op).shape[1:3], graph.output(op).shape[1:3], kernel_size(graph, op), op.attrs["stride"], starts
 
 
 def _inside(size: int, steps: int, kernel: int, stride: int, pad: int) -> int:
-    """Count the windows along an axis that do not reach into the padding."""
+    """Count the windows along an axis that do not reach into the padding.
+
+    Args:
+        size: The input positions.
+        steps: The output positions.
+        kernel: The extent of a window.
+        stride: The input positions between two windows.
+        pad: The positions of padding before the input.
+
+    """
     return sum(step * stride - pad >= 0 and step * stride - pad + kernel <= size for step in range(steps))
 
 
 def taps(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of depthwise kernels that add tap by tap, with separate constants for depth multipliers."""
+    """Return the loop counts of depthwise kernels that add tap by tap; depth multipliers above 1 have their own constants."""
     x, out, (rows, _) = graph.input(op), graph.output(op), kernel_size(graph, op)
     several = "" if x.shape[3] == out.shape[3] else ", multiplied"
     macs, count = SPECS[op.kind].macs(graph, op, True), out.elements // out.shape[3]
@@ -114,13 +134,13 @@ def outputs(graph: Graph, op: Op) -> Features:
 
 
 def pixel(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of tw_depthwise_pixel_s8_dsp, which computes four channels at a time, tap by tap."""
+    """Return the loop counts of tw_depthwise_pixel_s8_dsp, which computes four channels of one output at a time, tap by tap."""
     fours = -(-graph.input(op).shape[3] // taps_dsp.CHANNELS)
     return Features("", (fours * kernel_size(graph, op)[0], fours, 1.0))
 
 
 def lines(graph: Graph, op: Op) -> Features:
-    """Return the loop counts of the depthwise kernels of tw_line.h.
+    """Return the loop counts of the depthwise kernels of tw_line.h, which first copy input columns to lines of 16-bit values.
 
     They compute four channels of a block of rows and columns at a time.
     """

@@ -1,4 +1,4 @@
-"""Shapes as the C parameter structs hold them, with at most four axes. None: no kernel takes the shape."""
+"""Shapes with at most four axes, as the parameter structs in C hold them. A function returns None if it needs more axes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ Extents = tuple[int, int, int, int]
 
 
 class Reduction(NamedTuple):
-    """Extents of a reduction's input, viewed as [kept[0]][reduced[0]][kept[1]][reduced[1]][kept[2]]."""
+    """The extents of a reduction's input, with neighbouring axes merged to [kept][reduced][kept][reduced][kept]."""
 
-    kept: tuple[int, int, int]
-    reduced: tuple[int, int]
+    kept: tuple[int, int, int]  # first, third and fifth extent
+    reduced: tuple[int, int]  # second and fourth extent
 
 
 def extents(shape: Shape) -> Extents:
-    """Return a shape as (n, h, w, c); missing leading axes are 1, axes before the last four are folded into n."""
+    """Return a shape as (n, h, w, c). Missing leading axes are 1; all axes before the last three are multiplied to n."""
     n, h, w, c = (1, 1, 1, 1, *shape)[-4:]
     return prod(shape[:-4]) * n, h, w, c
 
 
 def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
-    """Return the extents of two operands and of their broadcast result, or None if these need more than four axes."""
+    """Return the extents of two operands and of their broadcast result, or None if they need more than four axes.
+
+    If there are more than four axes, neighbouring axes that broadcast in the same way are merged.
+    """
     rank = max(len(a), len(b), 4)
     axes = [(x, y) for x, y in zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)]
     while len(axes) > 4:
@@ -40,19 +43,25 @@ def broadcast(a: Shape, b: Shape) -> tuple[Extents, Extents, Extents] | None:
 
 
 def _repeats(axis: tuple[int, int]) -> tuple[bool, bool]:
-    """Return which of the two operands repeats along an axis, given its extents in both."""
+    """Return for each of two operands whether it repeats along an axis; `axis` holds the extents of both."""
     return axis[0] < axis[1], axis[1] < axis[0]
 
 
 def repeated(batch: Shape, size: int) -> tuple[int, int, int]:
-    """Return the strides of at most three batch axes for items of `size` bytes; 0 for an axis of extent 1."""
+    """Return the strides of at most three batch axes for items of `size` elements; 0 for an axis that broadcasts (extent 1)."""
     whole = (1,) * (3 - len(batch)) + tuple(batch)
     h, w, c = (0 if extent == 1 else size * prod(whole[axis + 1 :]) for axis, extent in enumerate(whole))
     return h, w, c
 
 
 def reduction(shape: Shape, axes: Sequence[int]) -> Reduction | None:
-    """Return the view of a tensor whose `axes`, not negative, are reduced; None if they alternate too often."""
+    """Merge neighbouring axes of a reduction's input; None if kept and reduced axes alternate too often for `Reduction`.
+
+    Args:
+        shape: The shape of the input.
+        axes: The reduced axes, not negative.
+
+    """
     sizes, position = [1, 1, 1, 1, 1], 0  # kept at even positions, reduced at odd ones
     for axis, extent in enumerate(shape):
         if extent == 1:

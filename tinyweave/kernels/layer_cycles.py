@@ -1,8 +1,9 @@
 """Estimates of a layer's cycles from its shape alone, for the planner and the architecture search.
 
-The estimate is the sum of the counts of `cycle_features.py` times constants that bench/fit_cycles.py fitted to emulated runs
-with zero wait states (layer_cycles.json, by core and kernel). `FlashReads` adds the wait states of a device. Kernels for int4
-values are estimated as those for int8 (`timed_as`), up to a third too low (bench/int4.py).
+An estimate is the sum of the counts of `cycle_features.py`, each times a constant. bench/fit_cycles.py fitted the constants to
+emulated runs with zero wait states (layer_cycles.json, by core and kernel). `FlashReads` adds the wait states of a device.
+Kernels for int4 values are estimated with the constants of kernels for int8 (`timed_as`), which is up to a third too low
+(bench/int4.py).
 """
 
 from __future__ import annotations
@@ -18,38 +19,47 @@ from .table import BY_NAME
 from .variant import DSP, MVE, RV32M
 
 CONSTANTS = Path(__file__).with_name("layer_cycles.json")
-# fetches of code, from emulated cores with the caches of real boards (bench/flash_reads.py)
-LOOP_BYTES = 256  # code of a kernel's inner loop, unless the kernel states its own: a smaller cache does not hold it
-BYTES_PER_CYCLE = 2
-SMALL_CACHE = 1024  # bytes; holds about one kernel
-RUN_BYTES = 800  # fetched per call of a kernel, and per pass of a kernel with a stream through its weights
-COPIED_WORD = 4  # cycles to copy a word of a stream, 4.0 to 4.3 on three networks
-Extent = tuple[int, int] | None  # rows and columns of the output; None: all of it
+# constants of the wait states of code, from emulated cores with the caches of real boards (bench/flash_reads.py)
+LOOP_BYTES = 256  # code of an inner loop whose kernel has no `loop_bytes`; a smaller cache does not hold it
+BYTES_PER_CYCLE = 2  # of code, fetched if the cache does not hold the inner loop
+SMALL_CACHE = 1024  # bytes; a cache of this size holds the code of about one kernel
+RUN_BYTES = 800  # of code, fetched per call of a kernel, and again per pass through a weight stream
+COPIED_WORD = 4  # cycles to copy a word of a weight stream to RAM; 4.0 to 4.3 were measured on three networks
+Extent = tuple[int, int] | None  # rows and columns of the output that a call computes; None: all of them
 
 
 class FlashReads(NamedTuple):
-    """The wait states of a device's Flash, and its caches of constants and of code."""
+    """The wait states of a device's Flash, and the sizes of its caches for constants and for code."""
 
     waits: int  # cycles per line that is not in a cache
-    line: int  # bytes
-    cache: int  # bytes
+    line: int  # bytes of a line of the cache for constants
+    cache: int  # bytes of the cache for constants
     code_line: int
     code_cache: int
 
     def of_constants(self, count: int, passes: int, *, alone: bool) -> float:
-        """Return the cycles that a call waits for `count` bytes of constants, which it reads `passes` times.
+        """Return the wait cycles of one call of a kernel for its constants.
 
-        A cache smaller than `count` misses each line in each pass. A larger one holds them from the last call, unless this call
-        is `alone`.
+        If the cache is smaller than the constants, each line misses in each pass. A larger cache still holds them from the last
+        call, so only a call that is `alone` waits, once.
+
+        Args:
+            count: The bytes of the constants.
+            passes: How often the call reads all of them.
+            alone: Whether the kernel is called once per inference, so that other layers have evicted its constants.
+
         """
         times = passes if count > self.cache else int(alone)
         return times * count / self.line * self.waits
 
     def of_code(self, cycles: float, runs: int, loop: int = 0) -> float:
-        """Return the cycles that a call waits for code.
+        """Return the wait cycles of one call of a kernel for its code.
 
-        `cycles` are those with zero wait states. `runs` is how often the call runs through about `RUN_BYTES` of code. `loop` is
-        the bytes of the inner loop, if more than `LOOP_BYTES`.
+        Args:
+            cycles: The cycles of the call with zero wait states.
+            runs: How often the call executes about `RUN_BYTES` of code that a small cache no longer holds.
+            loop: The bytes of the inner loop, if more than `LOOP_BYTES`.
+
         """
         if self.code_cache < max(LOOP_BYTES, loop):
             return cycles * BYTES_PER_CYCLE / self.code_line * self.waits
@@ -59,10 +69,16 @@ class FlashReads(NamedTuple):
 def layer_cycles(
     graph: Graph, op: Op, variant: str, core: str, part: Extent = None, *, reads: FlashReads | None = None
 ) -> float | None:
-    """Estimate the cycles of one call of the kernel `variant`; None if it has no constants for `core`.
+    """Estimate the cycles of one call of a kernel, or return None if the kernel has no fitted constants for `core`.
 
-    `variant` is "" for an op without code. `part` is the rows and columns of the output that the call computes. `reads` is
-    None for zero wait states.
+    Args:
+        graph: The network.
+        op: The layer.
+        variant: The name of the kernel; "" for an op without code, which takes 0 cycles.
+        core: A core that has constants, as `cost_model_core` returns it.
+        part: The rows and columns of the output that the call computes; None for the whole output.
+        reads: The wait states of the Flash; None for zero wait states.
+
     """
     if not variant:
         return 0.0
@@ -81,7 +97,10 @@ def layer_cycles(
 
 
 def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
-    """Return the op on maps that are as small as `part` of its output needs, without padding along axes that are cut."""
+    """Return a graph and an op that compute only `part` of the output, with maps cut to the rows and columns that this needs.
+
+    An axis that is cut has no padding. If `part` is None or the whole output, or the op has no windows, return the arguments.
+    """
     if part is None:
         return graph, op
     out, windows = graph.output(op), SPECS[op.kind].windows(graph, op)
@@ -106,7 +125,7 @@ def cut(graph: Graph, op: Op, part: Extent) -> tuple[Graph, Op]:
 
 
 def cost_model_core(core: str) -> str:
-    """Return the core whose constants estimate cycles on `core`: itself, or one that runs the same kernels."""
+    """Return the core whose fitted constants estimate cycles on `core`: `core` itself, or one that runs the same kernels."""
     if core in _constants():
         return core
     others = ((MVE, "cortex-m55"), (DSP, "cortex-m4"), (RV32M, "rv32imc"))
@@ -115,10 +134,11 @@ def cost_model_core(core: str) -> str:
 
 @cache
 def _constants() -> dict[str, dict[str, list[float]]]:
+    """Return the fitted constants by core and by kernel name."""
     return dict(json.loads(CONSTANTS.read_text()))
 
 
 def counts(graph: Graph, op: Op, variant: str) -> tuple[str, tuple[float, ...]]:
-    """Return the key of a kernel's constants in layer_cycles.json for an op, and the counts to multiply them by."""
+    """Return the key of a kernel's constants in layer_cycles.json, and the loop counts of an op to multiply them by."""
     case, counted, _ = BY_NAME[variant].features(graph, op)
     return variant + case, counted

@@ -1,9 +1,13 @@
 """Overlap distances: how many bytes below a dying input an output must begin to overwrite it safely.
 
-At this distance or more, a kernel never overwrites an element that it still reads. Each function derives the smallest distance
-of one kind of kernel from its order of reads and writes. Inputs without a distance must not overlap the output.
+A dying input is one whose last use is this op. At the overlap distance or more, a kernel never overwrites an element that it
+still reads. Each function derives the smallest such distance of one kind of kernel from its order of reads and writes. Public
+functions of a graph and an op return `Distances`; inputs that are missing in them must not overlap the output.
 tests/kernels/test_overlap_distance.py runs kernels at the distance and one element below it.
-Source: vMCU (arXiv 2406.06542) and TFLite Micro's memory planners have special cases; the general derivation is ours.
+
+In arguments, `at_once` is the number of output channels that a step computes, `depth` and `units` are the numbers of input and
+output channels, and `share` is the number of elements per byte (2 for int4). Source: vMCU (arXiv 2406.06542) and TFLite Micro's
+memory planners have special cases; the general derivation is ours.
 """
 
 from __future__ import annotations
@@ -22,11 +26,11 @@ from . import copies
 
 Numbers = NDArray[np.int64]
 Distances = dict[int, int]  # index of an input -> its overlap distance in bytes
-NEVER = 1 << 40  # the position read by a step that reads nothing
+NEVER = 1 << 40  # stands for the position read if a step reads nothing; beyond all tensors
 
 
 def none(graph: Graph, op: Op) -> Distances:
-    """Return no distance, since the kernel may read any input after any write."""
+    """Return {}: no input may overlap the output, since the kernel may read any input after any write."""
     return {}
 
 
@@ -36,11 +40,13 @@ def moved(graph: Graph, op: Op) -> Distances:
 
 
 def trailing(read: Numbers, written: Numbers) -> int:
-    """Return the overlap distance of a sequence of steps.
+    """Return the overlap distance of a sequence of steps: how many bytes below the input the output must begin.
+
+    Each step reads, then writes. At this distance no step overwrites a byte that a later step reads.
 
     Args:
-        read: The lowest byte of the input that each step reads, before it writes.
-        written: The end of the bytes of the output that are written after each step.
+        read: For each step the offset of the lowest input byte that it reads.
+        written: For each step the offset after the highest output byte that it writes.
 
     """
     later = np.minimum.accumulate(read[::-1])[::-1]
@@ -48,14 +54,16 @@ def trailing(read: Numbers, written: Numbers) -> int:
 
 
 def _numbered(tensor: Tensor) -> Numbers:
+    """Return the index of each element of a tensor, in the tensor's shape."""
     return np.arange(tensor.elements).reshape(tensor.shape)
 
 
 def elementwise(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distances of elementwise ops, which read the operands of an output element before they write it.
+    """Return the overlap distance of each operand of an elementwise op: how many bytes below it the output must begin.
 
-    Operands that broadcast are read several times. If the types differ and neither is a byte, the operand has no distance: a C
-    compiler may move the loads behind the stores.
+    The kernel reads the operands of an output element before it writes the element. It reads operands that broadcast several
+    times. If an operand and the output differ in type and neither has single bytes, the operand has no distance: a C compiler
+    may move the loads behind the stores.
     """
     out = graph.output(op)
     if "int4" in (out.dtype, graph.input(op).dtype):
@@ -74,12 +82,24 @@ def elementwise(graph: Graph, op: Op) -> Distances:
 
 @lru_cache(maxsize=1024)
 def _repeated(shape: tuple[int, ...], out_shape: tuple[int, ...], size: int, out_size: int) -> int:
+    """Return how many bytes below an operand that broadcasts the output of an elementwise op must begin.
+
+    Args:
+        shape: The shape of the operand.
+        out_shape: The shape of the output.
+        size: The bytes of an element of the operand.
+        out_size: The bytes of an element of the output.
+
+    """
     read = np.broadcast_to(np.arange(prod(shape)).reshape(shape), out_shape).ravel()
     return trailing(read * size, np.arange(1, len(read) + 1) * out_size)
 
 
 def _two_by_two(x: Tensor, out: Tensor) -> int:
-    """Return the overlap distance of an int4 operand; two channels of a pixel are read before they are written."""
+    """Return how many bytes below the operand `x` the output of an elementwise op must begin, if one of them is int4.
+
+    The kernel reads two channels of a pixel before it writes them.
+    """
     channel = np.arange(0, out.shape[-1], 2)
     pixels = np.arange(x.elements // x.shape[-1]).reshape(*x.shape[:-1], 1) * x.pixel_bytes
     read = pixels + np.minimum(channel, x.shape[-1] - 1) // _per_byte(x)
@@ -89,11 +109,15 @@ def _two_by_two(x: Tensor, out: Tensor) -> int:
 
 
 def _per_byte(tensor: Tensor) -> int:
+    """Return how many elements of a tensor share a byte."""
     return 2 if tensor.dtype == "int4" else 1
 
 
 def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph, Op], Distances]:
-    """Decorate a function of an op's sliding windows to return `Distances`: of input 0, or none if the batch is not 1."""
+    """Decorate a function of (graph, op, its sliding windows) to take (graph, op) and return `Distances`.
+
+    The result has the distance of input 0, or nothing if the batch is not 1.
+    """
 
     @wraps(distance)
     def distances(graph: Graph, op: Op) -> Distances:
@@ -105,7 +129,7 @@ def of_windows(distance: Callable[[Graph, Op, Windows], int]) -> Callable[[Graph
 
 @of_windows
 def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return how many bytes below its input the output of a pool or depthwise convolution must begin.
+    """Return the overlap distance of a pool or depthwise convolution: how many bytes below its input the output must begin.
 
     The kernel reads a window for one output channel at a time, or for two if the output is int4.
     """
@@ -114,18 +138,28 @@ def by_channel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_four_channels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of depthwise convolutions that read a window for four output channels at a time."""
+    """Return how many bytes below its input the output of a depthwise convolution must begin.
+
+    The kernel reads a window for four output channels at a time.
+    """
     return _by_some_channels(graph, op, windows, 4)
 
 
 def _by_some_channels(graph: Graph, op: Op, windows: Windows, at_once: int) -> int:
+    """Return how many bytes below its input the output of a pool or depthwise convolution must begin.
+
+    The kernel computes `at_once` channels of a pixel at a time.
+    """
     x, out, dilation = graph.input(op), graph.output(op), op.attrs.get("dilation", (1, 1))
     channels = {"depth": x.shape[3], "units": out.shape[3], "at_once": at_once, "share": _per_byte(x)}
     return windowed(x.shape[1:3], out.shape[1:3], windows, dilation, **channels)
 
 
 def resized(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of resize_bilinear, which reads four pixels for each channel of an output pixel."""
+    """Return how many bytes below its input the output of resize_bilinear must begin; nothing if the batch is not 1.
+
+    The kernel reads four input pixels for each channel of an output pixel.
+    """
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -134,7 +168,10 @@ def resized(graph: Graph, op: Op) -> Distances:
 
 
 def shown(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of resize_nearest_neighbor, which copies pixel by pixel."""
+    """Return how many bytes below its input the output of resize_nearest_neighbor must begin; nothing if the batch is not 1.
+
+    The kernel copies pixel by pixel.
+    """
     x = graph.input(op)
     if x.shape[0] != 1:
         return {}
@@ -144,12 +181,20 @@ def shown(graph: Graph, op: Op) -> Distances:
 
 
 def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1, share: int = 1) -> int:
-    """Return the overlap distance of a kernel that computes `at_once` channels of a pixel at a time.
+    """Return how many bytes below its input the output must begin, if `at_once` channels of a pixel are computed at a time.
 
-    Output pixel t reads input pixels from first[t] on. `share` channels are packed into a byte.
+    An output channel depends only on its own input channel, as in pools and depthwise convolutions.
+
+    Args:
+        first: For each output pixel the index of the first input pixel that it reads; later pixels of its window follow.
+        channels: The number of input channels.
+        out_channels: The number of output channels, a multiple of `channels`.
+        at_once: The output channels computed at a time.
+        share: The number of channels that are packed into a byte.
+
     """
     pixel, begun = -(-channels // share), np.arange(len(first)) * -(-out_channels // share)
-    done = np.arange(0, out_channels, at_once)  # channels of pixel t: bytes written, less those it no longer has to read
+    done = np.arange(0, out_channels, at_once)  # output channels of a pixel that are complete at the start of each step
     own = begun - first * pixel + (done // share - done * channels // out_channels // share).max()
     later = begun - np.minimum.accumulate(first[::-1])[::-1] * pixel
     return int(np.maximum(own, later).max(initial=0))
@@ -157,7 +202,11 @@ def _channels(first: Numbers, channels: int, out_channels: int, at_once: int = 1
 
 @of_windows
 def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d that reads a window per four output channels, then per remaining channel."""
+    """Return how many bytes below its input the output of conv_2d must begin.
+
+    The kernel reads a window once per four output channels, then once per remaining channel; on int16 maps, once per output
+    channel.
+    """
     x, out = graph.input(op), graph.output(op)
     shapes, size = (x.shape[1:3], out.shape[1:3]), itemsize(x.dtype)
     dense = {"groups": x.shape[3] // graph.input(op, 1).shape[3], "at_once": 4 if size == 1 else 1, "share": _per_byte(x)}
@@ -166,13 +215,19 @@ def by_pixel(graph: Graph, op: Op, windows: Windows) -> int:
 
 @of_windows
 def by_pixel_of_fours(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d that reads a window per four output channels, then once for the tail."""
+    """Return how many bytes below its input the output of conv_2d must begin.
+
+    The kernel reads a window once per four output channels, then once for the last one to three channels together.
+    """
     return _some_of_each(firsts_of(graph, op, windows) * graph.input(op).shape[3], graph.output(op).shape[3], 4)
 
 
 @of_windows
 def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of conv_2d that reads the windows of two output pixels before it writes both."""
+    """Return how many bytes below its input the output of conv_2d must begin.
+
+    The kernel reads the windows of two output pixels before it writes both pixels.
+    """
     x, out = graph.input(op), graph.output(op)
     pixels = {"depth": x.pixel_bytes, "units": out.pixel_bytes}
     return _two_pixels(x.shape[1:3], out.shape[1:3], windows, op.attrs["dilation"], **pixels)
@@ -182,20 +237,36 @@ def by_two_pixels(graph: Graph, op: Op, windows: Windows) -> int:
 def _two_pixels(
     size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int], *, depth: int, units: int
 ) -> int:
+    """Return the distance of `by_two_pixels`, in bytes.
+
+    Args:
+        size: Rows and columns of the input.
+        out_size: Rows and columns of the output.
+        windows: The vertical and the horizontal window.
+        dilation: The vertical and the horizontal dilation.
+        depth: The bytes of an input pixel.
+        units: The bytes of an output pixel.
+
+    """
     first = first_pixels(size, out_size, windows, dilation)
     return in_twos(first * depth, np.arange(1, len(first) + 1) * units)
 
 
 def in_twos(read: Numbers, written: Numbers) -> int:
-    """Return the overlap distance of a sequence of steps that run in pairs: both steps read before either writes.
+    """Return how many bytes below the input the output must begin, if the steps of a kernel run in pairs.
 
-    It is how many bytes below its dying input an output must begin. `read` and `written` are as in `trailing`.
+    Both steps of a pair read before either of them writes.
+
+    Args:
+        read: For each step the offset of the lowest input byte that it reads.
+        written: For each step the offset after the highest output byte that it writes.
+
     """
     both = np.minimum(read[0::2], np.append(read, NEVER)[1::2])
     return trailing(both, np.maximum(written[0::2], np.append(written, 0)[1::2]))
 
 
-@lru_cache(maxsize=1 << 12)  # networks repeat their shapes, searches for networks even more so
+@lru_cache(maxsize=1 << 12)  # cached: networks repeat layers of the same shape, and an architecture search even more so
 def windowed(
     size: tuple[int, ...],
     out_size: tuple[int, ...],
@@ -208,10 +279,23 @@ def windowed(
     at_once: int = 1,
     share: int = 1,
 ) -> int:
-    """Return the overlap distance of a convolution or pool on one map, in elements, or in bytes of `share` elements each.
+    """Return how far below its input the output of a convolution or pool on one map must begin (the overlap distance).
 
-    With `groups`, each window is read once per `at_once` output channels of a group. With 0 groups, output channels read their
-    own input channels only, `at_once` at a time. `depth` and `units` are the input and output channels.
+    Args:
+        size: Rows and columns of the input.
+        out_size: Rows and columns of the output.
+        windows: The vertical and the horizontal window.
+        dilation: The vertical and the horizontal dilation.
+        depth: The number of input channels.
+        units: The number of output channels.
+        groups: The groups of a convolution, whose windows are read once per `at_once` output channels of a group. 0: each
+            output channel depends only on its own input channel, as in pools and depthwise convolutions.
+        at_once: The output channels computed at a time.
+        share: The number of elements that are packed into a byte.
+
+    Returns:
+        The distance in elements if `share` is 1, else in bytes.
+
     """
     first = first_pixels(size, out_size, windows, dilation)
     if groups:
@@ -220,31 +304,57 @@ def windowed(
 
 
 def by_row(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of fully_connected that reads a row once per four outputs, then once per remaining output."""
+    """Return how many bytes below its input the output of fully_connected must begin.
+
+    The kernel reads an input row once per four outputs, then once per remaining output.
+    """
     units, depth = graph.input(op, 1).shape
     x = graph.input(op)
     return {0: of_rows(x.elements // depth, depth, units, _per_byte(x))}
 
 
 def of_rows(count: int, depth: int, units: int, share: int = 1) -> int:
-    """Return the distance of `by_row` for `count` rows of `depth` inputs and `units` outputs; `share` values share a byte."""
+    """Return how many bytes below its input the output of fully_connected must begin.
+
+    The kernel reads an input row once per four outputs, then once per remaining output.
+
+    Args:
+        count: The number of rows, which is the batch.
+        depth: The inputs per row.
+        units: The outputs per row.
+        share: The number of values that are packed into a byte.
+
+    """
     return _dense(np.arange(count), depth, units, share=share)
 
 
 def by_row_for_some(graph: Graph, op: Op, at_once: int) -> Distances:
-    """Return the overlap distance of fully_connected that reads a row per `at_once` outputs, then once for the tail."""
+    """Return how many bytes below its input the output of fully_connected must begin.
+
+    The kernel reads an input row once per `at_once` outputs, then once for the remaining outputs together.
+    """
     units, depth = graph.input(op, 1).shape
     return {0: _some_of_each(np.arange(graph.input(op).elements // depth) * depth, units, at_once)}
 
 
 def _some_of_each(read: Numbers, units: int, at_once: int) -> int:
-    """Return the distance if pixel t reads from byte read[t] on, once per `at_once` of its `units` output channels."""
+    """Return how many bytes below its input the output must begin, if each pixel is read once per `at_once` output channels.
+
+    Args:
+        read: For each output pixel the offset of the lowest input byte that it reads.
+        units: The number of output channels.
+        at_once: The output channels computed at a time; fewer remaining channels are computed together.
+
+    """
     written = np.arange(len(read))[:, None] * units + np.array([(units - 1) // at_once * at_once, units])
     return trailing(read.repeat(2), written.ravel())
 
 
 def by_time(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of unidirectional_sequence_lstm, whose cells each read all inputs of a time step."""
+    """Return how many bytes below its input the output of an LSTM must begin; nothing if the batch is not 1.
+
+    Each cell reads all inputs of a time step and then writes its output.
+    """
     extents, (cells, depth) = graph.input(op).shape, graph.input(op, lstm.WEIGHTS).shape
     time, batch = lstm.time_and_batch(graph, op)
     if extents[batch] != 1:
@@ -253,7 +363,10 @@ def by_time(graph: Graph, op: Op) -> Distances:
 
 
 def by_meeting(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of transpose_conv, which reads a pixel's inputs once per four output channels."""
+    """Return how many bytes below its input the output of transpose_conv must begin; nothing if the batch is not 1.
+
+    The kernel reads the inputs of an output pixel once per four output channels; on int16 maps, once per output channel.
+    """
     x, weights, out = graph.input(op, transpose_conv.DATA), graph.input(op, 1), graph.output(op)
     if x.shape[0] != 1:
         return {}
@@ -267,22 +380,41 @@ def by_meeting(graph: Graph, op: Op) -> Distances:
 
 
 def _first_meeting(size: int, out: int, kernel: int, stride: int, pad: int) -> Numbers:
-    """Return for each output position along an axis the first input position i with i * stride - pad + kernel > output."""
+    """Return for each output position along an axis the first input position that contributes to it; `NEVER` if none does.
+
+    Input position i contributes to the outputs [i * stride - pad, i * stride - pad + kernel).
+
+    Args:
+        size: The input positions.
+        out: The output positions.
+        kernel: The extent of the kernel.
+        stride: The output positions between two input positions.
+        pad: The output positions cut off at the beginning.
+
+    """
     at = np.arange(out) + pad
     first = np.maximum(-(-(at - kernel + 1) // stride), 0)
     return np.where(first <= np.minimum(at // stride, size - 1), first, NEVER)
 
 
 def _dense(first: Numbers, depth: int, units: int, groups: int = 1, at_once: int = 4, *, share: int = 1) -> int:
-    """Return the overlap distance of a kernel that reads a whole window per `at_once` output channels of a group.
+    """Return how many bytes below its input the output must begin, if each step reads a whole window.
 
-    It reads the window once more per remaining channel. Output pixel t reads input pixels from first[t] on. `share` channels
-    are packed into a byte.
+    A step writes `at_once` output channels of a group. If fewer than `at_once` channels remain, a step writes one.
+
+    Args:
+        first: For each output pixel the index of the first input pixel in its window.
+        depth: The number of input channels.
+        units: The number of output channels.
+        groups: The number of groups of the convolution.
+        at_once: The output channels that a step writes.
+        share: The number of channels that are packed into a byte.
+
     """
     each, group = units // groups, np.arange(groups)
     last = each - (at_once if each % at_once == 0 else 1)
     read = first[:, None] * -(-depth // share) + group * (depth // groups) // share
-    done = group[:, None] * each + np.array([last, each])  # channels before and after the last sums of a group
+    done = group[:, None] * each + np.array([last, each])  # channels written before and after the last step of a group
     steps = np.arange(len(first))[:, None, None] * -(-units // share) + -(-done // share)
     return trailing(read.repeat(2), steps.ravel())
 
@@ -293,7 +425,15 @@ def firsts_of(graph: Graph, op: Op, windows: Windows) -> Numbers:
 
 
 def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Windows, dilation: tuple[int, int]) -> Numbers:
-    """Return for each output pixel the index of the first input pixel in its window; `NEVER` if there is none."""
+    """Return for each output pixel the index of the first input pixel in its window; `NEVER` if the window holds only padding.
+
+    Args:
+        size: Rows and columns of the input.
+        out_size: Rows and columns of the output.
+        windows: The vertical and the horizontal window.
+        dilation: The vertical and the horizontal dilation.
+
+    """
     rows, cols = (
         first_inside(np.arange(count) * window.stride - window.pad, step, extent)
         for extent, count, window, step in zip(size, out_size, windows, dilation, strict=True)
@@ -302,13 +442,16 @@ def first_pixels(size: tuple[int, ...], out_size: tuple[int, ...], windows: Wind
 
 
 def first_inside(begin: Numbers, step: int, size: int) -> Numbers:
-    """Return the first of begin, begin + step, ... in [0, size), or `NEVER`."""
+    """Return for each begin the first of the positions begin, begin + step, ... that is in [0, size); `NEVER` if none is."""
     first = begin + -(np.minimum(begin, 0) // step) * step
     return np.where(first < size, first, NEVER)
 
 
 def reduced(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of reductions, which read all inputs of an output element before they write it."""
+    """Return how many bytes below its input the output of a reduction must begin.
+
+    The kernel reads all inputs of an output element before it writes the element.
+    """
     x, out = graph.input(op), graph.output(op)
     over = (extrema.arg_axis(graph, op),) if op.kind == "arg_max" else reduce.axes(graph, op)
     read = _numbered(x).min(axis=over).ravel()
@@ -316,7 +459,10 @@ def reduced(graph: Graph, op: Op) -> Distances:
 
 
 def multiplied(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distances of batch_matmul, which reads a row and a column for each output element."""
+    """Return how many bytes below each operand the output of batch_matmul must begin.
+
+    The kernel reads a row and a column for each output element.
+    """
     a, b = (_numbered(graph.input(op, index)) for index in (0, 1))
     rows = (a.swapaxes(-1, -2) if op.attrs["adj_x"] else a).min(axis=-1)[..., :, None]
     cols = (b.swapaxes(-1, -2) if op.attrs["adj_y"] else b).min(axis=-2)[..., None, :]
@@ -325,18 +471,24 @@ def multiplied(graph: Graph, op: Op) -> Distances:
     return {index: trailing(np.broadcast_to(read, shape).ravel(), written) for index, read in enumerate((rows, cols))}
 
 
-# copies: a run of bytes that lies together is read whole before it is written, by memmove
+# copies: a run (contiguous bytes) is read whole before it is written, by memmove
 
 
 def gathered(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of tw_strided_copy."""
+    """Return how many bytes below its input the output of tw_strided_copy must begin.
+
+    The kernel copies runs of bytes that are one stride apart along each axis of the input.
+    """
     pieces = copies.moved(graph, op)
     assert pieces is not None
     return _copied(op, ((piece.run, piece.start + _added(*map(_multiples, piece.size, piece.stride))) for piece in pieces))
 
 
 def looked_up(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of tw_table_copy."""
+    """Return how many bytes below its input the output of tw_table_copy must begin.
+
+    The kernel copies runs of bytes from input offsets that are stored in tables.
+    """
     found = []
     for piece in copies.listed(graph, op):
         rows, cols = (np.where(axis < 0, NEVER, axis) for axis in (piece.rows, piece.cols))
@@ -345,6 +497,7 @@ def looked_up(graph: Graph, op: Op) -> Distances:
 
 
 def _multiples(count: int, step: int) -> Numbers:
+    """Return 0, step, 2 * step, ...: `count` numbers."""
     return np.arange(count) * step
 
 
@@ -354,13 +507,24 @@ def _added(*axes: Numbers) -> Numbers:
 
 
 def _copied(op: Op, pieces: Iterable[tuple[int, Numbers]]) -> Distances:
-    """Return the overlap distance of copies; a piece is the bytes of its runs and where each begins in the input."""
+    """Return how many bytes below its input the output of a copying op must begin.
+
+    The output is written in runs (contiguous bytes), each of which is read whole before it is written.
+
+    Args:
+        op: The op.
+        pieces: For each piece (part) of the output, the bytes of a run and the input offset of each run; `NEVER` for padding.
+
+    """
     sizes, read = zip(*((np.full(begins.size, run), begins) for run, begins in pieces), strict=True)
     return {SPECS[op.kind].data: trailing(np.concatenate(read), np.concatenate(sizes).cumsum())}
 
 
 def padded(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distance of tw_pad, which writes padding, then copies a row, or a pixel if channels are padded."""
+    """Return how many bytes below its input the output of tw_pad must begin.
+
+    The kernel writes padding, then copies a row, or a pixel if channels are padded.
+    """
     out, block = graph.output(op), copies.padded(graph, op)
     assert block is not None
     begins, count = _chunks(block)
@@ -369,7 +533,10 @@ def padded(graph: Graph, op: Op) -> Distances:
 
 
 def joined(graph: Graph, op: Op) -> Distances:
-    """Return the overlap distances of tw_concatenation, which copies input after input, row by row or pixel by pixel."""
+    """Return how many bytes below each input the output of tw_concatenation must begin.
+
+    The kernel copies one input after the other, row by row or pixel by pixel.
+    """
     found, size, before = {}, itemsize(graph.output(op).dtype), 0
     for index, block in copies.joined(graph, op):
         begins, count = _chunks(block)
@@ -380,7 +547,14 @@ def joined(graph: Graph, op: Op) -> Distances:
 
 
 def _chunks(block: copies.Box) -> tuple[Numbers, int]:
-    """Return where the runs that are copied at once begin in the outer tensor, and the elements of a run."""
+    """Return the runs (contiguous elements) in which a tensor is copied into a larger one.
+
+    A run is a row, or a pixel if the two tensors differ in their number of channels.
+
+    Returns:
+        The element index in the larger tensor at which each run begins, and the elements of a run.
+
+    """
     inner, outer, before = block
     together = inner[3] == outer[3]
     extents = (*inner[:2], 1 if together else inner[2])

@@ -1,7 +1,7 @@
 """Requirements: the conditions under which a kernel may run an op.
 
 A requirement is a function of a graph and an op that returns a `Check`. Its docstring states the condition in one sentence,
-which `explain_kernel` quotes. Requirements of single kernels are beside those (`dsp/`, `mve/`, `scalar/`).
+which `explain_kernel` quotes. Requirements of only one kernel are beside that kernel, in `dsp/`, `mve/`, `scalar/` and `rows/`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Mask = NDArray[np.bool_]
 
 
 class Check(NamedTuple):
-    """Whether an op meets a requirement, and the numbers that decide it."""
+    """Whether an op meets a requirement, and the numbers of the op that decide it."""
 
     met: bool
-    found: str  # the numbers, as the end of a sentence
+    found: str  # the numbers as the end of a sentence, such as "it is 5x5"
 
 
 Requirement = Callable[[Graph, Op], Check]
 
 
 class EachFilter(NamedTuple):
-    """A condition on each filter of a layer: which filters meet it, and the number of each filter that decides."""
+    """A condition on each filter of a layer, and the number of each filter that decides whether the filter meets it."""
 
-    met: Mask
-    number: str
-    values: NDArray[Any]
+    met: Mask  # whether each filter meets the condition
+    number: str  # what the number is, such as "rescale shift"
+    values: NDArray[Any]  # the number of each filter
 
     def check(self) -> Check:
-        """Return whether all filters meet the condition, and the number of the first one that does not."""
+        """Return whether all filters meet the condition; if not, the result quotes the number of the first one that fails."""
         (failing,) = np.nonzero(~self.met)
         if not failing.size:
             return Check(True, "")
@@ -72,7 +72,7 @@ def weights_are_int8(graph: Graph, op: Op) -> Check:
     return Check(dtype == "int8", f"they are {dtype}")
 
 
-# conditions on the storage of weights; `explain_kernel` does not mention kernels for another storage
+# conditions on how weights are stored: `explain_kernel` omits kernels that are for weights stored in another way
 STORAGE = (weights_have_a_zero_point, weights_are_int4)
 
 
@@ -143,7 +143,7 @@ def shapes_broadcast_in_4_axes(graph: Graph, op: Op) -> Check:
 
 
 def reduced_axes_form_2_runs(graph: Graph, op: Op) -> Check:
-    """The reduced axes, and those that are kept, alternate at most four times."""
+    """The reduced axes form at most two runs of neighbouring axes, and the kept axes three."""
     shape, reduced = graph.input(op).shape, axes(graph, op)
     return Check(geometry.reduction(shape, reduced) is not None, f"axes {tuple(reduced)} of {shape} are reduced")
 

@@ -1,4 +1,4 @@
-"""The table of kernels: which kernel runs an op, why, and which C files it needs. The rows are in `rows/`, by op family."""
+"""The table of kernels: which kernel runs an op, why, and which C files it needs. The rows of the table are in `rows/`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ __all__ = [
     "DSP",
     "FILES",
     "MVE",
+    "ONLY_KERNEL",
     "VARIANTS",
     "VIEWS",
     "Variant",
@@ -35,8 +36,9 @@ __all__ = [
     "without_kernel",
 ]
 
-CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # by C file, for a Cortex-M4, from bench/code_size.py
-SETS = ("tw_line.c",)  # files with a function per window size and stride
+CODE_BYTES = Path(__file__).with_name("code_bytes.json")  # code size of each C file on a Cortex-M4; bench/code_size.py
+ONLY_KERNEL = "the only kernel for it"  # the reason for a kernel if the core has no other for the kind of op
+SETS = ("tw_line.c",)  # files with one function per window size and stride, of which a network uses few
 
 BY_NAME = {row.name: row for row in VARIANTS}
 BY_KIND = {
@@ -51,10 +53,15 @@ _FAILED: WeakKeyDictionary[Graph, dict[tuple[str, Op], Requirement | None]] = We
 def variant_for(
     graph: Graph, op: Op, core: str = "", *, flash_heavy: bool = False, lean: bool = False, copying: bool = False
 ) -> Variant:
-    """Return the kernel that runs `op`: the first row of its family whose requirements it meets.
+    """Return the kernel that runs `op`: the first row of the table for its kind, types and core whose requirements it meets.
 
-    `core` is "" for portable kernels only. The flags allow kernels with many more constants, without scratch, and with weights
-    copied to scratch.
+    Args:
+        graph: The network.
+        op: An op of `graph`.
+        core: The core, such as "cortex-m4"; "" for portable C only.
+        flash_heavy: Also allow kernels with many more bytes of constants.
+        lean: Also allow slower kernels that need no scratch.
+        copying: Also allow kernels that copy their weights to scratch first.
 
     Raises:
         CompileError: No kernel runs the op.
@@ -71,7 +78,7 @@ def variant_for(
 
 
 def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:
-    """Yield the kernel table's rows for the op's kind, input and output types and the core, in the order they are tried."""
+    """Yield the rows for the op's kind, its input and output types and the core, in the order in which they are tried."""
     types = data(graph, op).dtype, graph.output(op).dtype
     for row in BY_KIND.get(op.kind, ()):
         if row.types in (types, ANY) and (not row.isa or core in row.cores):
@@ -79,10 +86,12 @@ def _candidates(graph: Graph, op: Op, core: str) -> Iterator[Variant]:
 
 
 def _first_failed(graph: Graph, op: Op, row: Variant) -> Requirement | None:
+    """Return the first requirement of a kernel that the op does not meet, or None if it meets all."""
     return next((requirement for requirement in row.applies if not _check(graph, op, requirement).met), None)
 
 
 def _check(graph: Graph, op: Op, requirement: Requirement) -> Check:
+    """Return the result of a requirement, from the cache if the requirement was checked before."""
     known = _CHECKS.setdefault(graph, {})
     if (requirement, op) not in known:
         known[requirement, op] = requirement(graph, op)
@@ -90,6 +99,7 @@ def _check(graph: Graph, op: Op, requirement: Requirement) -> Check:
 
 
 def _no_kernel(graph: Graph, op: Op, core: str) -> CompileError:
+    """Return the error for an op that no kernel runs: it names the types or shapes that kernels would take."""
     source, target = data(graph, op).dtype, graph.output(op).dtype
     if any(_candidates(graph, op, core)):
         if SPECS[op.kind].family == "pad" and not _check(graph, op, padding_is_a_repeated_byte).met:
@@ -104,9 +114,10 @@ def _no_kernel(graph: Graph, op: Op, core: str) -> CompileError:
 
 
 def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
-    """Return (kernel, reason) of each faster kernel that `op` cannot use on `core`, then of the kernel that it gets.
+    """Return (kernel, reason) for each faster kernel that `op` cannot use on `core`, then for the kernel that runs it.
 
-    The reason is the first requirement that the op fails.
+    The reason is the first requirement that the op fails. For a kernel whose requirements the op meets, but which has more
+    constants, it is the number of additional bytes.
     """
     chosen, passed = variant_for(graph, op, core), list[tuple[str, str]]()
     for row in _candidates(graph, op, core):
@@ -120,18 +131,24 @@ def explain_kernel(graph: Graph, op: Op, core: str) -> list[tuple[str, str]]:
             passed.append((row.name, f"could run it, with {more:,} B more of constants in Flash"))
         else:
             passed.append((row.name, f"requires that {_sentence(failed)}, but {_check(graph, op, failed).found}"))
-    others = any(core in row.cores for row in BY_KIND[op.kind])
-    reason = "the first kernel whose requirements the layer meets" if others else "the only kernel"
+    storage = next((requirement for requirement in chosen.applies if requirement in STORAGE), None)
+    if not any(core in row.cores for row in BY_KIND[op.kind]):
+        reason = ONLY_KERNEL
+    elif storage and not passed and not chosen.isa:
+        reason = f"the only kernel if {_sentence(storage)}"
+    else:
+        reason = "the first kernel whose requirements the layer meets"
     return [*passed, (chosen.name, reason)]
 
 
 def _sentence(requirement: Requirement) -> str:
+    """Return the docstring of a requirement as the end of a sentence."""
     text = requirement.__doc__ or ""
     return text[:1].lower() + text[1:].removesuffix(".")
 
 
 def without_kernel(graph: Graph) -> list[CompileError]:
-    """Return an error for each op, views excepted, that no kernel runs."""
+    """Return an error for each op that no portable kernel runs. Views, which need no code, are left out."""
     reasons = []
     for op in graph.ops:
         try:
@@ -143,14 +160,19 @@ def without_kernel(graph: Graph) -> list[CompileError]:
 
 
 def foreign(names: Iterable[str], core: str) -> list[str]:
-    """Return the kernels among `names` that need instructions that `core` lacks, sorted."""
+    """Return the kernels among `names` that need instructions that `core` lacks, sorted. Empty names are ignored."""
     return sorted({name for name in names if name and (cores := BY_NAME[name].cores) and core not in cores})
 
 
 def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
-    """Return the C files and headers that the kernels `names` and the C files `more` need, sorted by name.
+    """Return the C files and headers that kernels need, sorted by name.
 
-    For each included header, the C file of the same name is needed too.
+    If a file includes a header, the C file of the same name is needed too.
+
+    Args:
+        names: The names of kernels.
+        more: The names of further C files that are needed.
+
     """
     waiting = [*(file for name in names for file in BY_NAME[name].files), *more]
     found: set[str] = set()
@@ -164,9 +186,12 @@ def sources(names: Iterable[str], more: Iterable[str] = ()) -> list[Path]:
 
 
 def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
-    """Return the bytes of code of the kernels `names`, before a linker drops unused functions.
+    """Return the bytes of code of the kernels `names` on a Cortex-M4, before a linker drops unused functions.
 
-    With `of_sets`, count only the files that have one function per window size and stride.
+    Args:
+        names: The names of kernels.
+        of_sets: Count only the files that have one function per window size and stride.
+
     """
     files = [path.name for path in sources(names) if path.suffix == ".c"]
     return sum(_file_bytes()[file] for file in files if not of_sets or file in SETS)
@@ -174,4 +199,5 @@ def code_bytes(names: Iterable[str], *, of_sets: bool = False) -> int:
 
 @cache
 def _file_bytes() -> dict[str, int]:
+    """Return the code bytes of each C file."""
     return dict(json.loads(CODE_BYTES.read_text()))

@@ -1,4 +1,4 @@
-"""`Variant`: a row of the kernel table, and the names that rows are written in."""
+"""`Variant`, a row of the kernel table (a kernel and all facts about it), and the constants that rows are written with."""
 
 from __future__ import annotations
 
@@ -21,96 +21,104 @@ from .cycle_features import Features
 from .overlap_distance import Distances
 from .requirements import Requirement
 
-# C files and headers by name; an emitted project has them in one folder
+# C files and headers by file name; an emitted project has them in one folder
 FILES = dict(sorted((path.name, path) for path in Path(__file__).parent.rglob("*.[ch]")))
 
-# types of an input and an output; ANY: the kernel works on any
+# types of the input and the output; ANY: the kernel works on all types
 S4, S8, S16, ANY = ("int4", "int4"), ("int8", "int8"), ("int16", "int16"), ("any", "any")
 VIEWS = tuple(kind for kind, spec in SPECS.items() if spec.family == "view")
-RESCALE_BYTES = 5  # a multiplier and a shift
+RESCALE_BYTES = 5  # a multiplier (int32) and a shift (int8) per output channel
 
 Isa = Literal[
     "",  # portable C
-    "scalar",  # a multiplier, no DSP
-    "rv32m",  # RISC-V with its many registers
+    "scalar",  # plain C for cores that have a multiplier and no DSP extension
+    "rv32m",  # plain C for RISC-V, which has more registers than a Cortex-M
     "dsp",  # the Arm DSP extension
     "m7",  # the Arm DSP extension, scheduled for the two pipelines of a Cortex-M7
-    "mve",  # Helium
+    "mve",  # the Arm MVE extension (Helium)
 ]
 RV32M = ("rv32imc", "rv32imac", "sifive-e31")
 SCALAR = (*RV32M, "cortex-m0", "cortex-m0plus", "cortex-m3")
 DSP = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85")
-MVE = ("cortex-m55", "cortex-m85")  # these have DSP too
+MVE = ("cortex-m55", "cortex-m85")  # these have the DSP extension, too
 M7 = ("cortex-m7",)
-DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # a kernel that has both: the faster one first
+DSP_FORMS: tuple[Isa, ...] = ("m7", "dsp")  # of a kernel in both forms, in the order tried: faster first
 CORES_WITH: dict[Isa, tuple[str, ...]] = {"": (), "scalar": SCALAR, "rv32m": RV32M, "dsp": DSP, "m7": M7, "mve": MVE}
 
-ASKED_FOR = ("flash_heavy", "lean", "copying")  # fields that mark kernels which the planner must ask for
+ASKED_FOR = ("flash_heavy", "lean", "copying")  # fields that mark kernels that run only if the planner asks for them
 
 
 def constant_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of an op's constant operands, and of a layer's rescaling multipliers and shifts per output channel."""
+    """Return the bytes of an op's constant operands.
+
+    For a layer with weights, add a rescaling multiplier and a shift per output channel.
+    """
     constants = sum(x.bytes for x in graph.inputs_of(op) if x is not None and x.data is not None)
     return constants + RESCALE_BYTES * graph.output(op).shape[-1] if spec_of(op).weights is not None else constants
 
 
 def packed_by_tap(weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return int4 weights two to a byte. Each run along the last axis begins a new byte."""
+    """Pack int4 weights two to a byte, as the C kernels read them. Each run along the last axis begins a new byte."""
     return packed(weights).view(np.int8)
 
 
 def packed_by_filter(weights: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Return int4 weights two to a byte. Each filter begins a new byte."""
+    """Pack int4 weights two to a byte, as the C kernels read them. Each filter (entry of the first axis) begins a new byte."""
     return packed_by_tap(weights.reshape(len(weights), -1))
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel: one C function in a C file of its name, and all facts about it. No code depends on its name."""
+    """A kernel: a C function, and all facts about it that the planner and code generator need. No code depends on its name."""
 
     name: str
     kinds: tuple[str, ...]  # op kinds
-    params: str  # the C type of its parameters, or its own name if it has none
-    types: tuple[str, str] = S8  # of the input and the output
-    isa: Isa = ""  # the instruction set that it needs
-    has_part: bool = True  # has a form for a range of the output, with ring buffers of rows
-    has_rows: bool = False  # has a form that accumulates the rows of its input one by one
-    applies: tuple[Requirement, ...] = ()  # what the op must meet, in this order: a requirement may rely on earlier ones
+    params: str  # the C type of its parameter struct; the function's name if it takes no struct
+    types: tuple[str, str] = S8  # types of the input and the output
+    isa: Isa = ""  # the instruction set that the kernel needs
+    has_part: bool = True  # has a C function that computes a range of the output, from and to ring buffers of rows
+    has_rows: bool = False  # has C functions that take the input row by row and accumulate it (see `sums`)
+    applies: tuple[Requirement, ...] = ()  # conditions on the op, checked in this order: one may rely on earlier ones
 
-    scratch: Callable[[Graph, Op], int] = lambda graph, op: 0  # bytes
+    scratch: Callable[[Graph, Op], int] = lambda graph, op: 0  # bytes of RAM that a call uses beside input and output
     distance: Callable[[Graph, Op], Distances] = distance.none  # overlap distance of each input that may overlap the output
-    flash: Callable[[Graph, Op], int] = constant_bytes  # bytes of constants
-    stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None  # words that replace weights, biases and multipliers
-    weights: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda weights: weights  # their layout, if there is no stream
+    flash: Callable[[Graph, Op], int] = constant_bytes  # bytes of constants in Flash
+    # the weight stream: words that hold weights, biases and multipliers in the order in which the kernel reads them
+    stream: Callable[[Graph, Op], NDArray[np.uint32]] | None = None
+    weights: Callable[[NDArray[np.int8]], NDArray[np.int8]] = lambda weights: weights  # reorders them, if there is no stream
 
-    features: Callable[[Graph, Op], Features] = cycle_features.plain  # counts that its cycles depend on
-    loop_bytes: int = 0  # code of its inner loop, if a small cache may not hold it
-    timed_as: str = ""  # the kernel whose fitted constants estimate its cycles; "" for its own
-    computes_in_float: bool = False  # float32 arithmetic between integer types
+    features: Callable[[Graph, Op], Features] = cycle_features.plain  # loop counts from which cycles are estimated
+    loop_bytes: int = 0  # bytes of code of the inner loop; 0: fits into a small cache
+    timed_as: str = ""  # name of the kernel whose fitted constants estimate the cycles; "": this kernel has its own
+    computes_in_float: bool = False  # uses float32 arithmetic, though its types are integers
 
-    # kernels that `variant_for` returns only if the planner asks for them
-    flash_heavy: bool = False  # keeps many more constants, and is not always faster
-    lean: bool = False  # needs no scratch; another kernel of the core does and is faster on whole maps
-    copying: bool = False  # copies its stream to scratch, which pays only if Flash has wait states
+    # a kernel with one of these flags is returned by `variant_for` only if the planner asks for such kernels
+    flash_heavy: bool = False  # has many more bytes of constants, and is not always faster
+    lean: bool = False  # needs no scratch; a kernel of the same core with scratch is faster on whole maps
+    copying: bool = False  # first copies its weight stream to scratch (RAM), which pays only if Flash has wait states
 
     @property
     def cores(self) -> tuple[str, ...]:
-        """Cores that have its instruction set; empty for portable C."""
+        """The cores that have the kernel's instruction set; empty for portable C, which runs on all cores."""
         return CORES_WITH[self.isa]
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Its C file, without the files that it includes; empty for a function of the C library."""
+        """The kernel's C file, as a tuple of one name; empty for a function of the C library, such as memcpy."""
         return tuple(file for file in (f"{self.name}.c",) if file in FILES)
 
     @cached_property
     def header(self) -> str:
-        """The header that declares it: the first that its C file includes; "" for a function of the C library."""
+        """The header that declares the kernel: the first one that its C file includes; "" for a function of the C library."""
         found = [re.search(r'^#include "(\w+\.h)"', FILES[file].read_text(), re.MULTILINE) for file in self.files]
         return found[0][1] if found and found[0] else ""
 
     def sums(self, graph: Graph, op: Op) -> int:
-        """Return the bytes of the accumulators of its form for single input rows; 0 if it has no such form for the op."""
+        """Return the bytes of the accumulators if the kernel can take the input of `op` row by row, else 0.
+
+        It can if it has such functions (`has_rows`) and a mean or pool reduces each channel of one image to one number. It then
+        keeps an int32 sum per channel.
+        """
         x = graph.input(op)
         if not self.has_rows or len(x.shape) != 4 or x.shape[0] != 1:
             return 0

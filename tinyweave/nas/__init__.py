@@ -2,10 +2,10 @@
 
 Modules in the order in which a search uses them:
 
-- `prepare`: reads the samples of a task and chooses the search space for them.
+- `prepare`: reads the samples of a task, such as images or keywords, and chooses the search space for them.
 - `arch`, `space`: an architecture (Arch) as a few numbers; a search space (SearchSpace) of architectures, with sampling,
   mutation and crossover.
-- `costs`: RAM, Flash, MACs, time and energy of an architecture on a device, from its plan. `network` makes the graph that is
+- `costs`: RAM, Flash, MACs, time and energy of an architecture on a device, from its plan. `network` builds the graph that is
   planned.
 - `arena`, `ram_model`: peak RAM of an architecture without its graph, for searches that evaluate many networks.
 - `stage_one`: stage one of TinyNAS, which chooses the image size and the width (arXiv 2007.10319, section 3.1).
@@ -17,6 +17,6 @@ Modules in the order in which a search uses them:
 - `searching`: `search`, which runs all of the above. `workers` and `training_run` execute its trainings; `journal` records
   their results, so that an interrupted run resumes.
 
-Beside a search: `published` holds networks of papers, `redistribute` reduces the receptive fields of patch-based inference
-(MCUNetV2). `learning` is the PyTorch part.
+Not part of a search: `published` holds networks of papers; `redistribute` reduces the receptive fields of patch-based
+inference (MCUNetV2). `learning` holds the PyTorch modules and their training.
 """

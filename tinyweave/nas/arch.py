@@ -1,7 +1,8 @@
 """Architectures: networks of inverted bottlenecks, described by a few numbers. In: an Arch, or JSON. Out: layers, counts; JSON.
 
-A network is a convolution (the stem), groups of bottlenecks of one width, a 1x1 convolution, a global mean and a classifier. A
-map of one row is a signal: its kernels have one row and move along the columns.
+A network is a convolution (the stem), then groups of bottlenecks, a 1x1 convolution, a global mean and a classifier. A group's
+bottlenecks have the same number of output channels. An input of one row is a signal: its kernels have one row and move along
+the columns.
 
 Sources: MobileNetV2 (arXiv 1801.04381); depth, kernel and expansion per block as in TinyNAS (arXiv 2007.10319); squeeze and
 excitation and hard-swish as in MobileNetV3 (arXiv 1905.02244).
@@ -31,7 +32,10 @@ MOBILENET_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 
 
 
 class PlanGene(NamedTuple):
-    """Planner options of one network, if the search also chooses the plan: options of `tinyweave.plan`."""
+    """Planner options of one network, for searches that choose them along with the architecture.
+
+    The fields are the options of `tinyweave.plan` with the same names.
+    """
 
     schedule: str = "best"
     stream_inputs: bool = False
@@ -40,7 +44,7 @@ class PlanGene(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Bottlenecks of one output width; papers call a group a stage."""
+    """Consecutive bottlenecks with the same number of output channels; papers call a group a stage."""
 
     width: int  # output channels of each bottleneck
     stride: int  # of the first bottleneck
@@ -67,7 +71,7 @@ class Arch:
 
 
 class Block(NamedTuple):
-    """Layers in sequence, with the residual connection and the squeeze and excitation around them."""
+    """Convolutions in sequence, optionally with a residual connection and a squeeze-and-excite unit."""
 
     layers: tuple[ChainLayer, ...]
     residual: bool = False  # the input is added to the output of the last layer
@@ -77,7 +81,10 @@ class Block(NamedTuple):
 
 
 def mobilenet_v2(resolution: int = 224, width: float = 1.0, classes: int = 1000) -> Arch:
-    """Return MobileNetV2 with all channels multiplied by `width`; the last layer has at least 1280 channels."""
+    """Return MobileNetV2 for square images of `resolution` rows, with all channels multiplied by `width`.
+
+    The last convolution has at least 1280 channels, as in the paper.
+    """
     groups = (Group(rounded(c * width), s, (3,) * depth, (expansion,) * depth) for expansion, c, depth, s in MOBILENET_V2)
     return verify(
         Arch((resolution, resolution, 3), rounded(32 * width), tuple(groups), rounded(1280 * max(width, 1.0)), classes)
@@ -92,7 +99,10 @@ def rounded(channels: float) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def convolution(size: Size, c_in: int, c_out: int, kernel: Size = (1, 1), stride: Size = (1, 1)) -> ChainLayer:
-    """Return a convolution padded by half its kernel on both sides. Along a side of one pixel, kernel and stride are 1."""
+    """Return a dense convolution that is padded by half its kernel on all sides.
+
+    `size` is (rows, columns) of the input. If the input has only one row or column, kernel and stride along this axis become 1.
+    """
     (rows, row_step), (columns, column_step) = (
         (1, 1) if side == 1 else (extent, step) for side, extent, step in zip(size, kernel, stride, strict=True)
     )
@@ -105,8 +115,14 @@ def bottleneck(
 ) -> Block:
     """Return an inverted bottleneck: expansion, depthwise convolution, projection, and a residual if the shapes allow it.
 
-    `channels` are the channels of the input, the expansion and the output. `squeeze` and `activation` have the meaning that
-    they have in `Group`. A block without expansion and depthwise layer has no squeeze and excitation.
+    Args:
+        size: Rows and columns of the input.
+        channels: Channels of the input, of the expansion, and of the output. If the first two are equal, there is no expansion.
+        kernel: Rows and columns of the depthwise kernel; 1 for no depthwise convolution.
+        stride: Stride of the depthwise convolution.
+        squeeze: Factor by which squeeze and excitation reduces the channels; 0 for none. A block that is only a projection
+            has none.
+        activation: Activation after all layers except the projection.
     """
     c_in, c_mid, c_out = channels
     convolutions = [convolution(size, c_in, c_mid)] if c_mid != c_in else []
@@ -120,7 +136,10 @@ def bottleneck(
 
 
 def blocks(arch: Arch) -> list[Block]:
-    """Return all blocks of a network except the classifier. The head of a detector is the last block."""
+    """Return the blocks of a network: the stem, the bottlenecks, and the last 1x1 convolution if there is one.
+
+    The classifier is not among them. If the network is a detector, its head is the last block.
+    """
     rows, columns, channels = arch.image
     stem = convolution((rows, columns), channels, arch.stem, arch.stem_kernel, arch.stem_stride)
     sequence = [Block((stem,), activation=arch.activation)]
@@ -142,29 +161,29 @@ def blocks(arch: Arch) -> list[Block]:
 def head_channels(arch: Arch) -> int:
     """Return the output channels of a detector's head: per anchor 4 for the box, 1 for the object, and 1 per class.
 
-    A single class has no channel of its own.
+    If there is only one class, it needs no channel.
     """
     return arch.anchors * (5 + (arch.classes if arch.classes > 1 else 0))
 
 
 def stride(arch: Arch) -> int:
-    """Return the total stride: the image has this many rows per row of the last map."""
+    """Return the total stride: the number of image rows per row of the last map."""
     return prod((arch.stem_stride[0], *(group.stride for group in arch.groups)))
 
 
 def layers(sequence: Iterable[Block]) -> list[ChainLayer]:
-    """Return the layers of all blocks in one list."""
+    """Return the convolutions of all blocks in one list, without squeeze-and-excite layers."""
     return list(chain.from_iterable(block.layers for block in sequence))
 
 
 def macs(arch: Arch) -> int:
-    """Return the multiply-accumulates of an inference; taps on padding count."""
+    """Return the multiply-accumulates of one inference; taps on padding count."""
     sequence = blocks(arch)
     return sum(layer.macs for layer in layers(sequence)) + excitation_macs(sequence) + classifier_macs(arch)
 
 
 def weights(arch: Arch) -> int:
-    """Return the number of weights, which is their bytes in int8; biases are not counted."""
+    """Return the number of weights of a network, which is also their size in int8 bytes; biases are not counted."""
     sequence = blocks(arch)
     return sum(layer.macs_per_pixel for layer in layers(sequence)) + excitation_macs(sequence) + classifier_macs(arch)
 
@@ -175,7 +194,7 @@ def excitation_macs(sequence: Iterable[Block]) -> int:
 
 
 def classifier_macs(arch: Arch) -> int:
-    """Return the multiply-accumulates of the classifier, which equals its number of weights."""
+    """Return the multiply-accumulates of the classifier, which equals its number of weights; 0 for a detector."""
     if arch.anchors:
         return 0
     return (arch.last or (arch.groups[-1].width if arch.groups else arch.stem)) * arch.classes
@@ -248,7 +267,7 @@ def _check(is_right: bool, why: str, what_to_do: str = WHAT_TO_DO) -> None:
 
 
 def to_json(arch: Arch) -> str:
-    """Return an architecture as JSON. Fields of ADDED_DEFAULTS are omitted if they have their default."""
+    """Return an architecture as JSON text; fields that older versions lacked (ADDED_DEFAULTS) are left out at their default."""
     record = asdict(arch) | {"plan": arch.plan and arch.plan._asdict()}
     record = {key: value for key, value in record.items() if key not in ADDED_DEFAULTS or value != ADDED_DEFAULTS[key]}
     record["groups"] = [
@@ -275,7 +294,10 @@ def from_json(text: str) -> Arch:
 
 
 def _fields(where: str, record: Any, names: Collection[str]) -> dict[str, Any]:
-    """Add the defaults of fields that older files lack; raise CompileError unless the record then has exactly the `names`."""
+    """Return a JSON object with defaults added for the fields that older files lack.
+
+    Raise CompileError if the result does not have exactly the fields `names`. `where` names the object in the message.
+    """
     known = {name: OLD_DEFAULTS[name] for name in names if name in OLD_DEFAULTS}
     is_whole = isinstance(record, dict) and set(known | record) == set(names)
     _check(is_whole, f"{where} must have exactly the fields {', '.join(names)}")

@@ -1,7 +1,8 @@
 """Peak RAM of an architecture without its graph, for searches that evaluate 100,000 networks. In: an Arch. Out: bytes.
 
-The result is the peak RAM of the graph of `network.to_graph` after all passes. The fast path (`ram_model`) does not support
-squeeze and excitation, because the scaled map has two readers. Such networks are planned as graphs.
+The result is the peak RAM of the plan that the planner finds for the graph of `network.to_graph`, after all passes. The fast
+path (`ram_model`) computes it without a graph. It does not support squeeze and excitation, because two ops read the map that
+is scaled. Such networks are planned as graphs.
 """
 
 from __future__ import annotations
@@ -22,20 +23,25 @@ from .arch import Arch, Block, blocks, bottleneck, convolution, excitation_macs
 from .network import to_graph
 from .ram_model import Step, cropped, distance_of, macs_of
 
-WORD = 4  # channels per word: buffers of other sizes need padding bytes, which are not counted here
+WORD = 4  # channels must be a multiple of this: other buffers need padding bytes, which the fast path does not count
 
-Chain = list[tuple[Step, ...]]  # the steps of each block
+Chain = list[tuple[Step, ...]]  # for each block, its ops as Steps
 
 
 def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | None = None, schedule: str = "best") -> int:
-    """Return the peak RAM of a classifier in bytes: the bytes of the busiest step of `plan(graph, schedule)`.
+    """Return the peak RAM of a classifier in bytes: the most bytes that are alive in any step of its plan.
 
-    Without recomputation this is the plan's `lower_bound`; most arenas are as large. With `stream_inputs` the image arrives row
-    by row; otherwise it is in RAM. Schedules other than `best` and `layer`, `best` without a C compiler, and networks with
-    squeeze and excitation are planned as graphs, which is 100 times slower.
+    Without recomputation this equals `Plan.lower_bound`, which most plans reach. These cases are planned as graphs, which is
+    100 times slower: schedules other than `best` and `layer`, `best` without a C compiler, and squeeze and excitation.
+
+    Args:
+        arch: The network.
+        stream_inputs: Whether the image arrives row by row; otherwise it is in RAM as a whole.
+        max_mac_overhead: Limit on the MACs with recomputation, as a factor; None for no recomputation.
+        schedule: The planner's strategy.
 
     Raises:
-        CompileError: the network is a detector, its image is not square, or a number of channels is no multiple of 4.
+        CompileError: The network is a detector, its image is not square, or a number of channels is no multiple of 4.
 
     """
     if arch.anchors:
@@ -46,7 +52,10 @@ def arena(arch: Arch, *, stream_inputs: bool = False, max_mac_overhead: float | 
 
 
 def arena_lower_bound(arch: Arch, *, stream_inputs: bool = False) -> int:
-    """Return a lower bound on the arena without recomputation: `arena` of the network without squeeze and excitation."""
+    """Return a quick lower bound on the arena of a plan without recomputation, in bytes.
+
+    It is the `arena` of the network without its squeeze and excitation, so that the fast path can compute it.
+    """
     groups = tuple(replace(group, squeeze=0) for group in arch.groups)
     return arena(replace(arch, groups=groups), stream_inputs=stream_inputs)
 
@@ -59,7 +68,10 @@ def arena_of(
     max_mac_overhead: float | None = None,
     schedule: str = "best",
 ) -> int:
-    """Return the peak RAM in bytes of a sequence of blocks, as `arena` does; `classes` is that of `network.to_graph`."""
+    """Return the peak RAM in bytes of a sequence of blocks; the keyword arguments are those of `arena`.
+
+    `classes` is the number of classes; 0 ends the network with the mean of each channel, None with the last block.
+    """
     is_chain = not any(block.squeezed for block in blocks)
     chain = _chain(blocks, classes)
     if is_chain and schedule == "layer" and not stream_inputs:
@@ -75,9 +87,9 @@ def arena_of(
 
 
 def graph_of(blocks: Sequence[Block], classes: int | None) -> Graph:
-    """Return the graph of a network after all passes, except those that remove channels and transposes.
+    """Return the graph of a network after all passes, except the passes that remove channels and transposes.
 
-    Random weights make some channels of small maps constant, so a pass would remove them; trained weights do not.
+    Random weights make some channels of small maps constant, so a pass would remove them. With trained weights it would not.
     """
     graph = to_graph("network", blocks, classes)
     for rewrite in PASSES:
@@ -93,7 +105,10 @@ def macs(arch: Arch) -> int:
 
 
 def _chain(blocks: Sequence[Block], classes: int | None) -> Chain:
-    """Return the steps of each block, without squeeze and excitation; raise CompileError if the image is not square."""
+    """Return the ops of each block as Steps, without squeeze and excitation, then the mean and the classifier.
+
+    With `classes` None, the chain ends with the last block. Raises CompileError if the image is not square.
+    """
     stem = blocks[0].layers
     if not all(layer.is_square for layer in stem):
         raise CompileError(f"the image is {stem[0].h} x {stem[0].w}", "give a square one; other networks are planned as graphs")
@@ -134,6 +149,6 @@ def _step(layer: ChainLayer) -> Step:
 
 
 def clear_caches() -> None:
-    """Clear all caches of layers and steps, so that the fast path can be timed."""
+    """Clear the caches of all functions that `arena` uses, so that a benchmark can time it."""
     for function in (bottleneck, convolution, _steps, _head, macs_of, distance_of, ram_model.numbers_of):
         function.cache_clear()

@@ -1,6 +1,7 @@
-"""Choose rungs of successive halving that take about as long as a time limit. In: measured times, seconds. Out: Rungs.
+"""Choose the rungs of successive halving so that a search takes about as long as its time limit.
 
-A search measures once, before it trains, and stores the rungs, so that a resumed run trains the same.
+In: a time limit and measured times in seconds. Out: Rungs (rounds of training, with a number of candidates and epochs each). A
+search measures once, before it trains, and records the rungs, so that a resumed run trains the same.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from .halving import Rung, rungs_for
 
 TIMED = 6  # candidates that are sampled to measure times
 DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
-ROUNDS = 4  # of choosing rungs and sampling the candidates for them
+ROUNDS = 4  # maximum repetitions of choosing rungs and sampling their candidates
 SHRINK = 0.97  # factor on the epochs while the rungs exceed the time limit
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Measured times of a search, in seconds; trainings are measured while all workers are busy."""
+    """Measured times of the parts of a search, in seconds; trainings are measured while all workers are busy."""
 
     spent: float  # since the search began
-    sampling: float  # per candidate that fits
+    sampling: float  # to sample one candidate that fits
     sampled: int  # number of candidates sampled so far
-    step: float  # part of an epoch that does not depend on the network
-    mac: float  # part of an epoch per multiply-accumulate of the network
-    training: float  # fixed part of a training, besides its epochs
-    building: float  # to build a network with random weights and measure it
+    step: float  # of one epoch of any network: the constant part
+    mac: float  # of one epoch, for each multiply-accumulate of the network
+    training: float  # of one training, besides its epochs
+    building: float  # to build one network with random weights and measure it
     finishing: float  # to quantise, test and deploy the best network
 
     def epoch(self, size: float) -> float:
-        """Return the seconds of an epoch of a network with `size` multiply-accumulates."""
+        """Return the estimated seconds of an epoch of a network with `size` multiply-accumulates."""
         return self.step + self.mac * size
 
 
@@ -45,11 +46,15 @@ def measure_seconds(
     build: Callable[[Arch], object],
     finish: Callable[[Arch], float],
 ) -> Timings:
-    """Measure how long each step of a search takes, on a few candidates.
+    """Measure how long each part of a search takes, on a few candidates.
 
-    `begin` is the time at which the search began. `sample` returns at most the given number of candidates. `train` returns the
-    seconds of an epoch and the fixed seconds of a training. `build` builds a network. `finish` returns the seconds to quantise
-    and test a network.
+    Args:
+        begin: Time of `clock` at which the search began.
+        clock: Returns the time in seconds.
+        sample: Returns at most the given number of candidates.
+        train: Returns (seconds of one epoch, fixed seconds of one training) of a network.
+        build: Builds a network; this call is timed.
+        finish: Returns the seconds to quantise and test a network.
     """
     start = clock()
     candidates = sorted(sample(TIMED), key=macs)
@@ -69,8 +74,14 @@ def measure_seconds(
 def seconds_needed(rungs: Sequence[Rung], sizes: Sequence[int], seconds: Timings, workers: int) -> float:
     """Estimate the total seconds of a search by successive halving.
 
-    `sizes` are the multiply-accumulates of some candidates. Large networks are usually more accurate: with each rung, the mean
-    size of the survivors is assumed to come closer to the largest size by half.
+    Large networks are usually more accurate, so survivors grow: with each rung, the difference between their mean size and the
+    largest size is assumed to halve.
+
+    Args:
+        rungs: Numbers of candidates and epochs.
+        sizes: Multiply-accumulates of some candidates.
+        seconds: Measured times.
+        workers: Number of trainings that run in parallel.
     """
     first, *others = rungs
     total = seconds.spent + seconds.sampling * max(0, first.candidates - seconds.sampled) + seconds.finishing
@@ -83,9 +94,10 @@ def seconds_needed(rungs: Sequence[Rung], sizes: Sequence[int], seconds: Timings
 
 
 def rungs_within(total: float, sizes: Sequence[int], seconds: Timings, workers: int) -> tuple[Rung, ...]:
-    """Return the rungs with the most epochs that take at most `total` seconds, or the smallest rungs if none do.
+    """Return the rungs with the most epochs whose search takes at most `total` seconds, or the smallest rungs if none do.
 
-    The epochs of the last rung then grow to the time limit, up to twice as many.
+    The epochs of the last rung are then raised as far as the time limit allows, at most to twice as many. The other arguments
+    are those of `seconds_needed`.
     """
     epochs = max(1.0, total * workers / max(seconds.epoch(min(sizes)), 1e-3))
     while epochs > 1 and seconds_needed(rungs_for(epochs), sizes, seconds, workers) > total:
@@ -96,7 +108,11 @@ def rungs_within(total: float, sizes: Sequence[int], seconds: Timings, workers: 
 
 
 def choose_rungs(total: float, seconds: Timings, workers: int, sample: Callable[[int], Sequence[Arch]]) -> tuple[Rung, ...]:
-    """Choose rungs that take at most `total` seconds, and sample their candidates to check it, up to ROUNDS times."""
+    """Choose rungs whose search takes at most `total` seconds.
+
+    The choice depends on the sizes of the candidates, and the number of candidates on the choice. Therefore choose rungs,
+    sample their candidates, and estimate again, up to ROUNDS times. `sample` returns at most the given number of candidates.
+    """
     sizes = list(map(macs, sample(TIMED)))
     for _ in range(ROUNDS):
         rungs = rungs_within(total, sizes, seconds, workers)

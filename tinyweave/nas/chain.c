@@ -1,7 +1,7 @@
-/* The least peak RAM of a chain of ops on square maps with residual connections, without a graph.
+/* Peak RAM of the best plan for a chain of ops on square maps with residual connections, computed without a graph.
  *
- * Builds the `problem` that problem.py and tiles.py of planning/search build from the graph of the same network, and searches it
- * by least_bytes.c. tests/nas/test_arena.py compares the results on random networks. Step k reads tensor k and writes tensor k + 1.
+ * Builds the same `problem` that problem.py and tiles.py of planning/search build from the network's graph, and searches it with
+ * least_bytes.c. tests/nas/test_arena.py compares the results on random networks. Step k reads tensor k and writes tensor k + 1.
  *
  * All columns of the problem are slices of one block of memory. Building it takes O(steps * heights * longest_tile * rows) time. */
 #include "../planning/search/least_bytes.h"
@@ -15,11 +15,11 @@ typedef struct {
     i64 side, c_in;          /* its input: side x side x c_in */
     i64 side_out, c_out;     /* its output */
     i64 kernel, stride, pad; /* its window, along both axes */
-    i64 back;                /* of an add: how many steps earlier the step is that also reads its second input; else 0 */
-    i64 forth;               /* of that step: how many steps later the add is; else 0 */
+    i64 back;                /* of an add: its second input is also the input of the step this many steps earlier; else 0 */
+    i64 forth;               /* of a step whose input an add reads too: the add is this many steps later; else 0 */
     i64 macs;
-    i64 distance;            /* how far below its input its output must begin */
-    i64 is_in_place;         /* whether it reads each byte before it writes the same one */
+    i64 distance;            /* bytes that its output must begin below its input, if they overlap */
+    i64 is_in_place;         /* whether it reads each byte before it writes the byte at the same place */
     i64 is_map;              /* whether its output is a feature map */
 } chain_step;
 
@@ -27,7 +27,7 @@ typedef struct {
 #define MOST_TILED 8 /* ops of a tile */
 #define WORD 4       /* bytes, to which buffers are aligned */
 
-/* What `least_bytes` of ram_model.py asks for. */
+/* The arguments of `least_bytes` of ram_model.py, without the chain. */
 typedef struct {
     i64 most_tilings, most_ticks, longest_stage, longest_tile; /* limits of the search */
     i64 mac_budget;                                            /* multiply-accumulates that may be recomputed */
@@ -49,7 +49,7 @@ static i64 *column(memory_block *m, i64 count)
     return begin;
 }
 
-/* `row_reads` that are being filled; count: how many so far. */
+/* A table `row_reads` under construction; count: rows filled so far. */
 typedef struct {
     i64 *at, *tensor, *extent, *stride, *pad, *up, *phase, count;
 } read_columns;
@@ -83,7 +83,7 @@ static window compose(window outer, const chain_step *step)
 }
 
 /* `tile_accesses` of fuse/row_access.py: set the one or two tensors that `rows` output rows of the steps [begin, end) read from
- * outside the tile, and their windows. Return how many; 0 if the steps cannot form a tile. */
+ * outside the tile, and their windows. Return the number of tensors, or 0 if the steps cannot form a tile. */
 static i64 tile_accesses(const chain_step *steps, i64 begin, i64 end, i64 rows, i64 *tensor, window *read)
 {
     window own = {rows, rows, 0, 1, 0}, residual = own; /* residual: of the second operand of an add, tensor residual_of */
@@ -111,7 +111,7 @@ typedef struct {
     i64 *begin, *end;
 } spans;
 
-/* Set the spans of its input that a step reads: `Window.read` of ops/window.py. */
+/* Set the spans of a step's input that it reads for spans of its output, as `Window.read` of ops/window.py does. */
 static void spans_read(const chain_step *step, spans of, i64 count, spans to)
 {
     for (i64 i = 0; i < count; i++) {
@@ -122,7 +122,7 @@ static void spans_read(const chain_step *step, spans of, i64 count, spans to)
     }
 }
 
-/* Work space for tiles. */
+/* Working memory for the computation of tiles. */
 typedef struct {
     spans by_step[MOST_TILED];
     i64 **taps_before; /* per step and row of its output, taps inside the map of the windows of all rows before it */
@@ -152,7 +152,7 @@ static void tile_heights(const chain_step *steps, i64 begin, i64 end, i64 size, 
     }
 }
 
-/* The same for columns, one column of the last step's output at a time. Columns are kept (`sliding_spans`). */
+/* The same for columns, one column of the last step's output at a time. Overlapping columns are kept (`sliding_spans`). */
 static void tile_widths(const chain_step *steps, i64 begin, i64 end, const tile_space *s, i64 *most)
 {
     const i64 count = steps[end - 1].side_out;
@@ -238,7 +238,7 @@ static i64 unfused_bytes(const chain_step *step)
     return read + written * (step->back ? 2 : 1) - (dying + written - maximum(top, written));
 }
 
-/* The least bytes of the best plan of a chain of `count` steps; -1 if there is not enough memory. */
+/* Return the peak RAM of the best plan for a chain of `count` steps in bytes, or -1 if malloc fails. */
 i64 tw_chain_bytes(const chain_request *request, const chain_step *steps, i64 count)
 {
     const i64 most_tiles = count * request->longest_tile * HEIGHTS, tensors = count + 1;

@@ -1,7 +1,8 @@
-"""Costs of an architecture on a device: RAM, Flash, time, energy. In: an Arch, a Target. Out: Costs, with an exact arena.
+"""Costs of an architecture on a device: RAM, Flash, time, energy. In: an Arch, a Target (device and limits). Out: Costs.
 
-A network is planned before training, with random weights, by the same function and within the same limits as later. Cheap
-lower bounds first exclude networks that cannot fit: the bytes of weights, and a lower bound on the arena of square images.
+Before training, a network is planned with random weights, by the same function and within the same limits as the trained
+network later. Its arena is therefore exact. Cheap lower bounds first exclude networks that cannot fit: the bytes of weights,
+and, for square images, a lower bound on the arena.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ REST = 1024  # bytes of stack and static data that are assumed if they cannot be
 
 
 class Overhead(NamedTuple):
-    """RAM and Flash of a network besides its arena and its constants, measured on one network of a space."""
+    """RAM beside the arena (stack, static data) and Flash beside the constants (code), measured on a network of a search space.
+
+    The overhead of other networks is estimated from it.
+    """
 
     ram: int = 0  # bytes of stack and static data
     code: int = 0  # bytes of code in Flash
     estimated: int = 0  # estimate of `code` for the same network
-    rate: float = 1.0  # measured bytes per estimated byte, to convert the estimate of another network's code
+    rate: float = 1.0  # measured bytes of code per estimated byte, to correct the estimates of other networks
     kernels: tuple[str, ...] = ()  # names of the kernels in the code
 
 
@@ -44,7 +48,7 @@ NO_OVERHEAD = Overhead()
 
 @dataclass(frozen=True)
 class Target:
-    """A device, the limits of a search on it, and the planner options for networks that bring none of their own."""
+    """A device, the limits of a search on it, and the planner options, unless a network has its own (`Arch.plan`)."""
 
     device: Device | None  # None for a core without a board
     limits: Limits
@@ -71,13 +75,13 @@ class Target:
 
     @property
     def _ms(self) -> float:
-        """Return the milliseconds in which the device consumes the energy limit; infinite without a limit."""
+        """Return the milliseconds in which the device consumes the energy limit; infinite if there is no limit."""
         per_ms = self.device.energy_mj(1.0) if self.device else None
         return self.energy_mj / per_ms if self.energy_mj and per_ms else math.inf
 
     @property
     def all_limits(self) -> Limits:
-        """Return the limits, with the energy limit converted to a time limit."""
+        """Return the limits, with the energy limit converted to a time limit; the tighter of two time limits counts."""
         if self.energy_mj is None or self.device is None:
             return self.limits
         latency_ms = self._ms if self.limits.latency_ms is None else min(self._ms, self.limits.latency_ms)
@@ -85,7 +89,7 @@ class Target:
 
     @property
     def core(self) -> str:
-        """Return the core to compile for."""
+        """Return the name of the core to compile for: the device's, or the default core if there is no device."""
         return self.device.core if self.device else api.DEFAULT_CORE
 
     @property
@@ -100,22 +104,28 @@ class Target:
         )
 
     def limits_by_name(self) -> dict[str, float | None]:
-        """Return the limits on RAM, Flash, time and energy under the names of `Costs.excess`."""
+        """Return the limits on RAM and Flash (bytes), time (ms) and energy (mJ) by name; None for no limit.
+
+        The names are the keys of `Costs.excess`.
+        """
         limits = self.limits
         return {"ram": limits.ram, "flash": limits.flash, "latency_ms": limits.latency_ms, "energy_mj": self.energy_mj}
 
     def with_plan(self, plan: PlanGene | None) -> Target:
-        """Return the target with its planner options replaced by those of a network, if the network has any."""
+        """Return the target with the planner options of `plan`, a network's PlanGene; unchanged if it is None."""
         return replace(self, **plan._asdict()) if plan else self
 
     @property
     def arena_limits(self) -> Limits:
-        """Return the limits with the RAM overhead subtracted, so that the RAM limit is that of the arena."""
+        """Return the limits, with stack and static data subtracted from the RAM limit, so that it applies to the arena."""
         ram = self.limits.ram
         return replace(self.all_limits, ram=None if ram is None else max(0, ram - self.overhead.ram))
 
     def plan(self, model: Model) -> Plan:
-        """Plan a network without the Flash limit, and with it if the first plan exceeds it; the result may still not fit."""
+        """Plan a network first without the Flash limit, and again with it if that plan exceeds the limit.
+
+        If no plan fits all limits, the result is still a plan.
+        """
         request = replace(self.request, limits=self.arena_limits)
         free = api.make_plan(model, replace(request, limits=replace(self.arena_limits, flash=None)))
         if self.limits.flash is None or self.flash(free) <= self.limits.flash:
@@ -124,24 +134,32 @@ class Target:
         return api.make_plan(model, replace(request, other_flash=measured))
 
     def flash(self, plan: Plan) -> int:
-        """Return the Flash bytes of a plan: its constants, and the measured code plus the estimated difference in code."""
+        """Estimate the Flash bytes of a plan: its constants and its code.
+
+        The code is the measured code of the network in `overhead`, plus the estimated difference in code between that network
+        and this plan.
+        """
         of, need = self.overhead, api.estimate_flash(plan, self.device)
         more = likely_code(plan) - of.estimated if of.kernels else 0
         return need.constants + max(0, of.code + round(of.rate * more))
 
     def measured(self, plan: Plan, profile: Profile) -> Target:
-        """Return the target with the overhead of a network, given its plan and its measured profile."""
+        """Return the target with the overhead that a network's profile measured; `plan` is the plan of the same network."""
         code = profile.flash - api.estimate_flash(plan, self.device).constants
         return replace(self, overhead=overhead_of(plan, profile.static + profile.stack, code))
 
 
 def overhead_of(plan: Plan, ram: int, code: int) -> Overhead:
-    """Return the overhead of a planned network, given its measured bytes of stack and static data, and of code."""
+    """Return the Overhead of a planned network: `ram` bytes of stack and static data, and `code` bytes, both measured."""
     return Overhead(ram, code, likely_code(plan), kernels=tuple(sorted({*plan.variants} - {""})))
 
 
 def overhead_between(small: Overhead, large: Overhead) -> Overhead:
-    """Combine the overheads of two networks: the larger RAM, and the measured bytes of code per estimated byte between them."""
+    """Combine the overheads of two networks.
+
+    The result is the overhead of `small`, with the larger RAM of the two. Its `rate` is the difference in measured code divided
+    by the difference in estimated code.
+    """
     more = large.estimated - small.estimated
     rate = (large.code - small.code) / more if more else small.rate
     return small._replace(ram=max(small.ram, large.ram), rate=rate)
@@ -149,14 +167,14 @@ def overhead_between(small: Overhead, large: Overhead) -> Overhead:
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of a network on a target, and the limits that it exceeds."""
+    """The costs of a network on a target, and the limits that it exceeds."""
 
     ram: int  # bytes of arena, stack and static data
     flash: int  # bytes of constants and code
     macs: int
-    ms: float | None  # estimated time per inference; None if unknown
+    ms: float | None  # milliseconds per inference; None if unknown
     excess: dict[str, float]  # by name of each exceeded limit, the amount above it; empty if the network fits
-    mj: float | None = None  # estimated energy per inference; None if unknown
+    mj: float | None = None  # millijoules per inference; None if unknown
 
     @property
     def fit(self) -> bool:
@@ -164,7 +182,7 @@ class Costs:
         return not self.excess
 
     def record(self) -> dict[str, Any]:
-        """Return the costs as JSON values."""
+        """Return the costs as a dict of JSON values; `Costs(**record)` restores them."""
         return asdict(self)
 
     def needs(self) -> str:
@@ -173,7 +191,7 @@ class Costs:
 
 
 def model_of(graph: Graph) -> Model:
-    """Return a graph as an imported model with int8 inputs and outputs."""
+    """Return a graph as a Model with int8 inputs and outputs, as if it had been imported from a file; passes are applied."""
     passed, tensors = run_passes(graph, float_io=False)
     return Model(NAME, passed, graph, tensors, Path(f"{NAME}.tflite"), to_tflite(graph), "int8")
 
@@ -192,27 +210,28 @@ def too_large(arch: Arch, target: Target) -> bool:
 
 
 def plan_untrained(arch: Arch, target: Target) -> tuple[Model, Plan]:
-    """Return a network with random weights, and its plan, even if it does not fit."""
+    """Create a network with random weights and plan it; return (model, plan), even if the plan does not fit."""
     target = target.with_plan(arch.plan)
     model = model_of(to_graph(NAME, blocks(arch), None if arch.anchors else arch.classes))
     return model, target.plan(model)
 
 
 def costs(arch: Arch, target: Target) -> Costs:
-    """Return the costs of a network, estimated from its plan."""
+    """Return the costs of a network, estimated from its plan without building it."""
     plan = plan_untrained(arch, target)[1]
     return _costs(arch, target, plan, api.estimate_latency_ms(plan, target.device))
 
 
 def quick_costs(target: Target, arch: Arch) -> Costs | None:
-    """Return the costs of a network, or None if cheap lower bounds show that it cannot fit."""
+    """Return the costs of a network, or None without planning it if cheap lower bounds show that it cannot fit."""
     return None if too_large(arch, target) else costs(arch, target)
 
 
 def built_costs(arch: Arch, target: Target) -> Costs:
     """Build a network with random weights, and return its costs with measured code, stack, static data and time.
 
-    If it cannot be compiled and run on an emulated core, the overhead of the target is used instead.
+    If the network cannot be compiled and run on an emulated core, code, stack and static data are taken from the target's
+    overhead, and the time is an estimate.
     """
     model, plan = plan_untrained(arch, target)
     ms = api.estimate_latency_ms(plan, target.device)
@@ -240,10 +259,10 @@ def _costs(arch: Arch, target: Target, plan: Plan, ms: float | None) -> Costs:
 
 
 def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> Target:
-    """Return the target with the overhead of the networks of a space, measured on an emulated core.
+    """Return the target with the overhead (code, stack, static data) of a search space, measured on an emulated core.
 
-    One network of the space is built twice: with the kernels of the fewest constants, and with the kernels that it gets without
-    a Flash limit. If it cannot be compiled and run on an emulated core, the overhead is an estimate.
+    One network of the space is planned and built twice: with a Flash limit of 0, which selects the smallest kernels, and
+    without a Flash limit. If it cannot be compiled and run on an emulated core, the overhead is an estimate.
     """
     arch = arch_of(space, _varied(space), classes)
     plans = [plan_untrained(arch, replace(target, limits=replace(target.limits, flash=flash))) for flash in (0, None)]
@@ -259,7 +278,7 @@ def with_measured_overhead(target: Target, space: SearchSpace, classes: int) -> 
 
 
 def _varied(space: SearchSpace) -> Choice:
-    """Return a small network with blocks of all kernel sizes, so that it contains nearly all code of the space."""
+    """Return a small network with all kernel sizes of a space, so that it contains nearly all code that the space needs."""
     blocks = tuple(
         tuple((group.kernels[i % len(group.kernels)], group.expansions[-1]) for i in range(max(group.depths)))
         for group in space.groups

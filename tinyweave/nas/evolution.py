@@ -1,8 +1,8 @@
 """Evolutionary search: stage two of TinyNAS. In: a SearchSpace, a Target, an Evaluator. Out: evaluated networks, best first.
 
-The best networks so far are the parents of the next generation, by mutation and crossover (`space`). Costs are computed before
-accuracy, and a network that exceeds a limit is never evaluated. A run depends only on its seed; costs and accuracies are
-recorded in a file (`journal`), so an interrupted run resumes to the same result.
+The best networks so far are the parents of the next generation, by mutation and crossover (`space`). The costs of a network
+(RAM, Flash, time) are computed before its accuracy, and the accuracy only if it fits. The result depends only on the seed.
+Costs and accuracies are recorded in a file (`journal`), so an interrupted run resumes to the same result.
 
 Sources: TinyNAS (arXiv 2007.10319, section 3.2); with several objectives, non-dominated sorting (NSGA-II, 10.1109/4235.996017).
 """
@@ -27,7 +27,7 @@ from .journal import Ledger
 from .predictor import predictor
 from .space import Choice, SearchSpace, arch_of, crossover, mutate, sample, smallest
 
-TRIES = 10  # samples at most per requested network
+TRIES = 10  # maximum samples per requested network
 MOST_PREDICTED = 100
 OBJECTIVES = ("ram", "flash", "macs", "ms", "mj")  # besides accuracy
 BATCH = 16  # networks whose costs are computed in one call
@@ -57,17 +57,17 @@ class Evolution:
 
     @property
     def evaluations(self) -> int:
-        """Return the largest number of networks that are evaluated."""
+        """Return the maximum number of networks that the search evaluates."""
         return self.population + self.generations * (self.crossovers + self.mutations)
 
 
 def check_predicted(predicted: int) -> None:
-    """Raise CompileError if the number of children bred per evaluated child is out of range."""
+    """Raise CompileError if `Evolution.predicted`, the number of children bred per evaluated child, is out of range."""
     if not 1 <= predicted <= MOST_PREDICTED:
         raise CompileError(f"--predicted {predicted} is out of range", f"give 1 to {MOST_PREDICTED}, for example 4")
 
 
-Priced = tuple[Choice, Arch, Costs]
+Priced = tuple[Choice, Arch, Costs]  # a network whose accuracy is not known yet
 
 
 class Evaluated(NamedTuple):
@@ -80,7 +80,7 @@ class Evaluated(NamedTuple):
 
 
 def without_plan(arch: Arch) -> Arch:
-    """Return a network without its plan, which does not affect its accuracy."""
+    """Return an architecture without its PlanGene; networks that differ only in their plan have the same accuracy."""
     return replace(arch, plan=None)
 
 
@@ -95,12 +95,20 @@ def evolve(
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[Evaluated]:
-    """Run an evolutionary search and return all evaluated networks, best first.
+    """Run an evolutionary search and return all evaluated networks, most accurate first.
 
-    If `file` is given, costs and accuracies are recorded there and looked up before they are computed.
+    Args:
+        space: The search space.
+        target: The device and its limits.
+        classes: Number of classes.
+        settings: Sizes and number of the generations.
+        evaluator: Computes accuracies and costs of networks.
+        file: File in which costs and accuracies are recorded, and looked up before they are computed; None for no file.
+        seed: Seed of all random choices.
+        progress: Called while networks are sampled and evaluated.
 
     Raises:
-        CompileError: no network of the space fits.
+        CompileError: No network of the space fits.
 
     """
     check_feasible(space, target, classes)
@@ -144,7 +152,7 @@ def evolve(
 
 
 def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
-    """Raise CompileError if the smallest network of a space exceeds a limit of the target; the message says what it needs."""
+    """Raise CompileError if the smallest network of a space exceeds a limit of the target; the message names the amounts."""
     *_, least = _smallest_fitting(space, target, classes)
     if not least.fit:
         over = ", ".join(f"{name} by {value:,.6g}" for name, value in least.excess.items())
@@ -153,7 +161,10 @@ def check_feasible(space: SearchSpace, target: Target, classes: int) -> None:
 
 
 def _smallest_fitting(space: SearchSpace, target: Target, classes: int) -> Priced:
-    """Return the smallest network with the first plan that fits the target, or with the plan of least RAM if none fits."""
+    """Return the smallest network of a space, with a plan that fits the target.
+
+    The space's plans are tried from least to most RAM. If none fits, the result has the plan of least RAM.
+    """
     choice = smallest(space)
     choices = [choice, *(choice._replace(plan=plan) for plan in space.plans[-2::-1])]
     priced = [(each, arch := arch_of(space, each, classes), costs(arch, target)) for each in choices]
@@ -161,7 +172,7 @@ def _smallest_fitting(space: SearchSpace, target: Target, classes: int) -> Price
 
 
 def _recorded(costs_of: CostFunction, ledger: Ledger) -> CostFunction:
-    """Return a cost function that computes only costs that are not in the ledger yet, and adds them to it."""
+    """Return a function like `costs_of` that looks up costs in the ledger first, and records there the costs it computes."""
 
     def look_up(archs: Sequence[Arch]) -> list[Costs | None]:
         missing = [arch for arch in archs if ledger(arch, "costs") is None]
@@ -182,7 +193,10 @@ def _sample_fitting(
     costs_of: CostFunction,
     progress: Progress,
 ) -> list[Priced]:
-    """Sample up to `count` networks that fit and are not in `seen`; add all sampled networks to `seen`."""
+    """Draw networks with `draw`, and return up to `count` that fit and are not in `seen`.
+
+    All drawn networks are added to `seen`, except surplus networks that fit. After TRIES * `count` draws, give up.
+    """
     fitting, tries = list[Priced](), TRIES * count
     while len(fitting) < count and tries > 0:
         batch = list[tuple[Choice, Arch]]()
@@ -201,7 +215,10 @@ def _sample_fitting(
 
 
 def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
-    """Return the values to minimise: the error, then the costs named in `against`. Raise CompileError for an unknown cost."""
+    """Return the values that a search minimises for a network: its error (1 - accuracy), then the costs named in `against`.
+
+    Raises CompileError if a cost is not known, such as the time without a device.
+    """
     values = [getattr(each.costs, name) if name in OBJECTIVES else None for name in against]
     if None in values:
         raise CompileError(
@@ -212,7 +229,10 @@ def objectives(each: Evaluated, against: Sequence[str]) -> tuple[float, ...]:
 
 
 def fronts(evaluated: Sequence[Evaluated], against: Sequence[str]) -> Iterator[list[Evaluated]]:
-    """Yield the Pareto front, then the Pareto front of the remaining networks, and so on; each front sorted by error."""
+    """Yield the Pareto front, then the Pareto front of the remaining networks, and so on; each front is sorted by error.
+
+    The objectives are the error and the costs named in `against`.
+    """
     left = sorted(((objectives(each, against), each) for each in evaluated), key=lambda pair: pair[0])
 
     def dominates(point: tuple[float, ...], other: tuple[float, ...]) -> bool:
@@ -229,7 +249,7 @@ def fronts(evaluated: Sequence[Evaluated], against: Sequence[str]) -> Iterator[l
 def best_of(evaluated: Sequence[Evaluated], count: int, against: Sequence[str]) -> list[Evaluated]:
     """Return the best `count` networks: by accuracy, or by Pareto front if `against` names costs (NSGA-II).
 
-    Of a front that is larger than the remaining number, the networks with the largest crowding distance are returned.
+    If only a part of a front is needed, the networks with the largest crowding distance are taken.
     """
     if not against:
         return sorted(evaluated, key=lambda each: -each.accuracy)[:count]
@@ -243,7 +263,7 @@ def best_of(evaluated: Sequence[Evaluated], count: int, against: Sequence[str]) 
 
 
 def _crowding(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the crowding distance (NSGA-II) of each point of a front; infinite at its ends."""
+    """Return the crowding distance (NSGA-II) of each point of a front [points, objectives]; infinite at the front's ends."""
     distances = np.zeros(len(points))
     for order, values in zip(np.argsort(points, axis=0, kind="stable").T, np.sort(points, axis=0).T, strict=True):
         distances[order[1:-1]] += (values[2:] - values[:-2]) / (values[-1] - values[0] or 1.0)

@@ -1,7 +1,7 @@
 """Successive halving (arXiv 1502.07943): train many candidates for a few epochs, then only the best for longer, and so on.
 
-In: candidates, a folder with the data set. Out: accuracies by rung. Each training is recorded in the folder when it ends, so an
-interrupted run resumes to the same result.
+In: candidate networks, a folder with the data set. Out: a record per training, with its accuracy. A round of training is a
+rung. Each training is recorded in the folder when it ends, so an interrupted run resumes to the same result.
 """
 
 from __future__ import annotations
@@ -35,29 +35,35 @@ ARRAYS = ("values", "labels", "parts")  # fields of a Dataset, one file each
 
 @dataclass(frozen=True)
 class Rung:
-    """One round of successive halving: how many candidates are trained, starting from their weights of the previous rung."""
+    """One round of successive halving, in which some candidate networks are trained for some epochs.
 
-    candidates: int
-    epochs: int  # of each candidate in this rung
+    Each candidate continues from its weights at the end of the previous rung.
+    """
+
+    candidates: int  # number of networks that are trained
+    epochs: int  # for each candidate in this rung
 
 
 def rungs_for(epochs: float) -> tuple[Rung, ...]:
-    """Return RUNGS with candidates and epochs scaled by the same factor, so that all trainings take about `epochs` epochs."""
+    """Scale the candidates and the epochs of RUNGS by the same factor, so that all trainings sum to about `epochs` epochs.
+
+    Rungs with as many candidates as the rung before are left out.
+    """
     factor = (epochs / sum(count * each for count, each in RUNGS)) ** 0.5
     scaled = [Rung(max(1, round(count * factor)), max(1, round(each * factor))) for count, each in RUNGS]
     return (scaled[0], *(rung for before, rung in pairwise(scaled) if rung.candidates < before.candidates))
 
 
 def total_epochs(rungs: Sequence[Rung]) -> int:
-    """Return the training epochs of all candidates of all rungs."""
+    """Return the sum of training epochs over all candidates and rungs."""
     return sum(rung.candidates * rung.epochs for rung in rungs)
 
 
 def save_data(data: Dataset, folder: Path) -> None:
-    """Write a data set into a folder, as arrays that all processes can map into memory.
+    """Write a data set into a folder, as .npy files that all processes can map into memory.
 
     Raises:
-        CompileError: the folder holds other files.
+        CompileError: The folder holds other files.
 
     """
     if others := sorted({path.name for path in folder.glob("*")} - {"data.json", *(f"{name}.npy" for name in ARRAYS)}):
@@ -83,10 +89,17 @@ def load_data(folder: Path) -> Dataset:
 
 
 def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | None, end: str) -> float:
-    """Train one network, write its weights to the file `end`, and return its validation accuracy.
+    """Train one network, write its weights to a file, and return its accuracy on the validation samples.
 
-    `arch` is an architecture as JSON, `folder` holds the data set, and `start` is a file of initial weights; None for random
-    weights. The accuracy of a detector is its mean average precision.
+    The accuracy of a detector is its mean average precision. An interrupted training resumes from its last epoch.
+
+    Args:
+        arch: The architecture as JSON.
+        folder: Folder of the data set, as `save_data` wrote it.
+        epochs: Number of epochs.
+        seed: Seed of the random initial weights, the order of the samples, and their augmentation.
+        start: File of initial weights; None for random weights.
+        end: File for the trained weights.
     """
     import torch
 
@@ -111,13 +124,16 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
 
 
 def batch_of(data: Dataset) -> int:
-    """Return the batch size: smaller for small data sets, so that an epoch has enough steps."""
+    """Return the batch size for training on a data set: smaller for small data sets, so that an epoch has enough steps."""
     small, large, many = (16, 32, 2000) if data.kind == "detection" else (64, 128, 5000)
     return large if data.counts()["train"] >= many else small
 
 
 def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:
-    """Measure the seconds of one epoch of a network, and the fixed seconds of a training, while all workers are busy."""
+    """Measure how long a network trains while all workers are busy.
+
+    Return (seconds of one epoch, fixed seconds of a training besides its epochs).
+    """
     progress("measuring how fast it trains", 0, 1)
     for steps in (1, STEPS):  # the first calls import modules and fill caches
         times = workers.each(_timed, [(archs.to_json(arch), str(folder.resolve()), steps)] * workers.count)
@@ -126,7 +142,11 @@ def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Pr
 
 
 def _timed(arch: str, folder: str, steps: int) -> tuple[float, float]:
-    """Train a network for `steps` steps; return the estimated seconds of an epoch, and the fixed seconds of a training."""
+    """Train a network for `steps` steps, to estimate how long a whole training takes.
+
+    Return (seconds of one epoch, fixed seconds of a training besides its epochs). The fixed seconds include the evaluation on
+    the validation samples.
+    """
     import time
 
     from .learning.module import module_of
@@ -159,14 +179,24 @@ def successive_halving(
 ) -> list[dict[str, Any]]:
     """Train candidates by successive halving, and return a record per training: rung, candidate, accuracy, file of weights.
 
-    The data set is in `folder`/data. `starts` are files of initial weights, one per candidate; random weights if empty. The
-    most accurate candidates of a rung enter the next; ties go to the first. Before the second rung, the candidates for which
-    `fits` returns False are skipped, unless these are all.
+    The most accurate candidates of a rung enter the next; break ties by order. Trainings that the folder already records are
+    not repeated.
+
+    Args:
+        candidates: The networks, in order of preference; surplus ones are not trained.
+        rungs: The rounds of training.
+        folder: Folder of the run, with the data set in its subfolder `data`.
+        workers: Pool that executes the trainings.
+        starts: Files of initial weights, one per candidate; if empty, initial weights are random.
+        fits: Called with a candidate's index before the second rung; only candidates for which it returns True enter this
+            rung, unless there are none.
+        seed: Base of the seeds of the trainings.
+        progress: Called at the start of each rung and after each training.
     """
     (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
     done = read_results(folder)
     place, survivors = folder.resolve(), list(range(min(len(candidates), rungs[0].candidates)))
-    initial = {candidate: str(file.resolve()) for candidate, file in enumerate(starts)}  # weights for the next rung
+    initial = {candidate: str(file.resolve()) for candidate, file in enumerate(starts)}  # weights at the start of a rung
 
     def report(number: int) -> None:
         best = max((record["accuracy"] for (rung, _), record in done.items() if rung == number), default=None)
@@ -202,6 +232,6 @@ def successive_halving(
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return the recorded trainings of a run whose weights exist, by rung and candidate."""
+    """Return the recorded trainings of a run, by (rung, candidate), without those whose file of weights is missing."""
     records = [record for record in journal.entries(folder / RESULTS) if (folder / record["weights"]).is_file()]
     return {(record["rung"], record["candidate"]): record for record in records}

@@ -1,4 +1,4 @@
-"""Quantise a trained network to int8 and test it. In: an Arch, weights, a Dataset. Out: an int8 model, accuracies."""
+"""Quantise a trained network to int8 and test it. In: an Arch, a file of weights, a Dataset. Out: an int8 model, accuracies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ Z_95 = 1.96  # half-width of a 95 % interval in standard deviations
 
 
 def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tuple[Any, dict[str, float], tuple[float, float]]:
-    """Quantise a trained network to int8; return the model, its accuracies on the test part, and an interval.
+    """Quantise a trained network to int8 and evaluate it on the test samples, which are scaled to the network's image size.
 
-    The accuracies are `test` (float) and `test_int8`; the interval is the 95 % confidence interval of `test_int8`. Images are
-    scaled to the network's size.
+    Args:
+        arch: The network.
+        weights_file: File of its trained weights.
+        data: The data set; training samples calibrate the quantisation.
+
+    Returns:
+        The int8 model; the accuracies `test` (float) and `test_int8`; and the 95 % confidence interval of `test_int8`.
     """
     import torch
 
@@ -37,7 +42,7 @@ def quantise_and_evaluate(arch: Arch, weights_file: Path, data: Dataset) -> tupl
 
 
 def quantise(module: Any, data: Dataset) -> Any:
-    """Quantise a trained module to int8, with ranges calibrated on training samples."""
+    """Quantise a trained PyTorch module to int8, with activation ranges calibrated on training samples."""
     import torch
 
     from ..quantize.calibrate import evenly_spaced
@@ -50,7 +55,10 @@ def quantise(module: Any, data: Dataset) -> Any:
 
 
 def _evaluate(module: Any, done: Any, data: Dataset, unseen: Any, labels: Any) -> tuple[dict[str, float], tuple[float, float]]:
-    """Return the accuracies and the interval of `quantise_and_evaluate` for some samples."""
+    """Return (accuracies, interval) as `quantise_and_evaluate` does, for the samples `unseen` and their `labels`.
+
+    `module` is the float network, `done` the result of `quantise`.
+    """
     from ..quantize.calibration_samples import open_samples
     from ..quantize.fidelity import fidelity
     from .learning.train import scores
@@ -64,7 +72,7 @@ def _evaluate(module: Any, done: Any, data: Dataset, unseen: Any, labels: Any) -
 
 
 def quantisation_seconds(arch: Arch, data: Dataset) -> float:
-    """Estimate the seconds to quantise and test a network, by testing it on a few samples."""
+    """Estimate the seconds to quantise a network and test it on all test samples, by testing it on a few of them."""
     from .learning.module import module_of
 
     data = sized(data, arch.image[:2])

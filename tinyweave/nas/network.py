@@ -12,21 +12,24 @@ from ..ops.window import ChainLayer, Padding, same_padding
 from .arch import Block
 
 RELU6_QUANT = Quant((float(np.float32(6 / 255)),), (-128,))  # of the output of relu6
-GATE = 0.2  # typical gate of random weights
+GATE = 0.2  # typical gate of squeeze and excitation with random weights
 RMS = 75  # assumed RMS of inputs and weights, zero points subtracted
 
 
 class GraphBuilder:
-    """A graph under construction, with random weights, scaled so that the outputs of each layer spread over the int8 range."""
+    """A graph under construction. Weights are random, scaled so that the outputs of each layer spread over the int8 range.
+
+    Tensors are passed by name; a method that adds an op returns the name of its output.
+    """
 
     def __init__(self, image: tuple[int, ...], seed: int) -> None:
-        """Start a graph with one input named "image" of shape [1, rows, columns, channels]."""
+        """Start a graph with one input named "image"; the argument `image` is its shape [1, rows, columns, channels]."""
         self.rng = np.random.default_rng(seed)
         self.tensors = {"image": Tensor("image", image, "int8", Quant((0.03125,), (-3,)))}
         self.ops: list[Op] = []
 
     def quant(self) -> Quant:
-        """Return a random scale and zero point."""
+        """Return a random quantisation (scale and zero point) for the output of an op."""
         return Quant((float(np.float32(self.rng.uniform(0.03, 0.06))),), (int(self.rng.integers(-20, 21)),))
 
     def constant(self, name: str, data: np.ndarray, quant: Quant | None = None) -> str:
@@ -35,14 +38,23 @@ class GraphBuilder:
         return name
 
     def op(self, kind: str, inputs: Sequence[str], shape: tuple[int, ...], quant: Quant | None, **attrs: Any) -> str:
-        """Add an op with one int8 output and return the name of that output."""
+        """Add an op with one int8 output of the given shape and quantisation, and return the name of the output."""
         name = f"{kind}_{len(self.ops)}"
         self.tensors[name] = Tensor(name, shape, "int8", quant)
         self.ops.append(Op(name, kind, tuple(inputs), (name,), attrs))
         return name
 
     def weighted(self, kind: str, x: str, filters: tuple[int, ...], shape: tuple[int, ...], quant: Quant, **attrs: Any) -> str:
-        """Add an op with random filters, quantised per output channel, and a random bias; return the name of its output."""
+        """Add a convolution or dense layer with random filters and bias, and return the name of its output.
+
+        Args:
+            kind: Kind of the op.
+            x: Name of the input.
+            filters: Shape of the filters; they are quantised per output channel.
+            shape: Shape of the output.
+            quant: Quantisation of the output.
+            **attrs: Attributes of the op.
+        """
         axis = 3 if kind == "depthwise_conv_2d" else 0
         taps, c_out = int(np.prod(filters)) // filters[axis], filters[axis]
         scales = quant.scale[0] / self.tensors[x].scale / RMS / taps**0.5 * self.rng.uniform(0.5, 1.2, c_out)
@@ -62,14 +74,14 @@ class GraphBuilder:
         return self.op(kind, inputs, shape, quant, **attrs)
 
     def pad(self, x: str, padding: Padding) -> str:
-        """Add a zero padding and return the padded map."""
+        """Add a pad op with `padding` ((top, bottom), (left, right)), and return the name of the padded map."""
         _, h, w, channels = self.tensors[x].shape
         amounts = np.array([(0, 0), *padding, (0, 0)], np.int32)
         whole = (1, h + sum(padding[0]), w + sum(padding[1]), channels)
         return self.op("pad", (x, self.constant(f"paddings_{len(self.ops)}", amounts)), whole, self.tensors[x].quant)
 
     def classifier(self, x: str, classes: int) -> str:
-        """Add the mean of each channel and, if `classes` is not 0, a classifier; return its output."""
+        """Add the mean of each channel and, if `classes` is not 0, a dense classifier; return the name of the last output."""
         channels = self.tensors[x].shape[-1]
         axes = self.constant("axes", np.array([1, 2], np.int32))
         x = self.op("mean", (x, axes), (1, channels), self.tensors[x].quant, keep_dims=False)
@@ -77,7 +89,10 @@ class GraphBuilder:
         return self.weighted(*dense, activation="none", keep_num_dims=False) if classes else x
 
     def squeeze_excite(self, x: str, squeezed: int) -> str:
-        """Add squeeze and excitation, and return the scaled map. The gate is relu6(x + 3) / 6, as in imported graphs."""
+        """Add squeeze and excitation with `squeezed` channels between its layers; return the name of the scaled map.
+
+        The gate is relu6(x + 3) / 6, computed by the same ops as in imported graphs.
+        """
         shape, quant = self.tensors[x].shape, self.tensors[x].quant
         channels, window = shape[3], {"stride": (1, 1), "dilation": (1, 1), "padding": ((0, 0), (0, 0))}
         axes = self.constant(f"axes_{len(self.ops)}", np.array([1, 2], np.int32))
@@ -97,7 +112,7 @@ class GraphBuilder:
         return self.op("mul", (x, gate), shape, scaled, activation="none")
 
     def layer(self, x: str, layer: ChainLayer, activation: str) -> str:
-        """Add a convolution with its padding and activation, and return its output."""
+        """Add a convolution with its padding and activation, and return the name of its output."""
         if activation == "hard_swish":
             x = self.layer(x, layer, "none")
             return self.op("hard_swish", (x,), self.tensors[x].shape, self.quant())
@@ -115,7 +130,8 @@ class GraphBuilder:
 def to_graph(name: str, blocks: Sequence[Block], classes: int | None = None, seed: int = 0) -> Graph:
     """Return an int8 graph of blocks with random weights.
 
-    If `classes` is a number, the mean of each channel follows, and a classifier if the number is not 0.
+    If `classes` is None, the graph ends with the last block. Otherwise the mean of each channel follows, and a classifier if
+    `classes` is not 0.
     """
     first = blocks[0].layers[0]
     g = GraphBuilder((1, first.h, first.w, first.c_in), seed)

@@ -1,7 +1,8 @@
 """One-shot search: train a supernet, evolve networks with its weights, fine-tune the best. Stage two of TinyNAS.
 
-In: a data set in a folder, a SearchSpace, a Target. Out: the best networks, fine-tuned. The folder holds all state, so an
-interrupted run resumes to the same result. Sources: TinyNAS (arXiv 2007.10319, section 3.2), once-for-all (arXiv 1908.09791).
+A supernet is one set of weights that all networks of a search space share. In: a data set in a folder, a SearchSpace, a Target.
+Out: the best networks, fine-tuned. The folder holds all state, so an interrupted run resumes to the same result. Sources:
+TinyNAS (arXiv 2007.10319, section 3.2), once-for-all (arXiv 1908.09791).
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 SUPERNET, MEASUREMENTS = "supernet.pt", "evolution.jsonl"  # files in the folder of the run
 CHECKPOINTS = "largest.epoch", "supernet.epoch"  # of the two trainings, deleted at the end
 LEARNING_RATE = 0.05  # learning rate for a batch of 256
-IMAGE_EPOCHS, OTHER_EPOCHS = 150, 100  # of the largest network in the paper, by kind of samples; of the supernet twice as many
+# epochs of the largest network in the paper, for images and for other samples; the supernet trains twice as many
+IMAGE_EPOCHS, OTHER_EPOCHS = 150, 100
 MAX_FINE_TUNING = 100  # epochs
 FINALISTS = 4  # networks that are fine-tuned
 MAX_PROCESSES = 4  # processes that share a supernet: at most one per network of a training step
@@ -53,7 +55,7 @@ SAMPLES_PER_WIDTH = 16  # networks sampled per width to choose the width
 
 @dataclass(frozen=True)
 class SupernetBudget:
-    """How long each phase of a one-shot search trains."""
+    """The extent of each phase of a one-shot search: epochs of training, and generations of evolution."""
 
     warm_up: int  # epochs of the largest network alone
     epochs: int  # of the supernet
@@ -61,26 +63,30 @@ class SupernetBudget:
     rungs: tuple[Rung, ...]  # of successive halving, to fine-tune the best networks
 
     def record(self) -> dict[str, Any]:
-        """Return the budget as JSON values."""
+        """Return the budget as a dict of JSON values, which `from_record` reads."""
         return asdict(self) | {"rungs": [astuple(rung) for rung in self.rungs]}
 
 
 def from_record(record: dict[str, Any]) -> SupernetBudget:
-    """Return the budget that `SupernetBudget.record` returned as JSON values."""
+    """Return the budget from the JSON values of `SupernetBudget.record`."""
     evolution = Evolution(**{**record["evolution"], "against": tuple(record["evolution"]["against"])})
     return SupernetBudget(record["warm_up"], record["epochs"], evolution, tuple(Rung(*pair) for pair in record["rungs"]))
 
 
 def paper_budget(kind: str) -> SupernetBudget:
-    """Return the budget of the TinyNAS paper for a kind of samples."""
+    """Return the budget of the TinyNAS paper for a kind of samples (`Dataset.kind`): it trains longer on images."""
     epochs = IMAGE_EPOCHS if kind == "images" else OTHER_EPOCHS
     return SupernetBudget(epochs, 2 * epochs, Evolution(), (Rung(FINALISTS, MAX_FINE_TUNING // 4), Rung(1, MAX_FINE_TUNING)))
 
 
 def budget_within(seconds: float, costs: dict[str, float], kind: str, processes: int) -> SupernetBudget:
-    """Return a budget of about `seconds`, at most that of the paper.
+    """Return a budget that takes about `seconds`, but at most the budget of the TinyNAS paper.
 
-    `costs` are the seconds of `supernet_seconds`.
+    Args:
+        seconds: Time limit.
+        costs: Measured times, from `supernet_seconds`.
+        kind: Kind of the samples.
+        processes: Number of networks that are evaluated or fine-tuned in parallel.
     """
     paper = paper_budget(kind)
     counts = {name: share * seconds / max(costs[name], 1e-6) for name, share in SHARES.items()}
@@ -107,15 +113,15 @@ def choose_width(
     *,
     feasible: float = FEASIBLE,
 ) -> tuple[SearchSpace, dict[str, Any]]:
-    """Restrict a space to the width that stage one of TinyNAS chooses, see `stage_one.best_setting`.
+    """Restrict a space to one width, a factor on all channels, as stage one of TinyNAS does (`stage_one.best_setting`).
 
-    A supernet of all widths, or of a width at which few networks fit, would mostly train networks that do not fit. If no width
-    is feasible, the width with the largest share of fitting networks is chosen. A joint space is not restricted, because its
-    supernet holds all widths.
+    A supernet of all widths, or of a width at which few networks fit, would mostly train networks that do not fit. A width is
+    feasible if at least the share `feasible` of its networks fits. If no width is feasible, the width with the largest share of
+    fitting networks is chosen. A joint space is not restricted, because its supernet holds all widths.
 
     Returns:
-        The restricted space, and a record for the run: `widths`, `share` of the sampled networks that fit (None for a joint
-        space), and `enough`, the limits for which the width would be feasible (None if it is feasible).
+        The restricted space, and a record for the run with three keys: `widths`; `share` of the sampled networks that fit (None
+        for a joint space); and `enough`, the limits with which the width would be feasible (None if it is).
 
     """
     check_feasible(space, target, classes)
@@ -148,10 +154,11 @@ def _chosen(
 def train_supernet(
     data: Dataset, space: SearchSpace, budget: SupernetBudget, folder: Path, run: TrainingRun, *, threads: int
 ) -> Path:
-    """Train the supernet of a space, unless the file of its weights exists, and return that file.
+    """Train the supernet of a space and return the file of its weights; if the file exists already, only return it.
 
-    The largest network is trained first, alone, and the supernet starts from its weights. The team of `run`, whose other
-    processes call `join_training`, shares only the second training. The processes on one machine share its `threads`.
+    First the largest network is trained alone. Then the supernet starts from its weights. If `run` has a team of processes,
+    they share the training of the supernet only; the other processes of the team call `join_training`. `threads` is the number
+    of threads per machine.
     """
     from .learning.module import module_of
     from .learning.supernet import Supernet, fit_supernet
@@ -187,7 +194,10 @@ def train_supernet(
 
 
 def join_training(data: Dataset, team: Team) -> None:
-    """Join the supernet training that the first process of a team starts, if it starts one."""
+    """Take part in the supernet training of a team, in a process other than the first.
+
+    Return at once if the first process does not train, because the supernet exists already.
+    """
     from .learning.supernet import Supernet, fit_supernet
     from .learning.train import Recipe, thread_count
 
@@ -205,7 +215,7 @@ def join_training(data: Dataset, team: Team) -> None:
 
 
 def data_hash(data: Dataset) -> str:
-    """Return a hash of a data set, by which processes check that they have the same samples."""
+    """Return the SHA-256 of a data set, with which processes check that they have the same samples."""
     total = hashlib.sha256(repr((data.kind, data.classes)).encode())
     for array in (data.values, data.labels, data.parts):
         total.update(np.ascontiguousarray(array).data)
@@ -213,7 +223,10 @@ def data_hash(data: Dataset) -> str:
 
 
 def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path) -> TrainingRun:
-    """Return the settings of one phase of a run, without a team; log names get a prefix, progress messages a title."""
+    """Return a copy of `run` for one phase: without a team, with its own checkpoint.
+
+    Names of logged curves get the prefix `log_prefix`; progress messages have the text `title`.
+    """
     return TrainingRun(
         run.seed,
         checkpoint,
@@ -224,7 +237,7 @@ def _phase(run: TrainingRun, log_prefix: str, title: str, checkpoint: Path) -> T
 
 @lru_cache(maxsize=1)
 def _loaded(space: SearchSpace, folder: str) -> tuple[Supernet, Dataset]:
-    """Read the supernet and the data set of a folder, once per process."""
+    """Read the supernet and the data set of a run's folder; the last result is cached, so a worker reads them once."""
     import torch
 
     from .learning.supernet import Supernet
@@ -239,9 +252,15 @@ _sized = lru_cache(maxsize=4)(sized)
 
 
 def accuracy_of(arch: str, space: SearchSpace, folder: str, end: str | None = None) -> float:
-    """Return the validation accuracy of a network with the supernet's weights, after recalibrating batch normalisation.
+    """Return the accuracy of a network with the supernet's weights on the validation samples.
 
-    `arch` is an architecture as JSON, `folder` that of the run. If `end` is given, the weights are written to this file.
+    The statistics of its batch normalisation are recalibrated first.
+
+    Args:
+        arch: The architecture as JSON.
+        space: The search space of the supernet.
+        folder: Folder of the run.
+        end: File to which the network's weights are written; None for no file.
     """
     from .learning.supernet import recalibrate
     from .learning.train import accuracy, device, save
@@ -266,11 +285,15 @@ def evolve_and_fine_tune(
     fits: Callable[[Arch], bool] = lambda _: True,
     run: TrainingRun = UNSAVED,
 ) -> tuple[list[tuple[Arch, Costs]], list[dict[str, Any]]]:
-    """Evolve networks with the weights of a supernet, and fine-tune the best for which `fits` returns True.
+    """Evolve networks with the weights of a supernet, and fine-tune the best of them by successive halving.
+
+    Only networks for which `fits` returns True are fine-tuned, unless there are none. Of networks that differ only in their
+    plan, only the best is.
 
     Returns:
-        All evaluated networks, the fine-tuned ones first, and a record per training. These are the records of
-        `halving.successive_halving`, after one of rung 0 per network: its accuracy with the supernet's weights.
+        All evaluated networks with their costs, the fine-tuned ones first; and the records of all trainings. Records of rung 0
+        hold each network's accuracy with the supernet's weights. Records from rung 1 on are those of
+        `halving.successive_halving`.
 
     """
     place, seed, progress = str(folder.resolve()), run.seed, run.progress
@@ -323,11 +346,12 @@ def supernet_seconds(
 ) -> dict[str, float]:
     """Measure how long each phase of a one-shot search takes, in a few training steps.
 
-    `arch` should be a typical fine-tuned network. `size` processes train the supernet, with `threads` threads per machine.
+    `arch` should be a typical network to fine-tune. `size` is the number of processes that train the supernet, `threads` the
+    number of threads per machine.
 
     Returns:
-        Seconds per epoch of the largest network (`warm_up`) and of the supernet (`epochs`). In a worker while all are busy:
-        seconds per epoch of one network (`rungs`) and per evaluation (`evolution`).
+        `warm_up`: seconds per epoch of the largest network. `epochs`: seconds per epoch of the supernet. `evolution`: seconds
+        to evaluate a network, on one thread. `rungs`: seconds per epoch of fine-tuning one network, while all workers are busy.
 
     """
     from .learning.module import module_of

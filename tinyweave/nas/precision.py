@@ -1,4 +1,7 @@
-"""Mean average precision of a detector on unseen images, in float and int8. In: heads, boxes. Out: precisions, an interval."""
+"""Mean average precision of a detector on unseen images, in float and in int8.
+
+In: outputs of the float network, the int8 network, images and their true boxes. Out: precisions and a confidence interval.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,14 @@ def precision(
 ) -> tuple[dict[str, float], tuple[float, float]]:
     """Return the mean average precisions of a detector in float and int8, and the 95 % confidence interval of `test_int8`.
 
-    `heads` are the outputs [n, channels, rows, columns] of the float network. The int8 network `small` is run on the samples
-    `values`; its outputs are decoded with integers, as on the device.
+    The precisions have the names `test` (VOC, all points), `voc_11` and `coco`, and the suffix `_int8` for the int8 network.
+
+    Args:
+        heads: Outputs [n, channels, rows, columns] of the float network.
+        small: The int8 network, which this function runs; its outputs are decoded with integers, as on the device.
+        values: Samples [n, rows, columns, channels].
+        labels: True boxes [n, boxes, 6].
+        head: Decodes outputs to boxes.
     """
     graph = api.with_io(small, "int8", "nhwc").graph
     real = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
@@ -40,15 +49,15 @@ def precision(
 
 
 def quant_of(graph: Graph) -> Quant:
-    """Return the scale and the zero point of a graph's output."""
+    """Return the scale and the zero point of a graph's first output."""
     out = graph.tensors[graph.outputs[0]]
     return Quant((out.scale,), (out.zero_point,))
 
 
 def int8_outputs(graph: Graph, values: NDArray[np.int8]) -> NDArray[Any]:
-    """Run an int8 graph on the samples `values` [n, ...] and return its first output per sample, [n, ...].
+    """Run an int8 graph on samples [n, ...] and return its first output for each sample, [n, ...].
 
-    The graph has one input and batch 1. The samples must have the layout of its input, and the results have that of its output.
+    The graph must have one input and batch size 1. Samples have the layout of its input, results the layout of its output.
     """
     (name,) = graph.inputs
     parts = [values[part][:, None].reshape(-1, *graph.tensors[name].shape) for part in chunks(graph, len(values))]

@@ -1,6 +1,7 @@
 """Accuracy predictor for evolution: ridge regression on one-hot genes. In: evaluated networks. Out: a prediction function.
 
-Once-for-all (arXiv 1908.09791) uses a small neural network instead, which needs thousands of evaluated networks.
+The genes of a network are the numbers that distinguish it in its search space (`space.Choice`). Once-for-all (arXiv 1908.09791)
+uses a small neural network as predictor, which needs thousands of evaluated networks.
 """
 
 from __future__ import annotations
@@ -17,14 +18,26 @@ Floats = NDArray[np.float64]
 
 
 def genes(space: SearchSpace, choices: Sequence[Choice]) -> Floats:
-    """Return the one-hot genes of networks [networks, values]; genes of missing blocks are 0, and the plan is left out."""
+    """Return the genes of networks as an array [networks, columns], with one column (0 or 1) per possible value of a gene.
+
+    Columns of blocks that a network lacks are 0. The plan is left out, because it does not affect the accuracy.
+    """
     return np.array([_genes(space, choice) for choice in choices], np.float64).reshape(len(choices), -1)
 
 
 def predictor(
     space: SearchSpace, choices: Sequence[Choice], accuracies: Sequence[float]
 ) -> Callable[[Sequence[Choice]], Floats]:
-    """Fit a predictor to evaluated networks of a space, and return a function that predicts the accuracies of networks."""
+    """Fit a predictor to evaluated networks of a space, and return it.
+
+    Args:
+        space: The search space.
+        choices: The evaluated networks.
+        accuracies: The accuracy of each.
+
+    Returns:
+        A function from a list of networks to their predicted accuracies [networks].
+    """
     one_hot = genes(space, choices)
     means, mean = one_hot.mean(axis=0), np.mean(accuracies)
     centred = one_hot - means

@@ -1,4 +1,4 @@
-"""Read the samples of a task and choose its search space. In: a folder. Out: a Dataset, a SearchSpace."""
+"""Read the samples of a task and choose a search space for them. In: a folder. Out: a Dataset, a SearchSpace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIDES = range(8, 513)
 
 @dataclass(frozen=True)
 class Preparation:
-    """How samples are prepared; each task uses the fields that apply to it."""
+    """Settings for reading the samples of a task; each task uses the fields that apply to it."""
 
     size: tuple[int, int] = (32, 32)  # rows and columns of images
     channels: int = 3  # of images
@@ -41,7 +41,7 @@ class Preparation:
 
 
 def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress = silent) -> tuple[Dataset, SearchSpace]:
-    """Read the samples of a folder, and return them with the search space of the task."""
+    """Read the samples of a task, one of TASKS, from a folder, with the settings `prepared`; return them and a search space."""
     if task not in TASKS:
         raise CompileError(f"--task {task} is unknown", f"give one of {', '.join(TASKS)}")
     if prepared.space not in SPACES:
@@ -92,7 +92,10 @@ def task_of(task: str, folder: Path, prepared: Preparation, progress: Progress =
 
 
 def _space(size: tuple[int, int], channels: int, name: str) -> SearchSpace:
-    """Return the search space for images of a size; a joint space also contains smaller image sizes."""
+    """Return the search space for images of a size; `name` is one of SPACES.
+
+    "auto" selects a space by the image size. The other spaces also contain smaller image sizes, down to half the size.
+    """
     if name != SPACES[0]:
         sizes = tuple((size[0] * part // 8, size[1] * part // 8) for part in EIGHTHS)
         if min(sizes[0]) < MIN_JOINT_SIDE:

@@ -1,4 +1,4 @@
-"""Zero-cost proxies: scores of untrained networks that predict their rank by accuracy. In: Archs, samples. Out: an order.
+"""Zero-cost proxies: scores of untrained networks, which predict their ranking by accuracy. In: Archs, samples. Out: an order.
 
 Within limits of RAM, Flash and time, the larger network is usually the more accurate one (arXiv 2007.10319, section 3.1). No
 proxy was shown to beat parameters and multiply-accumulates on networks this small, so these two are the default.
@@ -26,7 +26,10 @@ Batch = tuple[NDArray[np.int8], NDArray[np.int64]]  # samples [n, rows, columns,
 
 
 def ram(arch: Arch) -> float:
-    """Return the peak RAM in bytes of a network's best plan with its image in RAM; larger maps keep more detail."""
+    """Return the peak RAM of a network's best plan in bytes, with the whole image in RAM.
+
+    As a proxy: networks with larger maps keep more detail.
+    """
     try:
         return arena(arch)
     except CompileError:  # not supported by the fast path
@@ -40,7 +43,10 @@ PROXIES = (*BY_ARCH, "synflow", "naswot", *NEED_CLASSES, "zen")  # those not in 
 
 
 def score(name: str, arch: Arch, batch: Batch | None = None) -> float:
-    """Return the score of a network by the proxy `name`; raise CompileError if the proxy needs samples and `batch` is None."""
+    """Return the score of a network by the proxy `name`, one of PROXIES; higher is better.
+
+    Raises CompileError if the proxy needs samples and `batch` is None.
+    """
     if name in BY_ARCH:
         return BY_ARCH[name](arch)
     if batch is None:
@@ -57,7 +63,10 @@ def score(name: str, arch: Arch, batch: Batch | None = None) -> float:
 
 
 def first_batch(data: Dataset, arch: Arch) -> Batch:
-    """Return up to SAMPLES training samples, evenly spaced over the data set, scaled to the image size of a network."""
+    """Return up to SAMPLES training samples and their classes, evenly spaced over the data set.
+
+    The samples are scaled to the image size of `arch`.
+    """
     chosen = np.flatnonzero(data.parts == PARTS.index("train"))
     some = chosen[np.linspace(0, len(chosen) - 1, min(SAMPLES, len(chosen))).astype(int)]
     few = replace(data, values=np.asarray(data.values[some]), labels=data.labels[some], parts=data.parts[some])
@@ -65,7 +74,7 @@ def first_batch(data: Dataset, arch: Arch) -> Batch:
 
 
 def check_proxies(names: Sequence[str], kind: str = "") -> None:
-    """Raise CompileError for an unknown proxy, or for a proxy that does not support samples of a kind."""
+    """Raise CompileError if `names` is empty, or has an unknown proxy or one that does not support the `kind` of samples."""
     if not names:
         raise CompileError("--proxies is empty", f"give one of {', '.join(PROXIES)}")
     if unknown := [name for name in names if name not in PROXIES]:
@@ -78,9 +87,9 @@ def check_proxies(names: Sequence[str], kind: str = "") -> None:
 def ranked(
     candidates: Sequence[Arch], names: Sequence[str] = DEFAULT, batch_of: Callable[[Arch], Batch | None] = lambda _: None
 ) -> list[int]:
-    """Return the indices of candidates, best first: rank the candidates by each proxy, and add up their ranks.
+    """Return the indices of the candidates, best first: rank the candidates by each proxy, and add up their ranks.
 
-    `batch_of` returns the samples for proxies that need them. Ties go to the first candidate.
+    `names` are the proxies. `batch_of` returns the samples for a candidate; it is called only for proxies that need samples.
     """
     ranks = np.zeros(len(candidates))
     for name in names:

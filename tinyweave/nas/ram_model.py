@@ -1,4 +1,4 @@
-"""Peak RAM of a chain of ops on square maps, computed in C without a graph. In: Steps. Out: bytes.
+"""Peak RAM of a chain of ops on square maps, computed in C without a graph. In: Steps, one per op. Out: bytes.
 
 `least_bytes` equals `plan(graph, "best").lower_bound` of the same network. chain.c builds the planning problem that
 planning/search/problem.py builds from a graph, and the planner's own C searches it: stage_growth.c and least_bytes.c.
@@ -32,7 +32,7 @@ MACS = 11  # the column of a step's multiply-accumulates
 
 
 class Step(NamedTuple):
-    """An op that reads the output of the previous step, a square map of `side` rows and c_in channels."""
+    """An op of a chain. Its input is the output of the previous step, a square map of `side` rows and `c_in` channels."""
 
     kind: str
     side: int
@@ -47,22 +47,25 @@ class Step(NamedTuple):
 
     @property
     def window(self) -> Window:
-        """Return the sliding window, which is the same along rows and columns."""
+        """Return the op's sliding window, which is the same along rows and columns."""
         return Window(self.kernel, self.stride, self.pad)
 
     @property
     def sums(self) -> int:
-        """Return the bytes of the int32 sums in which a mean accumulates the rows of its input; 0 for other steps."""
+        """Return the bytes of the int32 sums in which a mean accumulates the rows of its input; 0 for other ops."""
         return 4 * self.c_in if self.kind == "mean" and self.side > 1 else 0
 
     @property
     def makes_map(self) -> bool:
-        """Return whether the output is a map; the output of a mean or a classifier is a vector."""
+        """Return whether the output is a map; the output of a mean or of a classifier is a vector."""
         return SPECS[self.kind].family not in ("reduction", "dense")
 
 
 def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
-    """Crop kernel rows that only ever read padding, and return the new kernel and padding, as the pass `crop_windows` does."""
+    """Remove the kernel rows that only ever read padding, as the pass `crop_windows` does; return (kernel rows, padding).
+
+    `side` is the number of input rows, `pad` the padding on either side.
+    """
     last = (side + 2 * pad - kernel) // stride * stride
     before, after = min(max(0, pad - last), pad), min(max(0, kernel - side - pad), pad)
     return kernel - before - after, pad - before
@@ -70,7 +73,7 @@ def cropped(side: int, kernel: int, stride: int, pad: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 16)
 def macs_of(step: Step) -> int:
-    """Return the multiply-accumulates of a step; taps on padding do not count."""
+    """Return the multiply-accumulates of an op; taps on padding do not count."""
     if SPECS[step.kind].weights is None:
         return 0
     inside = all_taps_inside(step.side, step.side_out, kernel=step.kernel, stride=step.stride, before=step.pad)
@@ -79,7 +82,10 @@ def macs_of(step: Step) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def distance_of(step: Step) -> int:
-    """Return the overlap distance of an unfused step: its output may overwrite its input if it starts this many bytes below."""
+    """Return the overlap distance of an op that runs unfused, in bytes.
+
+    The output may overlap the input, and overwrite it, if it starts at least this many bytes below.
+    """
     if step.kind == "fully_connected":
         return distance.of_rows(1, step.c_in, step.c_out)
     if SPECS[step.kind].weights is None:
@@ -91,7 +97,7 @@ def distance_of(step: Step) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def numbers_of(steps: tuple[Step, ...]) -> Numbers:
-    """Return the array [step, field] of the fields of `chain_step` in chain.c."""
+    """Return the steps as an int64 array [step, field], in which the fields are those of `chain_step` in chain.c."""
     rows = []
     for step in steps:
         in_place = distance_of(step) == 0 and step.window == Window()
@@ -102,10 +108,13 @@ def numbers_of(steps: tuple[Step, ...]) -> Numbers:
 
 
 def least_bytes(chain: Sequence[tuple[Step, ...]], *, streamed_inputs: bool, budget: int = 0) -> int | None:
-    """Return the peak RAM of the best plan that recomputes at most `budget` multiply-accumulates, or None without a C compiler.
+    """Return the peak RAM, in bytes, of the plan with the least RAM; None without a C compiler.
 
-    `chain` holds the steps of each block. The first step must be a convolution, and all channels except those of the network's
-    input and output multiples of 4. With `streamed_inputs`, the image arrives row by row.
+    Args:
+        chain: The steps of each block. The first step must be a convolution. All numbers of channels must be multiples of 4,
+            except those of the network's input and output.
+        streamed_inputs: Whether the image arrives row by row.
+        budget: Multiply-accumulates that the plan may recompute.
     """
     library = toolchain.library(*SOURCES)
     if library is None:
@@ -122,7 +131,7 @@ def least_bytes(chain: Sequence[tuple[Step, ...]], *, streamed_inputs: bool, bud
 
 
 def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
-    """Return the peak RAM if each op runs unfused and no output overlaps an input; skip connections stay in RAM."""
+    """Return the peak RAM in bytes if each op runs unfused and no output overlaps an input; skip connections stay in RAM."""
     table = np.concatenate([numbers_of(steps) for steps in chain])
     side, c_in, side_out, c_out = table[:, 2:6].T
     back, forth = table[:, 9:11].T
@@ -133,5 +142,5 @@ def layer_by_layer(chain: Sequence[tuple[Step, ...]]) -> int:
 
 
 def macs(chain: Sequence[tuple[Step, ...]]) -> int:
-    """Return the multiply-accumulates of all steps; taps on padding do not count."""
+    """Return the multiply-accumulates of all steps of all blocks; taps on padding do not count."""
     return sum(int(numbers_of(steps)[:, MACS].sum()) for steps in chain)

@@ -1,8 +1,8 @@
 """Receptive field redistribution of MCUNetV2: smaller receptive fields in the layers that run patch by patch. In, out: an Arch.
 
-The head is the first blocks, up to the one whose output is `factor` times smaller than the image. It runs patch by patch, and
-the recomputation at patch borders (the halo) grows with its kernels. Therefore its kernels become 3x3 at stride 2 and 1x1
-elsewhere, and blocks are added after it until MACs and weights are about as before.
+The head of a network is its first blocks, up to the block whose output is `factor` times smaller than the image. It runs patch
+by patch, and the recomputation at patch borders (the halo) grows with its kernels. Therefore its kernels become 3x3 at stride 2
+and 1x1 elsewhere, and blocks are added after the head until MACs and weights are about as before.
 
 Source: J. Lin's thesis on tiny deep learning (MIT), section 4.2, which does not say which blocks to add.
 """
@@ -17,26 +17,31 @@ from ..ir import CompileError
 from ..papers.patches import head_macs, patched_bytes, patched_macs, receptive_fields
 from .arch import Arch, Group, blocks, classifier_macs, excitation_macs, layers, macs, verify, weights
 
-KERNEL = 3  # at stride 2: a smaller kernel would skip pixels
+KERNEL = 3  # in the head at stride 2: a smaller kernel would skip pixels
 NewBlock = tuple[int, int, int]  # index of its group, kernel, expansion
 MAX_FURTHER = 4  # blocks that may be added beyond the number that was removed
 
 
 class Patches(NamedTuple):
-    """RAM and MACs of a network whose head runs patch by patch, by the count of the thesis (`papers.patches`)."""
+    """RAM and MACs of a network whose head (its first blocks) runs patch by patch, as the thesis counts (`papers.patches`)."""
 
-    fields: tuple[int, ...]  # receptive field of a patch in rows: on the input of each layer of the head, last on its output
-    halo: tuple[float, ...]  # recomputed share of the MACs of each layer of the head
+    fields: tuple[int, ...]  # rows that an output patch depends on: on the input of each layer of the head, last its own rows
+    halo: tuple[float, ...]  # for each layer of the head, recomputed MACs divided by its MACs
     ram: int  # bytes
-    macs: int  # with the classifier
-    overhead: float  # recomputed share of the MACs of the network
+    macs: int  # of the network with its classifier, recomputation included
+    overhead: float  # recomputed MACs divided by the MACs of the network
 
 
 def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False, split: bool = False) -> Patches:
-    """Return RAM and MACs of a network whose head runs in patches of `patch` x `patch` pixels of its output.
+    """Return RAM and MACs of a network whose head runs patch by patch.
 
-    With `clipped`, patches end at the edges of their maps. With `split`, patches do not read pixels of other patches; such a
-    network computes another function and is less accurate.
+    Args:
+        arch: The network.
+        patch: Rows and columns of a patch of the head's output.
+        factor: The head ends at the first map that is this many times smaller than the image.
+        clipped: Whether patches end at the edges of their maps; in the thesis they extend beyond.
+        split: Whether patches do not read pixels of other patches. Such a network computes another function and is less
+            accurate.
     """
     all_layers = layers(blocks(arch))
     head = layers(blocks(arch)[: head_of(arch, factor)])
@@ -56,9 +61,9 @@ def by_patches(arch: Arch, patch: int, factor: int = 8, *, clipped: bool = False
 
 
 def head_of(arch: Arch, factor: int = 8) -> int:
-    """Return how many blocks form the head, the stem included.
+    """Return the number of blocks in the head, including the stem.
 
-    The head ends with the first block whose output is `factor` times smaller than the image.
+    The head ends with the first block whose output is `factor` times smaller than the image. Raises CompileError if no map is.
     """
     count, shrunk = 1, arch.stem_stride[0]
     for group in arch.groups:
@@ -74,10 +79,13 @@ def head_of(arch: Arch, factor: int = 8) -> int:
 
 
 def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = None) -> Arch:
-    """Return the network with the smallest receptive field in its head, and with blocks added after the head.
+    """Return a copy of a network with the smallest receptive field in its head, and with blocks added after the head.
 
-    `added` lists the groups whose last block is repeated. By default, the blocks are chosen that keep MACs and weights closest
-    to those before.
+    Args:
+        arch: The network.
+        factor: The head ends at the first map that is this many times smaller than the image.
+        added: Indices of the groups whose last block is repeated once more. If None, blocks are added so that MACs and
+            weights come closest to those of `arch`.
     """
     head_of(verify(arch), factor)
     shrunk, first, groups = arch.stem_stride[0], 0, list[Group]()  # first: index of the first group that may get blocks
@@ -102,7 +110,10 @@ def redistributed(arch: Arch, factor: int = 8, added: Sequence[int] | None = Non
 
 
 def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
-    """Redistribute a group whose first block is in the head; `ends` if the head ends with that block."""
+    """Return a group with the smallest kernels in its blocks that belong to the head, and with needless blocks removed.
+
+    `c_in` is the number of its input channels. With `ends`, the head ends with the group's first block, else in a later group.
+    """
     if group.stride == 1:
         needed = group.width != c_in  # a 1x1 block changes the number of channels
         return replace(group, kernels=(1,) * needed, expansions=group.expansions[:needed])
@@ -111,7 +122,7 @@ def _in_head(group: Group, c_in: int, *, ends: bool) -> Group:
 
 
 def _grown(arch: Arch, groups: Sequence[Group], new: Sequence[NewBlock]) -> Arch:
-    """Return an architecture with these groups, and with blocks appended to them; empty groups are left out."""
+    """Return `arch` with the given groups and the blocks `new` appended to them; groups without blocks are left out."""
     grown = list(groups)
     for number, kernel, expansion in new:
         group = grown[number]
@@ -120,7 +131,10 @@ def _grown(arch: Arch, groups: Sequence[Group], new: Sequence[NewBlock]) -> Arch
 
 
 def _closest(arch: Arch, groups: Sequence[Group], first: int, block_limit: int) -> tuple[NewBlock, ...]:
-    """Choose up to `block_limit` blocks that bring MACs and weights closest to those of `arch`; ties go to fewer blocks."""
+    """Choose at most `block_limit` blocks whose addition to `groups` brings MACs and weights closest to those of `arch`.
+
+    Only groups from index `first` on get blocks, and only copies of their own blocks. Break ties in favour of fewer blocks.
+    """
     goal, base = (macs(arch), weights(arch)), _grown(arch, groups, ())
     start = macs(base), weights(base)
     possible = dict.fromkeys(

@@ -2,7 +2,7 @@
 
 `search` runs these steps:
 
-1. Measure the overhead of the target: stack, static data and code (`costs.with_measured_overhead`).
+1. Measure the overhead of networks on the target: stack, static data and code (`costs.with_measured_overhead`).
 2. Choose a budget of epochs for the time limit, by measuring how long training takes (`budget`, `one_shot.budget_within`).
 3. Strategy "halving": sample networks that fit (`sample_fitting`), and train them by successive halving (`halving`). Strategy
    "supernet": train a supernet, evolve networks that fit with its weights, fine-tune the best (`one_shot`).
@@ -67,14 +67,14 @@ Records = list[dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The best network of a search, trained and deployed."""
+    """The result of a search: the best network, trained and deployed, and all candidates."""
 
     arch: Arch
     costs: Costs  # as built with random weights; code and stack of the other candidates are estimates
     accuracy: dict[str, float]  # `validation`, which decided the search, `test` and `test_int8`; detectors: average precision
     interval: tuple[float, float]  # 95 % confidence interval of `test_int8`
     deployment: Deployment
-    companions: dict[str, int] | None  # `ram` and `flash` bytes of the C beside the network (features, boxes); None for no C
+    companions: dict[str, int] | None  # `ram` and `flash` bytes of the companion C (`trained.companion`); None for no such C
     candidates: tuple[tuple[Arch, Costs], ...]  # networks that were trained, or evaluated with the weights of a supernet
     trained: tuple[dict[str, Any], ...]  # a record per training: `halving.successive_halving`, `one_shot.evolve_and_fine_tune`
     folder: Path  # of the run
@@ -87,7 +87,7 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How a network is searched."""
+    """Options of `search`."""
 
     strategy: str = "auto"  # "auto": a supernet with a GPU, `against` or at least HOURS; halving otherwise
     minutes: float | None = None  # time limit; None: MINUTES, or the budget of the TinyNAS paper for a supernet on a GPU
@@ -97,8 +97,8 @@ class SearchOptions:
     tensorboard: bool = False  # log the training of a supernet to the folder LOGS
     predicted: int = 1  # children bred per evaluated child, see `Evolution`
     feasible: float = FEASIBLE  # share of the networks of a width that must fit, see `one_shot.choose_width`
-    rungs: Sequence[Rung] | None = None  # of successive halving, instead of a time limit
-    supernet_budget: SupernetBudget | None = None  # of a supernet, instead of a time limit
+    rungs: Sequence[Rung] | None = None  # rounds of successive halving, instead of a time limit
+    supernet_budget: SupernetBudget | None = None  # epochs and generations of the strategy "supernet", instead of a time limit
     against: Sequence[str] = ()  # costs (names of OBJECTIVES) that evolution minimises along with the error
     proxies: Sequence[str] = DEFAULT  # names of PROXIES, which choose the candidates of halving among the networks that fit
     archs: Sequence[Arch] = ()  # candidates of halving, whether they fit or not, instead of sampled ones
@@ -109,7 +109,7 @@ DEFAULTS = SearchOptions()
 
 @dataclass(frozen=True)
 class _Search:
-    """State that the steps of one search share."""
+    """The inputs of one search, and the resources that its steps share."""
 
     data: Dataset
     space: SearchSpace
@@ -127,7 +127,7 @@ class _Search:
 
     @property
     def seconds(self) -> float:
-        """Return the time limit in seconds."""
+        """Return the time limit in seconds; the default is MINUTES minutes."""
         return 60 * (MINUTES if self.options.minutes is None else self.options.minutes)
 
 
@@ -140,12 +140,21 @@ def search(
     *,
     progress: Progress = silent,
 ) -> SearchResult:
-    """Find the best network for a data set on a device, and deploy it into `folder`/firmware.
+    """Find the best network for a data set on a device, train it, and deploy it into `folder`/firmware.
 
-    Under torchrun, all processes train the supernet. Processes other than the first then exit (SystemExit).
+    If torchrun started several processes, all of them train the supernet. The processes other than the first exit after that
+    (SystemExit).
+
+    Args:
+        data: The data set.
+        space: The search space.
+        target: The device, its limits, and the planner options.
+        folder: Folder of the run. If it holds an interrupted run of the same search, that run resumes.
+        options: Strategy, time limit and others.
+        progress: Called during long work.
 
     Raises:
-        CompileError: no network of the space fits, an option is wrong, or the folder holds another search.
+        CompileError: No network of the space fits, an option is wrong, or the folder holds another search.
 
     """
     _check(options, data)
@@ -187,7 +196,11 @@ def _check(options: SearchOptions, data: Dataset) -> None:
 
 
 def _strategy_for(data: Dataset, options: SearchOptions, folder: Path, team: Team | None) -> str:
-    """Return "halving" or "supernet" for a data set; raise CompileError for a supernet of detectors."""
+    """Return the strategy of a search, "halving" or "supernet"; raise CompileError for a supernet of detectors.
+
+    Explicit rungs or candidates imply "halving", an explicit supernet budget implies "supernet", and detectors default to
+    "halving". In all other cases `_choose_strategy` decides.
+    """
     strategy = "halving" if options.rungs or options.archs else "supernet" if options.supernet_budget else options.strategy
     if data.kind == "detection" and strategy == "supernet":
         raise CompileError("a supernet does not support detection", "leave out --strategy, or give --strategy halving")
@@ -196,7 +209,10 @@ def _strategy_for(data: Dataset, options: SearchOptions, folder: Path, team: Tea
 
 
 def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
-    """Save the data set, choose the budget and the candidates, and write and return the record from which a run resumes."""
+    """Start a new run: save the data set, measure the overhead, and choose the budget and the candidates of halving.
+
+    Write `identity` and these results to the file RUN, from which an interrupted run resumes, and return this record.
+    """
     options = this.options
     halving.save_data(this.data, this.folder / halving.DATA)
     this = replace(this, target=with_measured_overhead(this.target, this.space, this.classes))
@@ -212,7 +228,7 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan_halving(this: _Search) -> dict[str, Any]:
-    """Return the rungs and the candidates of successive halving, as the run records them."""
+    """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record."""
     options, target = this.options, this.target
     rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
     sample_candidates = partial(
@@ -240,7 +256,10 @@ def _plan_halving(this: _Search) -> dict[str, Any]:
 
 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
-    """Train the candidates of a run by successive halving; return the candidates, and a record per training."""
+    """Train the candidates of a run by successive halving; return the candidates, and a record per training.
+
+    `run` is the run's record. `build` returns the measured costs of a network.
+    """
     rungs = [Rung(*pair) for pair in run["rungs"]]
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
     fits = None if this.options.archs else lambda number: build(candidates[number][0]).fit
@@ -259,7 +278,10 @@ def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -
 def _train_supernet(
     this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs], training: TrainingRun
 ) -> tuple[Candidates, Records]:
-    """Train the supernet of a run and fine-tune its best networks; return all evaluated networks, and a record per training."""
+    """Train the supernet of a run and fine-tune its best networks; return all evaluated networks, and a record per training.
+
+    `run` is the run's record. `build` returns the measured costs of a network.
+    """
     budget, space = one_shot.from_record(run["numbers"]), replace(this.space, widths=tuple(run["widths"]))
     one_shot.train_supernet(this.data, space, budget, this.folder, training, threads=this.options.processes)
     return one_shot.evolve_and_fine_tune(
@@ -275,7 +297,11 @@ def _train_supernet(
 
 
 def _deploy_best(this: _Search, candidates: Candidates, records: Records, build: Callable[[Arch], Costs]) -> SearchResult:
-    """Quantise and deploy trained candidates, best first, until one fits as measured; return the last that was deployed."""
+    """Quantise and deploy trained candidates, best first, until one fits as measured.
+
+    If none fits, the result is the last candidate. `records` are the records of all trainings. `build` returns the measured
+    costs of a network.
+    """
     for best in best_first(records):
         arch, _ = candidates[best["candidate"]]
         this.progress("quantising the best network", 0, 1)
@@ -298,7 +324,7 @@ def _deploy_best(this: _Search, candidates: Candidates, records: Records, build:
 
 
 def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
-    """Return the function `built_costs` for a target, with its results cached in the file BUILT."""
+    """Return a function that returns the measured costs of a network (`built_costs`), and caches them in the file BUILT."""
     ledger = Ledger(folder / BUILT)
 
     def build(arch: Arch) -> Costs:
@@ -310,7 +336,10 @@ def _builder(target: Target, folder: Path) -> Callable[[Arch], Costs]:
 
 
 def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last record of each trained candidate, sorted by falling rung, then by falling accuracy."""
+    """Return the last record of each trained candidate, best first: by falling rung, then by falling accuracy.
+
+    `trained` are the records of all trainings. Records without weights (evaluations with a supernet's weights) are left out.
+    """
     last = {record["candidate"]: record for record in trained if "weights" in record}
     return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
 
@@ -326,9 +355,19 @@ def sample_fitting(
     rank: Callable[[Sequence[Arch]], list[int]] = ranked,
     progress: Progress,
 ) -> list[tuple[Arch, Costs]]:
-    """Sample SAMPLES_PER_CANDIDATE * `count` networks that fit the target, and return the first `count` by `rank`.
+    """Sample networks that fit a target, rank them, and return the best `count` with their costs.
 
-    `known` caches the costs of networks (None: cannot fit); a call with the same seed reuses and extends it.
+    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. Raises CompileError if none fits.
+
+    Args:
+        space: The search space.
+        target: The device and its limits.
+        classes: Number of classes.
+        count: Maximum number of networks to return.
+        seed: Seed of the sampling.
+        known: Cache of costs, which is read and extended; a value of None means that the network cannot fit.
+        rank: Returns the indices of networks, best first.
+        progress: Called for each network that fits.
     """
     known = {} if known is None else known
     rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
@@ -361,8 +400,8 @@ def _choose_strategy(
 ) -> str:
     """Return "halving" or "supernet", or raise CompileError if the options exclude each other.
 
-    For "auto", this is the strategy of the run in the folder. Without a run, it is "supernet" if `against` is given, there is a
-    GPU, or the time limit is at least HOURS.
+    Under torchrun (`team` is not None) it is "supernet". For "auto", it is the strategy of the run in the folder. If the
+    folder holds no run, it is "supernet" if `against` names costs, there is a GPU, or the time limit is at least HOURS.
     """
     if strategy not in STRATEGIES:
         raise CompileError(f"--strategy {strategy} is unknown", f"give one of {', '.join(STRATEGIES)}")
@@ -385,16 +424,17 @@ def _choose_strategy(
 
 
 def has_gpu() -> bool:
-    """Return whether PyTorch finds a GPU."""
+    """Return whether PyTorch finds a CUDA GPU."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
 def _plan_supernet(this: _Search) -> dict[str, Any]:
-    """Return the width and the budget of a supernet, as the run records them.
+    """Choose the width and the budget of a supernet; return them as JSON values for the run's record.
 
-    The budget is that of the options, that of the paper (with a GPU and no time limit), or one within the time limit.
+    If the options contain a budget, it is used. Otherwise it is the budget of the TinyNAS paper if there is a GPU and no time
+    limit, and else a budget that is chosen for the time limit from measured times.
     """
     data, target, options, budget = this.data, this.target, this.options, this.options.supernet_budget
     space, chosen = one_shot.choose_width(
@@ -418,7 +458,7 @@ def _plan_supernet(this: _Search) -> dict[str, Any]:
 
 
 def _identity(this: _Search) -> dict[str, Any]:
-    """Return all settings that decide the result of a search, as JSON: a run with other settings is not resumed."""
+    """Return all settings that affect the result of a search, as JSON values; a run with other settings is not resumed."""
     data, space, target, options = this.data, this.space, this.target, this.options
     return {
         "version": VERSION,
@@ -440,17 +480,17 @@ def _identity(this: _Search) -> dict[str, Any]:
 
 
 def _budget_record(options: SearchOptions) -> Any:
-    """Return the budget that the options name, as JSON: that of a supernet, rungs, or minutes."""
+    """Return the budget in the options as JSON values: of the supernet, the rungs, or the minutes; None if there is none."""
     if options.supernet_budget:
         return options.supernet_budget.record()
     return options.minutes if options.rungs is None else [astuple(rung) for rung in options.rungs]
 
 
 def _read_run(folder: Path, identity: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the record of the run in a folder, or None if there is none.
+    """Return the record of the run in a folder, or None if the folder holds no run.
 
     Raises:
-        CompileError: the folder holds another search, or parts of one.
+        CompileError: The folder holds a search with other settings than `identity`, or files of a search without its record.
 
     """
     path = folder / RUN

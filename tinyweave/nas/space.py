@@ -1,6 +1,9 @@
-"""Search spaces of architectures, with sampling, mutation and crossover. In: a SearchSpace, a generator. Out: Choices, Archs.
+"""Search spaces of architectures, with sampling, mutation and crossover.
 
-A space fixes the groups and their strides. Image size, width, depth, kernels and expansions are the genes of a network.
+In: a SearchSpace, a random number generator. Out: Choices (networks by their genes), Archs.
+
+A space fixes the groups of bottlenecks and their strides. Image size, width (a factor on all channels), depth, kernels and
+expansions are the genes of a network; a Choice holds them.
 
 Sources: TinyNAS (arXiv 2007.10319) for `mobile`; MobileNetV3 (arXiv 1905.02244) with the elastic blocks of once-for-all (arXiv
 1908.09791) and the joint image size and width of MCUNetV2 (arXiv 2110.15352). The other spaces have the form of TinyNAS, for
@@ -19,25 +22,25 @@ from ..ops.window import Size
 from .arch import ACTIVATIONS, Arch, Group, PlanGene, rounded, verify
 
 HEAD = 8  # total stride at which the head ends
-KERNEL = 3  # of a block of the head with stride 2: a smaller kernel would skip pixels
+KERNEL = 3  # of blocks in the head with stride 2: a smaller kernel would skip pixels
 
 
 @dataclass(frozen=True)
 class ElasticGroup:
-    """A group of bottlenecks of a search space: the possible depths, and the possible kernels and expansions of each block."""
+    """A group of bottlenecks in a search space: the possible depths, and the possible kernels and expansions of each block."""
 
     width: int  # output channels at width factor 1
     stride: int  # of the first bottleneck
-    depths: tuple[int, ...]  # numbers of bottlenecks
-    kernels: tuple[int, ...]
-    expansions: tuple[int, ...]
-    squeeze: int = 0
+    depths: tuple[int, ...]  # possible numbers of bottlenecks
+    kernels: tuple[int, ...]  # possible kernel sizes of a bottleneck
+    expansions: tuple[int, ...]  # possible expansion factors of a bottleneck
+    squeeze: int = 0  # as in `Group`
     activation: str = ACTIVATIONS[0]
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """A set of architectures: the groups of their bottlenecks, and the possible values of each gene."""
+    """A set of architectures: the fixed properties of its networks, and the possible values of the others (the genes)."""
 
     name: str
     sizes: tuple[Size, ...]  # possible rows and columns of the image
@@ -57,23 +60,23 @@ class SearchSpace:
 
 
 class Choice(NamedTuple):
-    """The genes of a network of a space."""
+    """A network of a search space, described by the values of its genes (the properties that differ between the networks)."""
 
-    size: Size
-    width: float
+    size: Size  # rows and columns of the image
+    width: float  # factor on all channels
     blocks: tuple[tuple[tuple[int, int], ...], ...]  # kernel and expansion per bottleneck, per group
     widths: tuple[float, ...] = ()  # per group; empty if all groups have `width`
-    plan: PlanGene | None = None
+    plan: PlanGene | None = None  # None: the planner options of the search
     redistributed: bool = (
         False  # kernels of the head (up to total stride HEAD) are 1, or KERNEL at stride 2, see `redistribute`
     )
 
 
 def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead: float | None) -> SearchSpace:
-    """Add two genes to a space: the plan, and the redistribution of the head.
+    """Return the space with two more genes: the plan of a network, and whether the kernels of its head are reduced.
 
-    The plans are: layer by layer; the best plan without recomputation; this with the image streamed by rows, if
-    `stream_inputs`; and with recomputation, if `max_mac_overhead` allows it.
+    The possible plans, from most to least RAM, are: layer by layer; the best plan without recomputation; with `stream_inputs`,
+    the same with the image streamed by rows; and the best plan with recomputation, if `max_mac_overhead` is above 1.
     """
     plans = [PlanGene("unfused"), PlanGene("best")]
     plans += [PlanGene("best", True)] if stream_inputs else []
@@ -82,7 +85,7 @@ def with_plan_genes(space: SearchSpace, *, stream_inputs: bool, max_mac_overhead
 
 
 def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
-    """Return the architecture of a network of a space, given its genes and its number of classes."""
+    """Return the architecture of a network, given its search space, its genes, and the number of classes."""
     groups, widths, shrunk = [], choice.widths or (choice.width,) * len(space.groups), max(space.stem_stride)
     for group, width, chosen in zip(space.groups, widths, choice.blocks, strict=True):
         kernels, expansions = zip(*chosen, strict=True)
@@ -97,14 +100,23 @@ def arch_of(space: SearchSpace, choice: Choice, classes: int) -> Arch:
 
 
 def _in_head(group: ElasticGroup, kernel: int, index: int, shrunk: int) -> int:
-    """Return the kernel of a block after redistribution; `shrunk` is the total stride before its group."""
+    """Return the kernel size of a block after the kernels in the network's head are reduced to 1, or to KERNEL at stride 2.
+
+    The head is the blocks up to total stride HEAD.
+
+    Args:
+        group: The block's group.
+        kernel: The block's own kernel size, which it keeps if it is not in the head.
+        index: Index of the block in its group.
+        shrunk: Total stride before the group.
+    """
     if shrunk >= HEAD or (index and shrunk * group.stride >= HEAD):
         return kernel
     return 1 if index or group.stride == 1 else KERNEL
 
 
 def sample(space: SearchSpace, rng: random.Random, size: Size | None = None, width: float | None = None) -> Choice:
-    """Draw each gene of a network uniformly; the image size and the width may be given."""
+    """Return a random network of a space, each gene drawn uniformly, except the image size and the width if they are given."""
     groups = tuple(tuple(_block(group, rng) for _ in range(rng.choice(group.depths))) for group in space.groups)
     choice = Choice(size or rng.choice(space.sizes), width or rng.choice(space.widths), groups)
     if space.by_group:
@@ -113,7 +125,7 @@ def sample(space: SearchSpace, rng: random.Random, size: Size | None = None, wid
 
 
 def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
-    """Redraw the plan and the redistribution of a choice, each with probability `rate`."""
+    """Redraw the genes `plan` and `redistributed` of a network, each with probability `rate`, if the space has them."""
     if space.plans and rng.random() < rate:
         choice = choice._replace(plan=rng.choice(space.plans))
     if space.heads and rng.random() < rate:
@@ -122,24 +134,30 @@ def _with_plan(space: SearchSpace, choice: Choice, rate: float, rng: random.Rand
 
 
 def _extreme(space: SearchSpace, of: Callable[[Sequence[int]], int], size: Size, width: float) -> Choice:
-    """Return the network with the most or the fewest blocks, kernels and expansions, planned for the least RAM."""
+    """Return the network with the most blocks and the largest kernels and expansions, or with the fewest and smallest.
+
+    `of` is the function `max` or `min`. The plan of the network is the plan of least RAM.
+    """
     groups = tuple(((of(s.kernels), of(s.expansions)),) * of(s.depths) for s in space.groups)
     widths = (width,) * len(space.groups) if space.by_group else ()
     return Choice(size, width, groups, widths, space.plans[-1] if space.plans else None)
 
 
 def largest(space: SearchSpace, size: Size | None = None, width: float | None = None) -> Choice:
-    """Return the network with the most blocks, kernels and expansions, at the largest size and width if none are given."""
+    """Return the network with the most blocks and the largest kernels and expansions.
+
+    The default of `size` and `width` is the largest of the space.
+    """
     return _extreme(space, max, size or max(space.sizes), width or max(space.widths))
 
 
 def smallest(space: SearchSpace) -> Choice:
-    """Return the network with the fewest blocks, kernels and expansions, at the smallest size and width."""
+    """Return the network with the fewest blocks and the smallest kernels and expansions, at the smallest size and width."""
     return _extreme(space, min, min(space.sizes), min(space.widths))
 
 
 def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
-    """Redraw each gene of a network with probability `rate`, uniformly from its possible values."""
+    """Return a mutated copy of a network: each gene is redrawn, uniformly from its possible values, with probability `rate`."""
     groups = []
     for group, blocks in zip(space.groups, choice.blocks, strict=True):
         depth = rng.choice(group.depths) if rng.random() < rate else len(blocks)
@@ -162,7 +180,7 @@ def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) 
 def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
     """Return a child that takes each gene from one of two parents at random (uniform crossover).
 
-    If the child is deeper than one parent, the further blocks come from the other parent.
+    If the child has more blocks in a group than one parent, the additional blocks come from the other parent.
     """
     groups = []
     for ours, theirs in zip(first.blocks, second.blocks, strict=True):
@@ -180,7 +198,7 @@ def crossover(first: Choice, second: Choice, rng: random.Random) -> Choice:
 
 
 def networks_in(space: SearchSpace) -> int:
-    """Return the number of networks in a space."""
+    """Return the number of networks in a space; networks that differ only in their plan count separately."""
     plans = max(1, len(space.plans)) * (1 + space.heads)
     per_group = (sum((len(s.kernels) * len(s.expansions)) ** depth for depth in s.depths) for s in space.groups)
     widths: int = len(space.widths) ** (1 + len(space.groups) * space.by_group)
@@ -218,9 +236,10 @@ V3_SIZES = _squares(range(128, 257, 16))
 
 
 def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_group: bool = False) -> SearchSpace:
-    """Return a space of networks like MobileNetV3 whose widths share one supernet.
+    """Return a space of networks like MobileNetV3, in which networks of all widths share one supernet.
 
-    They lack the dense layer of 1280 units before the classifier. With `by_group`, each group has its own width.
+    The networks lack MobileNetV3's dense layer of 1280 outputs before the classifier. With `by_group`, each group has its own
+    width.
     """
     soft, hard = ACTIVATIONS
     return SearchSpace(
@@ -245,12 +264,15 @@ def mobilenet_v3(sizes: tuple[Size, ...] = V3_SIZES, channels: int = 3, *, by_gr
 
 
 def detectors(size: Size, channels: int = 3, anchors: int = 5) -> SearchSpace:
-    """Return a space of detectors with a total stride of 16: the first five groups of `mobile`."""
+    """Return a space of detectors for images of `size`, built from the first five groups of `mobile`.
+
+    A detector's output has one cell per 16 x 16 pixels, and `anchors` boxes per cell.
+    """
     return replace(MOBILE, name="detectors", sizes=(size,), channels=channels, groups=MOBILE.groups[:5], anchors=anchors)
 
 
 def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace:
-    """Return a space for images of 24 to 64 pixels; the stem has stride 1."""
+    """Return a space for square images of 24 to 64 rows, one size per entry of `sides`; the stem has stride 1."""
     return SearchSpace(
         "small_images",
         _squares(sides),
@@ -267,7 +289,7 @@ def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace
 
 
 def keywords(size: Size = (49, 10)) -> SearchSpace:
-    """Return a space for sound features of `size` (frames, bands)."""
+    """Return a space for sound features: maps of `size` (frames, frequency bands) with one channel."""
     return SearchSpace(
         "keywords",
         (size,),
@@ -285,7 +307,7 @@ def keywords(size: Size = (49, 10)) -> SearchSpace:
 
 
 def sensors(window: int, channels: int) -> SearchSpace:
-    """Return a space for windows of sensor values [1, window, channels], images of one row."""
+    """Return a space for sensor values: maps [1, window, channels] of one row, with `window` points in time as columns."""
     return SearchSpace(
         "sensors",
         ((1, window),),

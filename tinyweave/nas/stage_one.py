@@ -1,8 +1,8 @@
-"""Stage one of TinyNAS: choose the image size and the width to search. In: a space, limits. Out: a Setting for each pair.
+"""Stage one of TinyNAS: choose the image size and the width to search. In: a search space, limits. Out: Settings.
 
-For each image size and width, sample networks and count those that fit RAM and Flash. A setting is feasible if at least 80 % of
-its samples fit. The best feasible setting is the one whose fitting networks have the most multiply-accumulates: more
-computation within the limits means more capacity.
+A setting is a pair of image size and width (a factor on all channels). For each setting, sample networks and count the networks
+that fit RAM and Flash. A setting is feasible if at least 80 % of them fit. The best feasible setting is the one whose fitting
+networks have the most multiply-accumulates: more computation within the limits means more capacity.
 
 Sources: arXiv 2007.10319, section 3.1; MIT 6.5940, lecture 10, for the feasibility rule. The MCUNet thesis compares mean
 multiply-accumulates, the lecture 80th percentiles.
@@ -36,15 +36,15 @@ Schedule = Literal["layer", "patch", "best"]
 By = Literal["mean", "p80"]
 PERCENTILE = 80
 FEASIBLE = 0.8  # share of a setting's networks that must fit, by default
-EXCITATION_BYTES = 6  # per channel of squeeze and excitation: a 4-byte sum, and the int8 input and output of a layer
+EXCITATION_BYTES = 6  # RAM per channel of squeeze and excitation: a 4-byte sum, and the int8 input and output of a layer
 
 
 @dataclass(frozen=True)
 class StageLimits:
-    """RAM and Flash limits of stage one, and how RAM is counted.
+    """RAM and Flash limits of stage one, and the schedule whose RAM is compared with the limit.
 
-    The schedules `layer` (layer by layer) and `patch` (the first layers patch by patch) count RAM as the MCUNet thesis does;
-    `best` counts the planner's best plan without recomputation.
+    With the schedules `layer` (layer by layer) and `patch` (the first layers patch by patch), RAM is counted as in the MCUNet
+    thesis. With `best`, it is the peak RAM of the planner's best plan without recomputation.
     """
 
     ram: int  # bytes of the arena
@@ -56,12 +56,12 @@ class StageLimits:
 
 @dataclass(frozen=True)
 class Setting:
-    """An image size and a width, with the number of networks sampled and the multiply-accumulates of those that fit."""
+    """An image size and a width of a search space, and the result of sampling networks with these values."""
 
-    size: Size | None  # None for any size of the space
-    width: float
+    size: Size | None  # None if each sample has a random size of the space
+    width: float  # factor on all channels
     macs: tuple[int, ...]  # of the networks that fit, in rising order
-    samples: int
+    samples: int  # number of networks sampled
 
     @property
     def share(self) -> float:
@@ -80,7 +80,10 @@ class Setting:
 
 
 def layer_bytes(arch: Arch) -> int:
-    """Return the peak RAM of a layer-by-layer run as the MCUNet thesis counts it: without skips, depthwise layers in place."""
+    """Return the peak RAM of a layer-by-layer run in bytes, as the MCUNet thesis counts it.
+
+    Skip connections are not counted, and depthwise layers run in place.
+    """
     return peak_bytes(layers(blocks(arch)))
 
 
@@ -90,7 +93,7 @@ def _bytes_of(arch: Arch) -> tuple[int, int]:
 
 
 def fits(arch: Arch, limits: StageLimits) -> bool:
-    """Return whether a network fits the limits."""
+    """Return whether a network fits the RAM and Flash limits if it runs with the schedule `limits.schedule`."""
     flash, largest = _bytes_of(arch)
     if flash > limits.flash:
         return False
@@ -100,9 +103,10 @@ def fits(arch: Arch, limits: StageLimits) -> bool:
 
 
 def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
-    """Return whether a network fits for some number of layers run patch by patch, and some patch size, within the limits.
+    """Return whether a network fits the RAM limit and the recomputation limit if its first layers run patch by patch.
 
-    All layers that exceed the RAM limit must be among the patched layers. Smaller patches need less RAM and more recomputation.
+    Each number of first layers is tried that includes all layers above the RAM limit. For each, only the largest patch that
+    fits is tested: smaller patches need less RAM but more recomputation.
     """
     every = layers(blocks(arch))
     too_large = [number for number, layer in enumerate(every) if bytes_of(layer) > limits.ram]
@@ -117,7 +121,10 @@ def fits_by_patches(arch: Arch, limits: StageLimits) -> bool:
 
 
 def unfused_bytes(arch: Arch) -> int:
-    """Return the peak RAM of a layer-by-layer run with skip connections, an upper bound on the RAM of the best plan."""
+    """Return the peak RAM of a layer-by-layer run in bytes, including skip connections.
+
+    It is an upper bound on the RAM of the best plan.
+    """
     largest = 0
     for block in blocks(arch):
         skip = block.layers[0].in_bytes if block.residual else 0
@@ -139,7 +146,17 @@ def stage_one(
     processes: int = 1,
     progress: Progress = silent,
 ) -> list[Setting]:
-    """Sample `count` networks for each image size and width of a space, and return one Setting for each pair."""
+    """Sample `count` networks for each image size and width of a space, and return one Setting for each pair.
+
+    Args:
+        space: The search space.
+        limits: RAM and Flash limits.
+        classes: Number of classes.
+        count: Networks to sample for each pair.
+        seed: Seed of the sampling.
+        processes: Number of processes that work in parallel.
+        progress: Called after each pair.
+    """
     return stage_one_per_limit(space, [limits], classes, count, seed=seed, processes=processes, progress=progress)[0]
 
 
@@ -153,7 +170,7 @@ def stage_one_per_limit(
     processes: int = 1,
     progress: Progress = silent,
 ) -> list[list[Setting]]:
-    """Return the settings of `stage_one` for each of several limits. All limits share the same sampled networks."""
+    """Run `stage_one` for several limits on the same sampled networks; return its list of Settings for each limit."""
     pairs = list(product(space.sizes, space.widths))
     settings_of = partial(_settings, space=space, limits=limits, classes=classes, count=count, seed=seed)
     by_pair = list[list[Setting]]()
@@ -168,7 +185,7 @@ def stage_one_per_limit(
 def _settings(
     pair: tuple[Size, float], space: SearchSpace, limits: Sequence[StageLimits], classes: int, *, count: int, seed: int
 ) -> list[Setting]:
-    """Return one Setting per limit, for networks sampled at one image size and width."""
+    """Sample networks of one image size and width, and return a Setting for each element of `limits`."""
     fitting: list[list[int]] = [[] for _ in limits]
     for arch in _sampled(space, *pair, classes=classes, count=count, seed=seed):
         for each, sizes in zip(limits, fitting, strict=True):
@@ -183,7 +200,7 @@ def _sampled(space: SearchSpace, size: Size, width: float, *, classes: int, coun
 
 
 def check_share(share: float) -> None:
-    """Raise CompileError if a share of networks is out of range."""
+    """Raise CompileError unless 0 < `share` <= 1."""
     if not 0 < share <= 1:
         why = f"a share of {share:g} of the networks is out of range"
         raise CompileError(why, f"give more than 0 and at most 1: {FEASIBLE:g} is usual")
@@ -192,25 +209,29 @@ def check_share(share: float) -> None:
 def best_setting(settings: Sequence[Setting], by: By = "p80", share: float = FEASIBLE) -> Setting | None:
     """Return the feasible setting whose fitting networks have the most multiply-accumulates, or None if no setting is feasible.
 
-    A setting is feasible if at least `share` of its networks fit. `by` is the statistic that is compared: the mean, or the 80th
-    percentile. Ties go to the first setting.
+    A setting is feasible if at least the share `share` of its sampled networks fits. `by` names the compared statistic of their
+    multiply-accumulates: the mean, or the 80th percentile. Break ties by order.
     """
     feasible = [setting for setting in settings if setting.share >= share]
     return max(feasible, key=lambda setting: setting.p80 if by == "p80" else setting.mean, default=None)
 
 
 def most_feasible(settings: Sequence[Setting]) -> Setting:
-    """Return the setting with the largest share of fitting networks. Ties go to the first."""
+    """Return the setting with the largest share of fitting networks; break ties by order."""
     return max(settings, key=lambda setting: setting.share)
 
 
 def limits_for_share(
     needs: Sequence[Mapping[str, float]], limits: Mapping[str, float], share: float = FEASIBLE
 ) -> dict[str, float]:
-    """Return the limits, raised so that at least `share` of the networks fit.
+    """Return the limits by name, raised so that enough of the networks described by `needs` fit.
 
-    `needs` holds the resources that each network needs, under the names of the limits. The limits are raised for the networks
-    that exceed them least, by the largest ratio of need to limit.
+    Limits are raised for the networks that exceed them least. A network's excess is its largest ratio of need to limit.
+
+    Args:
+        needs: For each network, name of a limit -> amount that it needs.
+        limits: Name -> limit.
+        share: Share of the networks that must fit.
     """
     by_excess = sorted(needs, key=lambda need: max(need[name] / max(1, limit) for name, limit in limits.items()))
     fitting = by_excess[: math.ceil(share * len(needs) - 1e-9)]  # 0.07 * 100 is a little more than 7
@@ -220,7 +241,11 @@ def limits_for_share(
 def limits_for_setting(
     setting: Setting, space: SearchSpace, limits: StageLimits, classes: int, *, seed: int = 0, share: float = FEASIBLE
 ) -> dict[str, float]:
-    """Return the `ram` and `flash` bytes for which a setting becomes feasible. Pass the arguments of its `stage_one` call."""
+    """Return the limits `ram` and `flash`, in bytes, with which a setting would be feasible.
+
+    The networks are sampled again, so pass the arguments of the `stage_one` call that returned the setting. `share` is the
+    share of the networks that must fit.
+    """
     assert setting.size is not None
     archs = _sampled(space, setting.size, setting.width, classes=classes, count=setting.samples, seed=seed)
     needs = [{"ram": least_ram(arch, limits), "flash": weights(arch)} for arch in archs]

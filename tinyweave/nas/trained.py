@@ -1,6 +1,7 @@
-"""Firmware of a trained network: write and verify its C and the C beside it, open it again, run it on an emulated core.
+"""The C of a trained network: write and verify it, open the network again, run it on an emulated core.
 
-In: an int8 network and its data set, or the folder of a run. Out: verified C; the network and its data set.
+In: an int8 network and its data set, or the folder of a run. Out: verified C; the network and its data set. For some tasks,
+companion C is written too: it computes the network's input from sound, or decodes its output to boxes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def open_trained(folder: Path, name: str = NAME) -> tuple[Model, Dataset]:
     """Read the int8 network and the data set in the folder of a finished run; `name` is the model's name in C.
 
     Raises:
-        CompileError: the folder holds no finished run.
+        CompileError: The folder holds no finished run.
 
     """
     path = folder / f"{NAME}.tflite"
@@ -48,10 +49,16 @@ def open_trained(folder: Path, name: str = NAME) -> tuple[Model, Dataset]:
 def outputs_on_core(
     model: Model, folder: Path, device: Device, samples: NDArray[np.int8]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Run the C of a trained network, in the folder of its run, on an emulated core.
+    """Run the C of a trained network on the device's emulated core.
+
+    Args:
+        model: The int8 network.
+        folder: Folder of its run, which contains the C.
+        device: The device for which the network was planned.
+        samples: Samples [n, ...].
 
     Returns:
-        The outputs, and for each sample whether its output equals that of the reference, byte for byte.
+        The outputs [n, ...], and for each sample whether its output equals the reference output in every byte.
 
     """
     planned = api.plan(model, device)
@@ -63,9 +70,9 @@ def outputs_on_core(
 
 
 def companion(data: Dataset, model: Model) -> tuple[dict[str, str], str]:
-    """Return the C files beside a network, by name, and the C of the variables that firmware keeps in RAM for them.
+    """Return the companion C of a network: C that computes its input from sound, or decodes a detector's output to boxes.
 
-    The files compute the input of a network from sound, or boxes from the output of a detector. Other networks need no files.
+    Return (file name -> text, C text of the variables that this code needs in RAM). Both are empty for other networks.
     """
     if (head := head_of(data)) is not None:
         return head.c_files(quant_of(model.graph)), '#include "boxes.h"\ntw_box boxes[BOXES_MOST];\n'
@@ -76,17 +83,27 @@ def companion(data: Dataset, model: Model) -> tuple[dict[str, str], str]:
 
 
 def companion_bytes(data: Dataset, model: Model, device: Device | None) -> dict[str, int] | None:
-    """Return the `ram` and `flash` bytes of the companion C of a network on a device's core, or None if it has no such C.
+    """Return the `ram` and `flash` bytes of a network's companion C on a device's core, or None if the network has none.
 
-    For sound, the RAM includes the ring buffer that feeds the network. The stack is not counted, because the companion runs
-    before or after the network.
+    The companion C computes the network's input from sound, or decodes its output to boxes. For sound, the RAM includes the
+    ring buffer of features. The stack is not counted, because the companion runs before or after the network.
     """
     c_files, kept = companion(data, model)
     return api.compiled_bytes({**c_files, "kept.c": kept}, device) if c_files else None
 
 
 def deploy(small: Any, target: Target, data: Dataset, folder: Path, progress: Progress) -> Deployment:
-    """Write the C of an int8 network into `folder`/firmware, verified byte by byte on test samples, and its .tflite file."""
+    """Write the .tflite file of an int8 network into `folder`, and its verified C into `folder`/firmware.
+
+    The C's outputs on some test samples are compared with the reference, byte by byte.
+
+    Args:
+        small: The int8 network, from `int8.quantise_and_evaluate`.
+        target: The device, its limits, and the planner options.
+        data: The network's data set.
+        folder: Folder of the run.
+        progress: Called during long work.
+    """
     write_file(folder / f"{NAME}.tflite", small.file)
     model = api.with_io(small, "int8", "nhwc")
     unseen, _ = data.part("test")

@@ -1,4 +1,4 @@
-"""Settings of a training that do not belong to its recipe: seed, checkpoint, processes, log."""
+"""Settings of a training run that are no hyperparameters: seed, checkpoint, processes, log, progress."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..progress import Progress, silent
 if TYPE_CHECKING:
     from .learning.team import Team
 
-Log = Callable[[str, float, int], None]  # called with the name of a curve, a value, and its epoch or count
+Log = Callable[[str, float, int], None]  # called with the name of a curve, a value (y), and its epoch or count (x)
 
 
 def unlogged(name: str, value: float, at: int) -> None:
-    """Discard a value: the Log of a training that is not logged."""
+    """Do nothing: the Log of a training that is not logged."""
 
 
 def check_tensorboard() -> None:
@@ -31,7 +31,7 @@ def check_tensorboard() -> None:
 
 @contextmanager
 def logged(folder: Path | None) -> Iterator[Log]:
-    """Yield a Log that writes event files into a folder, or `unlogged` if there is no folder."""
+    """Yield a Log that writes TensorBoard event files into `folder`, or `unlogged` if `folder` is None."""
     if folder is None:
         yield unlogged
         return
@@ -44,10 +44,10 @@ def logged(folder: Path | None) -> Iterator[Log]:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Settings of a training that do not belong to its recipe."""
+    """Settings of a training run that are no hyperparameters (`learning.train.Recipe` holds the hyperparameters)."""
 
     seed: int = 0  # of the order of the samples, of their augmentation, and of the networks that a supernet samples
-    checkpoint: Path | None = None  # written after each epoch, by the first process of a team; a training resumes from it
+    checkpoint: Path | None = None  # file from which the training resumes; the first process writes it after each epoch
     team: Team | None = None  # processes of torchrun that share the training
     log: Log = unlogged  # called after each epoch with the mean loss of this process and the learning rate
     progress: Progress = silent  # called after each epoch

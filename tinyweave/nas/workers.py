@@ -1,4 +1,7 @@
-"""Workers that train and plan the networks of a search: local processes, or a Ray cluster. In: their number. Out: Workers."""
+"""Worker processes that train and plan the networks of a search, on this machine or in a Ray cluster.
+
+In: their number. Out: Workers, a pool that executes calls in parallel.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,13 @@ class Workers:
     """A pool of workers, local processes or those of a Ray cluster, that execute calls in parallel."""
 
     submit: Callable[..., Future[Any]]  # schedules a call, given a function and its arguments
-    count: int  # calls that run at a time
+    count: int  # number of calls that run in parallel
 
     def as_they_end(self, calls: Sequence[Callable[[], Any]]) -> Iterator[tuple[int, Any]]:
-        """Run calls in the workers, and yield (index, result) of each as it ends. After an error, no further call starts."""
+        """Run calls in the workers, and yield (index of the call, result) in the order in which the calls end.
+
+        If a call raises, its exception is raised here, and no further call starts.
+        """
         jobs = {self.submit(call): number for number, call in enumerate(calls)}
         try:
             for job in as_completed(jobs):
@@ -41,17 +47,19 @@ class Workers:
             raise
 
     def each(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a function in the workers with each tuple of arguments, and return the results in this order."""
+        """Call a function in the workers with each tuple of arguments, and return the results in the order of the tuples."""
         returned = dict(self.as_they_end([partial(function, *arguments) for arguments in calls]))
         return [returned[number] for number in range(len(calls))]
 
 
 @contextmanager
 def pool(processes: int, *, ray: bool = False) -> Iterator[Workers]:
-    """Yield a pool of single-threaded local processes; an error in the block terminates them.
+    """Yield a pool of `processes` local processes with one PyTorch thread each; an error in the block terminates them.
 
-    With `ray`, the workers are those of the Ray cluster at RAY_ADDRESS, whose nodes must see the folder of the run, or of a new
-    local cluster of `processes` processes. Two workers with one thread train nearly twice as fast as one with two.
+    Two workers with one thread train nearly twice as fast as one worker with two threads.
+
+    With `ray`, the workers are processes of the Ray cluster at the address in RAY_ADDRESS, whose nodes must have access to the
+    folder of the run. If RAY_ADDRESS is not set, a local cluster of `processes` processes is started.
     """
     if processes < 1:
         raise CompileError(f"--processes {processes} is out of range", "give at least 1")
@@ -60,7 +68,10 @@ def pool(processes: int, *, ray: bool = False) -> Iterator[Workers]:
 
 
 def process_pool(count: int, initializer: Callable[[], None] = end_with_parent) -> ProcessPoolExecutor:
-    """Return a pool of new processes that end with this one, because `initializer` calls `end_with_parent` in each."""
+    """Return a pool of `count` new processes that end when this process ends.
+
+    `initializer` runs at the start of each process and must call `end_with_parent`.
+    """
     return ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer)
 
 
@@ -112,7 +123,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _call(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Call a function in a Ray worker with one PyTorch thread."""
+    """Call a function with one PyTorch thread; this runs in a Ray worker."""
     import torch
 
     torch.set_num_threads(1)
@@ -120,7 +131,7 @@ def _call(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapp
 
 
 def _one_thread() -> None:
-    """Prepare a local worker: it ends with its parent, ignores Ctrl-C, and uses one PyTorch thread."""
+    """Set up a local worker: it ends with its parent, ignores Ctrl-C, and uses one PyTorch thread."""
     import signal
 
     end_with_parent()  # before the import of torch, which takes seconds

@@ -1,6 +1,7 @@
 """The supported op kinds: `SPECS` has one row per kind, `check` validates a graph, `run` executes it in numpy.
 
-On integers `run` equals LiteRT's reference kernels bit for bit; on float32 it differs by a few units in the last place.
+On integer tensors `run` gives the same bytes as LiteRT's reference kernels; on float32 tensors results differ by a few units in
+the last place.
 """
 
 from __future__ import annotations
@@ -77,45 +78,62 @@ FLOAT32 = {kind: form for kind, spec in SPECS.items() if (form := float_form(spe
 
 
 def spec_of(op: Op) -> OpSpec:
-    """Return the row of an op's kind, or a row of the family `unknown` if the kind is not supported."""
+    """Return the row of an op's kind in `SPECS`, or a row of the family `unknown` if the kind is not supported."""
     return SPECS.get(op.kind, UNKNOWN)
 
 
 def spec_for(graph: Graph, op: Op) -> OpSpec:
-    """Return the row of an op of a supported kind: its float32 form if the input is float32."""
+    """Return the row of an op, whose kind must be supported: the kind's float32 form if the op's input is float32."""
     spec = SPECS[op.kind]
     x = graph.optional_input(op, spec.data)
     return FLOAT32[op.kind] if op.kind in FLOAT32 and x is not None and x.dtype == "float32" else spec
 
 
 def data(graph: Graph, op: Op) -> Tensor:
-    """Return the input that `op` processes; the others are its parameters."""
+    """Return the input tensor that `op` processes, as opposed to parameters such as weights, axes and shapes."""
     return graph.input(op, SPECS[op.kind].data)
 
 
 def macs_per_op(graph: Graph, clipped: bool) -> tuple[int, ...]:
-    """Return the multiply-accumulates of each op, 0 if it is not supported; `clipped` excludes taps in the padding."""
+    """Return the multiply-accumulates of each op, in the order of `graph.ops`; 0 for an op that is not supported.
+
+    Args:
+        graph: The network.
+        clipped: Leave out multiplications with padding.
+
+    """
     return tuple(SPECS[op.kind].macs(graph, op, clipped) if op.kind in SPECS else 0 for op in graph.ops)
 
 
 def macs(graph: Graph) -> int:
-    """Return the multiply-accumulates of a graph, without taps in the padding."""
+    """Return the multiply-accumulates of a graph, without multiplications with padding."""
     return sum(macs_per_op(graph, clipped=True))
 
 
 def macs_original(graph: Graph) -> int:
-    """Return the multiply-accumulates of a graph with taps in the padding, as papers count; call it before any pass."""
+    """Return the multiply-accumulates of a graph, including multiplications with padding, as papers count them.
+
+    Call this before any pass: passes remove ops and so change the count.
+    """
     return sum(macs_per_op(graph, clipped=False))
 
 
 def fixed_inputs(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Return the network inputs with only one valid value, the output shape of a transpose_conv, and that value."""
+    """Return the value of each network input that has only one valid value, by name.
+
+    Such an input is the operand of a transpose_conv that holds its output shape.
+    """
     shaped = [op for op in graph.ops if spec_of(op).family == "transposed" and op.inputs[0] in graph.inputs]
     return {graph.input(op).name: np.array(graph.output(op).shape, graph.input(op).dtype) for op in shaped}
 
 
 def check(graph: Graph) -> Graph:
-    """Return `graph` if all ops are supported, meet their constraints and have correct output shapes; else raise an error."""
+    """Return `graph` if all ops are supported, meet their constraints and have correct output shapes.
+
+    Raises:
+        CompileError: An op is not supported, breaks a constraint, or computes another shape than its output tensor has.
+
+    """
     for op in (*graph.init, *graph.ops):
         if op.kind not in SPECS:
             raise CompileError(f"{op.kind} is not supported", f"supported kinds: {', '.join(sorted(SPECS))}", op=op)
@@ -136,9 +154,14 @@ def check(graph: Graph) -> Graph:
 def run(
     graph: Graph, inputs: Mapping[str, NDArray[Any]], keep: bool = False, state: dict[str, NDArray[Any]] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Run a graph that has passed `check`; return its outputs by name, or all activations if `keep` is set.
+    """Execute a graph that has passed `check`, and return its outputs by name.
 
-    `state` holds the state tensors and is updated; None means their initial values.
+    Args:
+        graph: The network.
+        inputs: The array of each network input, by name.
+        keep: Return the values of all tensors that are not constant, not only of the outputs.
+        state: The values of the state tensors by name, which are updated in place. None: start with their initial values.
+
     """
     values: dict[str, NDArray[Any]] = {n: t.data for n, t in graph.tensors.items() if t.data is not None}
     state = initial_state(graph) if state is None else state

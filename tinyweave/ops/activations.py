@@ -1,4 +1,4 @@
-"""Activations with integer references of their own: leaky_relu, prelu, hard_swish.
+"""Activations that TFLite computes with integer arithmetic of their own: leaky_relu, prelu, hard_swish.
 
 Source: TFLite reference/leaky_relu.h, prelu.h, hard_swish.h and the Prepare functions of activations.cc.
 """
@@ -16,14 +16,15 @@ from .fixed_point import Int64, Rescale, quantize_multiplier, requantize, roundi
 from .float32 import real_binary, real_operand, real_outputs, real_unary
 from .spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_broadcast, on_integers, unary, windows_one_to_one
 
-Slopes = tuple[Rescale, Rescale]  # for inputs of at least the zero point, and below it
+Slopes = tuple[Rescale, Rescale]  # factors for inputs at or above the zero point, and for inputs below it
 
 
 @np.errstate(over="ignore")  # quantize_multiplier refuses infinity
 def leaky_relu_slopes(graph: Graph, op: Op) -> Slopes:
-    """Return the fixed-point factors, derived in float32, from an input minus its zero point to the output minus its own.
+    """Return the fixed-point factors from an input minus its zero point to the output minus its zero point.
 
-    The first is for inputs of at least the zero point, the second for those below it.
+    The first factor is for inputs at or above the zero point, the second for inputs below it. They are derived in float32, as
+    in TFLite.
     """
     x, out, alpha = np.float32(graph.input(op).scale), np.float32(graph.output(op).scale), np.float32(op.attrs["alpha"])
     multiplier, shift = quantize_multiplier(float(np.abs(x * alpha / out)))
@@ -31,7 +32,10 @@ def leaky_relu_slopes(graph: Graph, op: Op) -> Slopes:
 
 
 def prelu_slopes(graph: Graph, op: Op) -> Slopes:
-    """Return the factors from an input, and from its product with the slope, to the output; zero points are subtracted."""
+    """Return two fixed-point factors to the output: from an input, and from the product of an input and its slope.
+
+    The first is for inputs at or above the zero point, the second for inputs below it. Zero points are subtracted before.
+    """
     x, alpha, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
     return quantize_multiplier(float(x / out)), quantize_multiplier(float(x * alpha / out))
 
@@ -62,13 +66,17 @@ def reference_hard_swish(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays
 
 
 def hard_swish_multipliers(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return (multiplier, exponent) from 1/128 of the input scale to the output scale, and to 3 / 2^15."""
+    """Return two (multiplier, exponent) pairs that rescale numbers in units of 1/128 of the input scale.
+
+    The first rescales to the output scale, the second to units of 3 / 2^15, in which relu6(x + 3) / 6 is computed.
+    """
     fine = np.float32(graph.input(op).scale) * np.float32(1 / 128)
     gate = _int16_multiplier(float(fine / (np.float32(3) / np.float32(32768))))
     return _int16_multiplier(float(fine / np.float32(graph.output(op).scale))), gate
 
 
 def _int16_multiplier(scale: float) -> tuple[int, int]:
+    """Return a real factor as an int16 multiplier and an exponent: multiplier * 2^(exponent - 15)."""
     multiplier, shift = quantize_multiplier(scale)
     return min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1), shift
 
@@ -78,7 +86,7 @@ def _saturate16(x: ArrayLike) -> Int64:
 
 
 def _high_mul16(a: Int64, b: int) -> Int64:
-    """Return a * b / 2^15, saturated (gemmlowp SaturatingRoundingDoublingHighMul of int16)."""
+    """Return a * b / 2^15, rounded and saturated to int16 (gemmlowp SaturatingRoundingDoublingHighMul of int16)."""
     product = a * b
     nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     return _saturate16(np.sign(nudged) * (np.abs(nudged) >> 15))

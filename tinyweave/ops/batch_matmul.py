@@ -21,7 +21,12 @@ MAX_RANK = 5  # in LiteRT
 
 
 def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
-    """Return the operands' shapes after transposition: [..., rows, depth] and [..., depth, columns]."""
+    """Return the shapes of both operands after the transposition that `adj_x` and `adj_y` ask for.
+
+    Returns:
+        [..., rows, depth] and [..., depth, columns].
+
+    """
     a, b = graph.input(op).shape, graph.input(op, 1).shape
     if op.attrs["adj_x"]:
         a = (*a[:-2], a[-1], a[-2])
@@ -31,7 +36,7 @@ def matrices(graph: Graph, op: Op) -> tuple[Shape, Shape]:
 
 
 def rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor from a sum of products to the output; the scales are multiplied in float32, as in LiteRT."""
+    """Return the factor that rescales a sum of products to the output scale; scales are multiplied in float32, as in LiteRT."""
     product = np.float32(graph.input(op).scale) * np.float32(graph.input(op, 1).scale)
     return quantize_multiplier(float(product) / graph.output(op).scale)
 
@@ -47,7 +52,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def product(op: Op, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the matrix products of two operands, which are transposed first if `adj_x` or `adj_y` is set."""
+    """Return the matrix products of two arrays, which are transposed first if `adj_x` or `adj_y` is set."""
     turned = op.attrs["adj_x"], op.attrs["adj_y"]
     a, b = (x.swapaxes(-1, -2) if turn else x for x, turn in zip((a, b), turned, strict=True))
     return np.asarray(a @ b)

@@ -1,7 +1,7 @@
 """Constraints on tensors and attributes that several op kinds share.
 
-A constraint is a predicate over (graph, op). Its docstring is the error text and a line of the docs. In a row of OpSpec a
-constraint may rely on those before it.
+A constraint is a predicate over (graph, op). Its docstring is the error text and a line of the docs. A constraint in a row of
+OpSpec may rely on the constraints before it in the row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .spec import ACTIVATIONS, Constraint, on_integers
 DATA = {"split": 1, "transpose_conv": 2}  # index of the input that an op processes, if not 0
 BIAS = {"transpose_conv": 3}  # index of the bias, if not 2
 INDEX_TYPES = ("int32", "int64")
-MANY = 1 << 16  # inputs; stands for any number
+MANY = 1 << 16  # number of inputs that stands for any number
 
 
 def per_tensor(tensor: Tensor) -> bool:
@@ -24,12 +24,19 @@ def per_tensor(tensor: Tensor) -> bool:
 
 
 def data(graph: Graph, op: Op) -> Tensor:
-    """Return the input that an op processes; the others are its parameters."""
+    """Return the input tensor that `op` processes, as opposed to parameters such as weights, axes and shapes."""
     return graph.input(op, DATA.get(op.kind, 0))
 
 
 def arity(lower_bound: int, upper_bound: int | None = None, outputs: int | None = 1) -> Constraint:
-    """Return a constraint on the number of inputs, and of outputs: None means at least one."""
+    """Return a constraint on the number of inputs and outputs of an op.
+
+    Args:
+        lower_bound: The fewest inputs.
+        upper_bound: The most inputs; None: `lower_bound`.
+        outputs: The number of outputs; None: at least one.
+
+    """
     upper_bound = lower_bound if upper_bound is None else upper_bound
 
     def has_right_arity(graph: Graph, op: Op) -> bool:

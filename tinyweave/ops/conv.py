@@ -1,8 +1,9 @@
-"""conv_2d and depthwise_conv_2d on int8 maps with int8 weights per tensor or per output channel.
+"""conv_2d and depthwise_conv_2d on int8 maps with int8 weights, whose scale is per tensor or per output channel.
 
-bias + sum((x - zero_point) * weight) in int32 is rescaled with `requant`'s multiplier per channel, rounded twice and clamped.
-If the attribute `unsigned` is set (the op was uint8), weights may have a zero point, and input and weight scale are multiplied
-in float32. Source: TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h, depthwiseconv_uint8.h.
+The int32 sum of bias and (x - zero_point) * weight is rescaled with `requant`'s multiplier per channel, rounded twice and
+clamped. If the attribute `unsigned` is set (the op was uint8 in the model file), weights may have a zero point, and input and
+weight scale are multiplied in float32. Source: TFLite reference_integer_ops conv.h, depthwise_conv.h, reference conv.h,
+depthwiseconv_uint8.h.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from .window import (
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Return (multiplier, shift) for each output channel: output = sum * multiplier * 2^(shift - 31)."""
+    """Return the arrays of multipliers and shifts, per output channel: output = sum * multiplier * 2^(shift - 31)."""
     x, weights, out = data(graph, op), graph.input(op, 1), graph.output(op)
     assert weights.quant is not None
     channels = out.shape[-1]
@@ -59,13 +60,13 @@ def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
 
 
 def weights_zero(graph: Graph, op: Op) -> int:
-    """Return the weights' zero point; it is 0 unless the op was uint8."""
+    """Return the weights' zero point, which is 0 unless the op was uint8 in the model file."""
     quant = graph.input(op, 1).quant
     return 0 if quant is None else quant.zero_point[0]
 
 
 def kernel_size(graph: Graph, op: Op) -> Size:
-    """Return the (h, w) of a pooling window or a convolution's filter."""
+    """Return the rows and columns of a pooling window or of a convolution's filter, without dilation."""
     return cast(Size, op.attrs["kernel"] if "kernel" in op.attrs else graph.input(op, 1).shape[1:3])
 
 
@@ -75,7 +76,7 @@ def groups(graph: Graph, op: Op) -> int:
 
 
 def map_size(graph: Graph, op: Op) -> Size:
-    """Return the (h, w) of the output of a convolution or pooling op."""
+    """Return the rows and columns of the output of a convolution or pooling op."""
     x, kernel, stride, padding = graph.input(op).shape, kernel_size(graph, op), op.attrs["stride"], op.attrs["padding"]
     dilation = op.attrs.get("dilation", (1, 1))
     h, w = (output_size(x[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
@@ -99,13 +100,13 @@ def reference_depthwise_conv_2d(graph: Graph, op: Op, arrays: OptionalArrays) ->
 
 
 def _centred(graph: Graph, op: Op, arrays: OptionalArrays, kind: type[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return input and weights, each minus its zero point, in one dtype."""
+    """Return input and weights, each minus its zero point, both with the dtype `kind`."""
     x, weights = operand(arrays).astype(kind), operand(arrays, 1).astype(kind)
     return x - graph.input(op).zero_point, weights - weights_zero(graph, op)
 
 
 def dense_sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of a conv_2d before the bias."""
+    """Return the sums of products of a conv_2d before the bias is added, in the shape of the output."""
     count, out_c, group_in, shape = groups(graph, op), weights.shape[0], weights.shape[3], infer(graph, op)[0]
     filters = weights.reshape(count, out_c // count, *weights.shape[1:]).transpose(2, 3, 0, 4, 1)  # [groups, in, out] per tap
     total = np.zeros((count, shape[0] * shape[1] * shape[2], out_c // count))
@@ -115,7 +116,7 @@ def dense_sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np
 
 
 def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-    """Return the sums of a depthwise_conv_2d before the bias."""
+    """Return the sums of products of a depthwise_conv_2d before the bias is added, in the shape of the output."""
     shape = infer(graph, op)[0]
     filters = weights[0].reshape(*weights.shape[1:3], x.shape[3], -1)
     total = np.zeros((*shape[:3], *filters.shape[2:]), x.dtype)
@@ -125,20 +126,29 @@ def depthwise_sums(graph: Graph, op: Op, x: NDArray[Any], weights: NDArray[Any])
 
 
 def window_taps(graph: Graph, op: Op, x: NDArray[Any], fill: float = 0) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Return the `taps` of a convolution or pooling op; `fill` is the value of the padding."""
+    """Yield (ky, kx, values) of `taps` for a convolution or pooling op; `fill` is the value of the padding."""
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding") if name in op.attrs}
     return taps(x, kernel=kernel_size(graph, op), fill=fill, **where)
 
 
 def finish(graph: Graph, op: Op, total: NDArray[Any]) -> NDArray[np.int8]:
-    """Rescale sums with bias, output channels last, to the outputs."""
+    """Rescale the sums of a convolution, bias included, to its quantised output, add the zero point and clamp."""
     return rescaled(graph.output(op), op.attrs["activation"], total, *requant(graph, op))
 
 
 def rescaled(
     out: Tensor, activation: str, total: NDArray[Any], multiplier: NDArray[np.int32], shift: NDArray[np.int8]
 ) -> NDArray[np.int8]:
-    """Rescale sums, channels last, by a multiplier and shift per channel, add the zero point of `out`, and clamp."""
+    """Rescale sums by a multiplier and a shift per channel, add the zero point of `out`, and clamp.
+
+    Args:
+        out: The output tensor, which has the type, the scale and the zero point.
+        activation: The fused activation that clamps.
+        total: The sums, bias included; the last axis is output channels.
+        multiplier: One per channel.
+        shift: One per channel.
+
+    """
     if out.dtype == "int16":
         scaled = requantize_wide(total, multiplier, shift)
     else:
@@ -192,7 +202,7 @@ def window_is_bounded(graph: Graph, op: Op) -> bool:
 
 
 def wide_sums_fit(shift: NDArray[np.int8], bias: Tensor | None) -> bool:
-    """Return whether LiteRT's rescaling of int16 sums is defined: shifts are below 15, and sums stay below 2^47."""
+    """Return whether LiteRT's rescaling of int16 sums is defined: shifts are below 15, biases below 2^46 in magnitude."""
     small = bias is None or bias.data is None or bool((np.abs(bias.data.astype(np.float64)) < 1 << 46).all())
     return int(shift.max()) < 15 and small
 

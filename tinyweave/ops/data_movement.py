@@ -1,8 +1,9 @@
 """Ops that copy elements of one input: split, transpose, tile, gather, depth_to_space and the like.
 
-`pieces` returns for each output element the index of its input element, as a list of Positions that fill the outputs one after
-the other. The reference, the passes and the kernels (`kernels/copies.py`) use it. Any type; input and outputs share their
-quantisation. Source: TFLite split.cc, strided_slice.cc, gather.h, mirror_pad.cc, resize_nearest_neighbor.h and the like.
+`pieces` returns for each output element the index of its input element, as a list of `Positions`. The pieces fill the outputs
+one after the other: split has one piece per output, most ops one in all. The reference, the passes and the kernels
+(`kernels/copies.py`) use `pieces`. Tensors have any type; input and outputs share their quantisation. Source: TFLite split.cc,
+strided_slice.cc, gather.h, mirror_pad.cc, resize_nearest_neighbor.h and the like.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .constraints import DATA, arity, data, operands_are_constant, same_quantisa
 from .resize import infer_resize, nearest_neighbours, resize_is_spatial, resize_windows
 from .spec import Arrays, Constraint, OpSpec, OptionalArrays, Shape, constant, operand
 
-# One array per axis of a piece. The index of an input element is the sum of one entry per axis; an entry of -1 means padding.
+# A piece of an output: one array per axis. An output element copies the input element whose index is the sum of one entry per
+# axis; it is padding if an entry is -1.
 Positions = Sequence[NDArray[np.int64]]
 
 
@@ -35,7 +37,13 @@ def _steps(shape: Shape) -> list[int]:
 
 
 def _along(shape: Shape, chosen: dict[int, NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return positions that keep all axes but those in `chosen`, which take the given indices."""
+    """Return the positions of an input of this shape, with only the indices of `chosen` along some axes.
+
+    Args:
+        shape: The shape of the input.
+        chosen: Axis -> the indices that are taken along it; all indices are taken along the other axes.
+
+    """
     return [
         chosen.get(axis, np.arange(extent, dtype=np.int64)) * step
         for axis, (extent, step) in enumerate(zip(shape, _steps(shape), strict=True))
@@ -47,12 +55,16 @@ def _integers(graph: Graph, op: Op, index: int) -> list[int]:
 
 
 def pieces(graph: Graph, op: Op) -> list[Positions]:
-    """Return the positions of all output elements in the input, in pieces that follow each other in the outputs."""
+    """Return for each output element the index of the input element that it copies.
+
+    The result is a list of pieces, which fill the outputs one after the other. A piece has one array per axis; the index is the
+    sum of one entry per axis, and the element is padding if an entry is -1.
+    """
     return PIECES[op.kind][1](graph, op)
 
 
 def pad_value(graph: Graph, op: Op) -> int | float:
-    """Return the value of padding: the real number 0, or the value operand of padv2."""
+    """Return the quantised value of padding: the zero point, which stands for 0, or the value operand of padv2."""
     out = graph.output(op)
     if op.kind == "padv2":
         value: int | float = constant(graph, op, 2).ravel()[0].item()
@@ -65,7 +77,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
-    """Return the outputs for samples stacked along a new first axis of `x`, stacked in the same way."""
+    """Return the outputs of a copying op for several samples, stacked along a new first axis of `x` and of each output."""
     flat, parts = x.reshape(len(x), -1), []
     for positions in pieces(graph, op):
         at, inside = np.zeros((), np.int64), np.ones((), bool)
@@ -80,18 +92,18 @@ def copied(graph: Graph, op: Op, x: NDArray[Any]) -> Arrays:
 
 
 def axis_of(graph: Graph, op: Op) -> int:
-    """Return the axis of split, unpack or gather, counted from the first."""
+    """Return the axis of split, unpack or gather, counted from the first axis (not negative)."""
     return _axes(graph, op)[0] % len(_x(graph, op))
 
 
 def _axes(graph: Graph, op: Op) -> list[int]:
-    """Return the values of the axis attribute or operand; a damaged file may have none or several."""
+    """Return the values of the axis attribute or operand. A damaged file may have none or several."""
     index = {"split": 0, "split_v": 2}.get(op.kind)
     return [int(op.attrs["axis"])] if index is None else _integers(graph, op, index)
 
 
 def parts(graph: Graph, op: Op) -> list[int]:
-    """Return the extents of the parts of a split axis."""
+    """Return the extents of the outputs of split or unpack along the axis that is split."""
     extent = _x(graph, op)[axis_of(graph, op)]
     if op.kind == "split":
         return [extent // len(op.outputs)] * len(op.outputs)
@@ -155,7 +167,7 @@ def resize(graph: Graph, op: Op) -> list[Positions]:
 
 
 def permutation(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Return for each output axis the input axis, counted from the first."""
+    """Return for each output axis of a transpose the input axis, counted from the first axis (not negative)."""
     return tuple(int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel())
 
 
@@ -169,7 +181,7 @@ def transpose(graph: Graph, op: Op) -> list[Positions]:
 
 
 def slice_index(graph: Graph, op: Op) -> tuple[slice | int | None, ...]:
-    """Return a strided_slice as a numpy index with the ellipsis expanded."""
+    """Return a strided_slice as a numpy index, with its masks applied and the ellipsis expanded."""
     begin, end, strides = (constant(graph, op, i).ravel().tolist() for i in (1, 2, 3))
 
     def set_in(name: str, position: int) -> bool:
@@ -223,7 +235,7 @@ def gather(graph: Graph, op: Op) -> list[Positions]:
 
 
 def _sum(axes: Positions) -> NDArray[np.int64]:
-    """Return the positions of several axes, merged into one."""
+    """Merge several axes of `Positions` into one axis: return the sums of all combinations of one entry per axis."""
     return np.asarray(reduce(np.add.outer, axes, np.zeros(1, np.int64))).ravel()
 
 
@@ -315,7 +327,7 @@ def slice_is_inside(graph: Graph, op: Op) -> bool:
 
 
 def multiples_match(graph: Graph, op: Op) -> bool:
-    """the multiples must be one positive number per axis"""
+    """the multiples must be one positive number of repetitions per axis"""
     multiples = _integers(graph, op, 1)
     return len(multiples) == len(_x(graph, op)) and min(multiples, default=1) > 0
 
@@ -352,7 +364,7 @@ def blocks_fit(graph: Graph, op: Op) -> bool:
 
 
 def block_shape_fits(graph: Graph, op: Op) -> bool:
-    """block sizes must be positive, one per spatial axis with a pair of paddings or crops, dividing the padded axis or batch"""
+    """each spatial axis must have a positive block size dividing the padded axis or batch, and a pair of paddings or crops"""
     shape, block, pairs = _x(graph, op), constant(graph, op, 1), constant(graph, op, 2)
     fits = len(shape) in (3, 4) and block.shape == (len(shape) - 2,) and pairs.shape == (len(shape) - 2, 2)
     if not fits or min(block) < 1 or pairs.min() < 0:
@@ -369,7 +381,7 @@ def permutation_is_valid(graph: Graph, op: Op) -> bool:
 
 
 def slice_is_valid(graph: Graph, op: Op) -> bool:
-    """begin, end and strides must be equally long vectors; strides not 0, and positive at an index; indices must exist"""
+    """begin, end and strides must be equally long vectors, no stride 0; a single index must exist and have a positive stride"""
     vectors = [constant(graph, op, i) for i in (1, 2, 3)]
     shrinks = int(op.attrs["shrink_axis_mask"]) & ~int(op.attrs["new_axis_mask"]) & ~int(op.attrs["ellipsis_mask"])
     if any(v.ndim != 1 or v.shape != vectors[0].shape for v in vectors) or not vectors[2].all():
@@ -404,7 +416,7 @@ PIECES: dict[str, tuple[Callable[[Graph, Op], list[Shape]], Callable[[Graph, Op]
 
 
 def _misread(graph: Graph, op: Op) -> str | None:
-    """Return the error for an int64 operand, whose bytes LiteRT's kernel reads as int32; None if there is none."""
+    """Return text that names an int64 operand, whose bytes LiteRT's kernel reads as int32; None if there is none."""
     wide = [t.name for t in graph.inputs_of(op)[1:] if t is not None and t.dtype == "int64"]
     return f"the int64 operand '{wide[0]}' as int32" if wide else None
 

@@ -1,8 +1,8 @@
 """Elementwise kinds on int8.
 
-With two operands that broadcast: add, sub, mul, squared_difference. With one: relu, relu6, relu_n1_to_1, rsqrt, and logistic,
-tanh, elu, gelu and exp, which are tables of 256 results of float32 arithmetic. Source: TFLite reference_integer_ops add.h,
-mul.h; squared_difference.cc; activations.cc; reference/gelu.h; elementwise.cc (rsqrt); exp.cc.
+Kinds with two operands that broadcast: add, sub, mul, squared_difference. Kinds with one operand: relu, relu6, relu_n1_to_1,
+rsqrt, and logistic, tanh, elu, gelu and exp. The last five are tables of the 256 results of float32 arithmetic. Source: TFLite
+reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc; reference/gelu.h; elementwise.cc (rsqrt); exp.cc.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Real = NDArray[np.float32]
 
 ADD_LEFT_SHIFT = {"int4": 20, "int8": 20, "int16": 15}
 SQUARE_LEFT_SHIFT = 7  # the square of the largest difference stays below 2^30
-RSQRT_BITS = 20
+RSQRT_BITS = 20  # fractional bits of an inverse square root
 
 
 def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
-    """Return the factors for both inputs and the output of add, sub or squared_difference.
+    """Return the fixed-point factors of the first input, the second input and the output of add, sub or squared_difference.
 
     Each input minus its zero point, times 2^`add_left_shift`, is rescaled to twice the larger input scale. The sum, the
-    difference or its square is rescaled to the output.
+    difference or the square of the difference is then rescaled to the output scale.
     """
     a, b = graph.input(op), graph.input(op, 1)
     common = 2 * max(a.scale, b.scale)
@@ -68,13 +68,16 @@ def add_rescales(graph: Graph, op: Op) -> tuple[Rescale, Rescale, Rescale]:
 
 
 def output_ratio(graph: Graph, op: Op) -> float:
-    """Return the scale of a computed sum, difference or squared difference, divided by the output scale."""
+    """Return the scale of the integer sum, difference or squared difference that is computed, divided by the output scale."""
     common, power = 2 * max(graph.input(op).scale, graph.input(op, 1).scale), 2 if op.kind == "squared_difference" else 1
     return common**power / ((1 << power * add_left_shift(graph, op)) * graph.output(op).scale)
 
 
 def halved(graph: Graph, op: Op) -> int | None:
-    """Return which operand of add or sub has the factor 1/2, or None; the subtracted operand does not count."""
+    """Return the index of an operand of add or sub that `add_rescales` multiplies by exactly 1/2; None if there is none.
+
+    The operand with the larger scale has this factor. The operand that a sub subtracts does not count.
+    """
     operands = add_rescales(graph, op)[: 1 if op.kind == "sub" else 2]
     return next((index for index, rescale in enumerate(operands) if rescale == (1 << 30, 0)), None)
 
@@ -82,7 +85,7 @@ def halved(graph: Graph, op: Op) -> int | None:
 def negates_exactly(graph: Graph, op: Op) -> bool:
     """Return whether adding with a negative multiplier equals subtracting, for all int8 values of a sub's second operand.
 
-    Halves are rounded up, so the two differ if a value falls halfway between two integers.
+    Halves are rounded up, so the results differ if a value is halfway between two integers. True for an add.
     """
     (multiplier, shift), x = add_rescales(graph, op)[1], (np.arange(-128, 128) - graph.input(op, 1).zero_point)
     shifted = x << add_left_shift(graph, op)
@@ -90,29 +93,30 @@ def negates_exactly(graph: Graph, op: Op) -> bool:
 
 
 def add_left_shift(graph: Graph, op: Op) -> int:
+    """Return the bits by which the operands of add, sub or squared_difference are shifted left before they are rescaled."""
     return SQUARE_LEFT_SHIFT if op.kind == "squared_difference" else ADD_LEFT_SHIFT[graph.output(op).dtype]
 
 
 def mul_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales the product of the integer inputs to the output; float32 arithmetic."""
+    """Return the factor that rescales the product of the integer inputs to the output scale; float32 arithmetic."""
     a, b, out = (np.float32(t.scale) for t in (graph.input(op), graph.input(op, 1), graph.output(op)))
     return quantize_multiplier(float(a * b / out))
 
 
 def relu_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor that rescales the integer input to the output; float32 arithmetic."""
+    """Return the factor that rescales the integer input of a relu to the output scale; float32 arithmetic, as in TFLite."""
     return quantize_multiplier(float(np.float32(graph.input(op).scale) / np.float32(graph.output(op).scale)))
 
 
 def rsqrt_rescale(graph: Graph, op: Op) -> Rescale:
-    """Return the factor from the inverse square root of the integer input to the output; float32 arithmetic."""
+    """Return the factor that rescales the inverse square root of the integer input to the output scale; float32 arithmetic."""
     root = np.sqrt(np.float32(graph.input(op).scale)) * np.float32(graph.output(op).scale)
     return quantize_multiplier(1 / float(root))
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def table(graph: Graph, op: Op, function: Callable[[Op, Real], Real]) -> NDArray[np.int8]:
-    """Return the int8 outputs of a float32 function for the inputs -128, -127, ..., 127."""
+    """Return the int8 outputs of a float32 function for the int8 inputs -128, -127, ..., 127."""
     x, out = graph.input(op), graph.output(op)
     real = np.float32(x.scale) * (np.arange(-128, 128) - x.zero_point).astype(np.float32)
     steps = function(op, real) * (np.float32(1) / np.float32(out.scale))
@@ -121,7 +125,7 @@ def table(graph: Graph, op: Op, function: Callable[[Op, Real], Real]) -> NDArray
 
 
 def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
-    """Return the int8 reference of a kind that is a table lookup of a float32 function."""
+    """Return the int8 reference of a kind that looks a float32 function up in a table."""
 
     def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         return [table(graph, op, function)[operand(arrays).astype(np.int64) + 128]]
@@ -129,7 +133,7 @@ def reference_table(function: Callable[[Op, Real], Real]) -> Reference:
     return reference
 
 
-# float32 functions of the C library are float64 results, rounded; functions that need no other float32 step are in FUNCTIONS
+# the C library's float32 functions are computed here as float64 functions, rounded to float32
 
 
 def _tanh(x: Real) -> Real:
@@ -141,7 +145,7 @@ def _logistic(op: Op, x: Real) -> Real:
 
 
 def _gelu(op: Op, x: Real) -> Real:
-    """Return x * Phi(x) with the normal distribution function Phi, by erfc or, if `approximate`, by tanh."""
+    """Return x * Phi(x), where Phi is the normal distribution function: by erfc or, if `approximate` is set, by tanh."""
     if op.attrs["approximate"]:
         inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
         return np.asarray(np.float32(0.5) * x * (np.float32(1) + _tanh(inner)))
@@ -180,7 +184,10 @@ def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def windows_binary(graph: Graph, op: Op) -> Windows | None:
-    """Return 1x1 windows if each operand has the output's shape, is constant or is one repeated pixel; else None."""
+    """Return 1x1 windows if an operand with the output's shape is computed and the others can be read at any row; else None.
+
+    An operand can be read at any row if it has the output's shape, is constant, or is a single pixel that broadcasts.
+    """
     shape, operands = graph.output(op).shape, (graph.input(op), graph.input(op, 1))
     by_row = any(x.shape == shape and x.data is None for x in operands)
     return ONE_TO_ONE if by_row and all(x.shape == shape or x.data is not None or is_pixel(x) for x in operands) else None
@@ -236,7 +243,7 @@ UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
 def real_gelu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Return GELU on float32 tensors, by erfc or, if `approximate`, by tanh."""
+    """Compute GELU on float32 tensors: by erfc or, if `approximate` is set, by tanh."""
     x = real_operand(arrays)
     if op.attrs["approximate"]:
         return real_outputs(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
@@ -248,7 +255,7 @@ def _unary(kind: str, reference: Reference, *constraints: Constraint, **facts: A
 
 
 def _function(kind: str, function: Callable[[Float], Float], **facts: Any) -> OpSpec:
-    """Return the row of a function without attributes; LiteRT's table has its float64 results, rounded to float32."""
+    """Return the row of a function without attributes. Its int8 table has float64 results rounded to float32, as LiteRT's."""
     on_float32 = reference_table(lambda op, x: np.asarray(function(x.astype(np.float64)), np.float32))
     return _unary(kind, on_float32, real=real_unary(function), **facts)
 

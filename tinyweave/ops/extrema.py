@@ -1,7 +1,6 @@
 """Ops that compare values: minimum and maximum (with broadcasting), reduce_max, reduce_min, arg_max.
 
-Values are compared as they are stored, whatever their scales. Source: TFLite reference/maximum_minimum.h, reduce.h,
-arg_min_max.h.
+The stored integers are compared, whatever their scales. Source: TFLite reference/maximum_minimum.h, reduce.h, arg_min_max.h.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Function = Callable[..., Any]
 
 
 def arg_axis(graph: Graph, op: Op) -> int:
-    """Return the axis of an arg_max, counted from the first."""
+    """Return the axis of an arg_max, counted from the first axis (not negative)."""
     return int(constant(graph, op, 1).ravel()[0]) % len(graph.input(op).shape)
 
 

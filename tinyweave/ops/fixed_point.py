@@ -1,7 +1,7 @@
 """Fixed-point arithmetic of TFLite's reference kernels on numpy arrays.
 
-Arrays are int64 and hold int32 values; in the format Q31 an integer x is the number x / 2^31. Scales are float64. Source:
-TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. tw.h has the same functions in C.
+Arrays are int64 and hold int32 values. In the format Qm.n an integer x stands for the number x / 2^n; Q31 is Q0.31. Scales are
+float64. Source: TFLite's quantization_util.cc and common.cc, gemmlowp's fixedpoint.h. tw.h has the same functions in C.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 
 
 class Rescale(NamedTuple):
-    """The factor multiplier * 2^(shift - 31) of `requantize`, with multiplier in [2^30, 2^31) or 0."""
+    """A real factor as `requantize` takes it: multiplier * 2^(shift - 31), with multiplier in [2^30, 2^31) or 0."""
 
     multiplier: int
     shift: int
 
 
 def quantize_multiplier(scale: float) -> Rescale:
-    """Return the factor of `requantize` nearest to a scale, 0 below 2^-32 (TFLite QuantizeMultiplier)."""
+    """Return the `Rescale` nearest to a real factor; 0 for factors below 2^-32 (TFLite QuantizeMultiplier)."""
     multiplier, shift = quantize_multipliers(scale)
     return Rescale(int(multiplier), int(shift))
 
 
 def quantize_multipliers(scales: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Apply `quantize_multiplier` to each scale; return the multipliers and the shifts as the C kernels read them."""
+    """Apply `quantize_multiplier` to each scale; return the multipliers and the shifts in the types that C kernels read."""
     scales = np.asarray(scales, np.float64)
     if (too_large := scales[~(scales < 2.0**30 * (1 - 2.0**-32))]).size:  # rounded to 2^30 or more, or not finite
         raise CompileError(f"a scale of {too_large[0]:g} is too large for fixed point", "give the op's output a larger scale")
@@ -64,38 +64,51 @@ def rounding_shift(x: ArrayLike, exponent: ArrayLike) -> Int64:
 
 
 def saturating_shift_left(x: ArrayLike, exponent: int) -> Int64:
-    """Return x * 2^exponent clamped to int32 (gemmlowp SaturatingRoundingMultiplyByPOT with a positive exponent)."""
+    """Return x * 2^exponent, clamped to int32 (gemmlowp SaturatingRoundingMultiplyByPOT with a positive exponent)."""
     return np.asarray(np.clip(np.asarray(x, np.int64) << exponent, INT32_MIN, INT32_MAX))
 
 
 def requantize(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """Return x * multiplier * 2^(shift - 31), rounded twice (TFLite MultiplyByQuantizedMultiplier)."""
+    """Return x * multiplier * 2^(shift - 31), rounded after the multiplication and again after a right shift.
+
+    Source: TFLite MultiplyByQuantizedMultiplier.
+    """
     x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     return rounding_shift(high_mul(wrap32(x << np.maximum(shift, 0)), multiplier), np.maximum(-shift, 0))
 
 
 def reduced_multiplier(multiplier: ArrayLike) -> Int64:
-    """Return a Q31 multiplier rounded to Q15, as TFLite uses it to rescale 64-bit sums."""
+    """Return a Q31 multiplier rounded to Q15 (15 fractional bits), with which TFLite rescales 64-bit sums."""
     return np.asarray(np.minimum((np.asarray(multiplier, np.int64) + (1 << 15)) >> 16, 0x7FFF))
 
 
 def requantize_wide(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """Return x * multiplier * 2^(shift - 31) of 64-bit sums with the multiplier in Q15, rounded once, half up (as TFLite)."""
+    """Rescale 64-bit sums of int16 layers by multiplier * 2^(shift - 31), as TFLite does.
+
+    The multiplier is first rounded to Q15. The result is rounded once, halves up.
+    """
     right = 15 - np.asarray(shift, np.int64)
     return wrap32((np.asarray(x, np.int64) * reduced_multiplier(multiplier) + (np.int64(1) << (right - 1))) >> right)
 
 
 def round_half_away(x: ArrayLike) -> NDArray[Any]:
-    """Round to the nearest integer, halves away from zero (C's round); the dtype is kept."""
+    """Round to the nearest integer, halves away from zero, as C's round does; the dtype is kept."""
     x = np.asarray(x)
     whole = np.trunc(x)
     return np.asarray(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), np.zeros((), x.dtype)))
 
 
 def requantize_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> Int64:
-    """Return x * multiplier * 2^(shift - 63), rounded once, half away from zero; multiplier in [2^62, 2^63), shift <= 30.
+    """Return x * multiplier * 2^(shift - 63), rounded once, halves away from zero.
 
-    As in C, only products of 32 x 32 bits are used; of the product with the multiplier's low half, the high word is added.
+    As in C, only products of 32 x 32 bits are used: of the product with the multiplier's low 32 bits, only the high word is
+    added.
+
+    Args:
+        x: Integers of at most 32 bits.
+        multiplier: Integers in [2^62, 2^63).
+        shift: Integers of at most 30.
+
     """
     x, shift = np.asarray(x, np.int64), np.asarray(shift, np.int64)
     multiplier = np.asarray(multiplier, np.int64).astype(np.uint64)
@@ -108,13 +121,13 @@ def requantize_once(x: ArrayLike, multiplier: ArrayLike, shift: ArrayLike) -> In
 
 
 def exact_multiplier(scale: float) -> tuple[int, int]:
-    """Return (multiplier, shift) for `requantize_once` with scale = multiplier * 2^(shift - 63) exactly; (0, 0) below 2^-33."""
+    """Return (multiplier, shift) for `requantize_once`: exactly scale = multiplier * 2^(shift - 63); (0, 0) below 2^-33."""
     mantissa, shift = math.frexp(scale)
     return (0, 0) if shift < -32 else (int(mantissa * (1 << 53)) << 10, shift)
 
 
 def exp_on_negative_values(x: ArrayLike) -> Int64:
-    """Return exp(x) in Q31 for x <= 0 in Q5.26 (gemmlowp exp_on_negative_values)."""
+    """Return exp(x) in Q31 for x <= 0 in Q5.26, that is in units of 2^-26 (gemmlowp exp_on_negative_values)."""
     x = np.asarray(x, np.int64)
     one_quarter = 1 << 24
     fraction = (x & (one_quarter - 1)) - one_quarter  # in [-1/4, 0)
@@ -131,7 +144,15 @@ def exp_around_minus_eighth(
 ) -> Int64:
     """Return exp(a) for -1/4 <= a < 0 by a Taylor series around -1/8.
 
-    The three constants and the product function `multiply` are those of a's fixed-point format.
+    All numbers have the fixed-point format of `a`.
+
+    Args:
+        a: The exponents.
+        one_eighth: 1/8.
+        exp_minus_one_eighth: exp(-1/8).
+        one_third: 1/3.
+        multiply: The rounded product of two numbers.
+
     """
     x = a + one_eighth
     x2 = multiply(x, x)
@@ -141,14 +162,23 @@ def exp_around_minus_eighth(
 
 
 def reciprocal(x: ArrayLike, integer_bits: int) -> tuple[Int64, Int64]:
-    """Return (r, bits) with 1 / x ~ r / 2^(31 + bits) for x > 0 that has `integer_bits` integer bits (TFLite GetReciprocal)."""
+    """Return (r, bits) so that 1 / x is about r / 2^(31 + bits) (TFLite GetReciprocal).
+
+    Args:
+        x: Positive fixed-point numbers.
+        integer_bits: The integer bits of `x`, which has 31 - integer_bits fractional bits.
+
+    """
     x = np.asarray(x, np.int64)
     headroom = 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
     return one_over_one_plus((x << headroom) - (1 << 31)), integer_bits - headroom
 
 
 def inverse_square_root(x: ArrayLike) -> tuple[Int64, Int64]:
-    """Return (r, shift) with 1 / sqrt(x) ~ r * 2^(shift - 31) for 1 <= x < 2^29 (TFLite GetInvSqrtQuantizedMultiplierExp)."""
+    """Return (r, shift) so that 1 / sqrt(x) is about r * 2^(shift - 31), for integers 1 <= x < 2^29.
+
+    Source: TFLite GetInvSqrtQuantizedMultiplierExp.
+    """
     x = np.asarray(x, np.int64)
     pairs = (31 - np.frexp(x.astype(np.float64))[1].astype(np.int64)) // 2 - 1
     scaled = x << (2 * pairs)  # in [2^27, 2^29)

@@ -1,4 +1,4 @@
-"""The float32 forms of op kinds, which float networks use before quantisation. They have no kernels.
+"""The float32 forms of op kinds, which float networks use before quantisation. No C kernel computes them.
 
 Sums are computed in float64 and rounded once. LiteRT adds float32 numbers in another order, so its results differ by a few
 units in the last place.
@@ -20,18 +20,18 @@ Float = NDArray[np.float64]
 
 
 def real_operand(arrays: OptionalArrays, index: int = 0) -> Float:
-    """Return an input as float64."""
+    """Return the array of the input `index` as float64."""
     return operand(arrays, index).astype(np.float64)
 
 
 @np.errstate(over="ignore")
 def real_outputs(values: NDArray[Any], activation: str = "none") -> Arrays:
-    """Return the only output of an op: `values`, clamped by the activation and rounded to float32."""
+    """Return the only output of an op: `values`, clamped by the fused activation and rounded to float32."""
     return [np.clip(values, *ACTIVATIONS[activation]).astype(np.float32)]
 
 
 def real_unary(compute: Callable[[Float], Float]) -> Reference:
-    """Return the float32 reference of an elementwise kind with one operand."""
+    """Return the float32 reference of an elementwise kind with one operand, from a float64 function."""
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
@@ -41,7 +41,7 @@ def real_unary(compute: Callable[[Float], Float]) -> Reference:
 
 
 def real_binary(compute: Callable[[Float, Float], Float]) -> Reference:
-    """Return the float32 reference of an elementwise kind with two operands that broadcast."""
+    """Return the float32 reference of an elementwise kind with two operands that broadcast, from a float64 function."""
 
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         values = compute(real_operand(arrays), real_operand(arrays, 1))
@@ -51,7 +51,12 @@ def real_binary(compute: Callable[[Float, Float], Float]) -> Reference:
 
 
 def real_layer(sums: Callable[[Graph, Op, Float, Float], Float]) -> Reference:
-    """Return the float32 reference of a layer: `sums` of input times weights, plus the bias, then the activation."""
+    """Return the float32 reference of a layer with weights: sums, plus the bias, then the fused activation.
+
+    Args:
+        sums: A function of graph, op, input and weights that computes the sums of products.
+
+    """
 
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
         total = sums(graph, op, real_operand(arrays), real_operand(arrays, 1))
@@ -73,7 +78,10 @@ def tensors_are_float32(graph: Graph, op: Op) -> bool:
 
 
 def float_form(spec: OpSpec) -> OpSpec | None:
-    """Return the row of a kind on float32 tensors, or None if `OpSpec.real` is None."""
+    """Return the row of a kind for float32 tensors, or None if its row has no `real` function.
+
+    The constraints that only apply to integers are replaced with the constraint that all tensors are float32.
+    """
     if spec.real is None:
         return None
     constraints = (*(each for each in spec.constraints if each not in ON_INTEGERS), tensors_are_float32)

@@ -1,8 +1,8 @@
-"""fully_connected on int8 rows with int8 weights [out, in], per tensor or per output channel.
+"""fully_connected on int8 rows with int8 weights [out, in], whose scale is per tensor or per output channel.
 
 LiteRT 2.3.0 scales the int32 sum in float64 and rounds once, half away from zero; older versions and TFLite Micro round twice
-in fixed point. `requant` returns integers with which `fixed_point.requantize_once` computes the same bytes.
-Source: LiteRT reference_integer_ops fully_connected.h.
+in fixed point. `requant` returns integers with which `fixed_point.requantize_once` computes the same bytes. Source: LiteRT
+reference_integer_ops fully_connected.h.
 """
 
 from __future__ import annotations
@@ -28,18 +28,22 @@ from .spec import Arrays, OpSpec, OptionalArrays, Shape, Weights, activation_ran
 
 
 def scales(graph: Graph, op: Op) -> NDArray[np.float64]:
-    """Return the real factors from sums to outputs, one for all output channels or one per channel."""
+    """Return the real factors from sums to outputs: one for all output channels, or one per channel."""
     weights = graph.input(op, 1)
     assert weights.quant is not None
     return graph.input(op).scale * np.array(weights.quant.scale) / graph.output(op).scale
 
 
 def requant(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Return (multiplier, shift) for `fixed_point.requantize_once`, one for all output channels or one per channel.
+    """Return the multipliers and the shifts for `fixed_point.requantize_once`: one for all output channels, or one per channel.
 
-    They give the reference's bytes for every sum: both functions are odd and nondecreasing, so they are equal if they agree at
-    both sides of each step between two outputs. If a float64 product rounds up to a half that the exact product just misses,
-    the multiplier is increased by half a unit in the last place of float64.
+    Their results equal LiteRT's float64 results for every sum. To show it, only the sums next to a step from one output to the
+    next are compared: both functions are odd and nondecreasing. If a float64 product rounds up to a half that the exact product
+    just misses, the multiplier is increased by half a unit in the last place of float64.
+
+    Raises:
+        CompileError: No multiplier gives LiteRT's results.
+
     """
     factors = scales(graph, op)
     pairs = [exact_multiplier(float(factor)) for factor in factors]
@@ -70,7 +74,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def finish(graph: Graph, op: Op, total: NDArray[np.int64]) -> NDArray[np.int8]:
-    """Rescale sums with bias, output channels last, to the outputs."""
+    """Rescale the sums of a fully_connected, bias included, to its quantised output, add the zero point and clamp."""
     out = graph.output(op)
     scaled = round_half_away(wrap32(total) * scales(graph, op)) + out.zero_point
     return np.asarray(np.clip(scaled, *activation_range(op.attrs["activation"], out)), np.int8)
@@ -117,7 +121,7 @@ CONSTRAINTS = (
 
 
 def real_sums(graph: Graph, op: Op, x: Float, weights: Float) -> Float:
-    """Return the sums of a float32 layer before the bias, in the output's shape."""
+    """Return the sums of products of a float32 layer before the bias is added, in the shape of the output."""
     (shape,) = infer(graph, op)
     return np.asarray((x.reshape(-1, weights.shape[1]) @ weights.T).reshape(shape))
 

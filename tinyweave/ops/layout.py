@@ -1,7 +1,8 @@
 """Views (reshape, squeeze, expand_dims); pad, concatenation and pack; shape; gather_nd.
 
-Any type; quantised inputs and outputs share their quantisation. In gather_nd each vector of indices selects a slice of the
-data; an index computed by the network that is out of range is clamped, while LiteRT stops with an error.
+A view has the bytes of its input. Tensors have any type; quantised inputs and outputs share their quantisation. In gather_nd
+each vector of indices selects a slice of the data. An index that the network computes is clamped if it is out of range, while
+LiteRT stops with an error.
 
 Source: TFLite reshape.cc, pad.cc, concatenation.cc, gather_nd.cc and the like.
 """
@@ -22,9 +23,9 @@ MAX_DEPTH = 4  # numbers per index of gather_nd
 
 
 def infer_reshape(graph: Graph, op: Op) -> list[Shape]:
-    """Return the shape in the constant shape operand or, without an operand, in `new_shape`, with -1 resolved.
+    """Return the output's shape: the constant shape operand or, if there is no operand, the attribute `new_shape`.
 
-    If neither gives it, return the output tensor's shape.
+    An extent of -1 is computed from the number of elements. If neither is known, return the shape of the output tensor.
     """
     x, extents = graph.input(op), graph.optional_input(op, 1)
     if extents is not None and extents.data is not None:
@@ -54,7 +55,7 @@ def reference_view(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def paddings(graph: Graph, op: Op) -> tuple[tuple[int, int], ...]:
-    """Return the padding (before, after) of each axis."""
+    """Return the padding (before, after) of each axis of a pad."""
     return tuple((int(before), int(after)) for before, after in constant(graph, op, 1))
 
 
@@ -74,7 +75,7 @@ def windows_pad(graph: Graph, op: Op) -> Windows | None:
 
 
 def concatenation_axis(graph: Graph, op: Op) -> int:
-    """Return the concatenated axis, counted from the first."""
+    """Return the axis along which inputs are concatenated, counted from the first axis (not negative)."""
     return int(op.attrs["axis"]) % len(graph.input(op).shape)
 
 
@@ -89,7 +90,7 @@ def reference_concatenation(graph: Graph, op: Op, arrays: OptionalArrays) -> Arr
 
 
 def windows_concatenation(graph: Graph, op: Op) -> Windows | None:
-    """Return 1x1 windows if channels are concatenated, else None."""
+    """Return 1x1 windows if the inputs are concatenated along channels, else None."""
     return ONE_TO_ONE if concatenation_axis(graph, op) == len(graph.input(op).shape) - 1 else None
 
 

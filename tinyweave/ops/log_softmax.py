@@ -1,6 +1,7 @@
-"""log_softmax over the last axis of an int8 tensor: exponentials are summed in Q12.19; the logarithm of the sum is in Q5.26.
+"""log_softmax over the last axis of an int8 tensor, in fixed point.
 
-Source: TFLite reference_integer_ops/log_softmax.h, internal/common.h (log_x_for_x_greater_than_or_equal_to_1).
+Exponentials are summed in Q12.19 (19 fractional bits); the logarithm of the sum is in Q5.26. Source: TFLite
+reference_integer_ops/log_softmax.h, internal/common.h (log_x_for_x_greater_than_or_equal_to_1).
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ OUTPUT_BITS = 4  # integer bits of the output, whose scale is 1/16
 
 
 class Parameters(NamedTuple):
-    """Fixed-point factors of a log_softmax."""
+    """The fixed-point factors of a log_softmax."""
 
-    multiplier: int  # with left_shift: from x - max(x) to Q5.26
+    multiplier: int  # with left_shift, rescales x - max(x) to Q5.26
     left_shift: int
-    reverse_multiplier: int  # with reverse_shift: from Q5.26 to x - max(x)
+    reverse_multiplier: int  # with reverse_shift, rescales Q5.26 to the units of x - max(x)
     reverse_shift: int
     difference_min: int  # exponentials of smaller differences are 0
 
@@ -47,7 +48,7 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 def logarithm(x: Int64) -> Int64:
     """Return ln(x) in Q5.26 for x >= 1 in Q12.19.
 
-    x = 2^k * r with r near 2^(-1/4); ln(r) is a rational function.
+    x = 2^k * r with r near 2^(-1/4); ln(r) is approximated by a rational function.
     """
     log_2, sqrt_sqrt_half, sqrt_half = 1488522236, 1805811301, 1518500250
     alpha_n, alpha_d, alpha_i, alpha_f = 117049297, 127690142, 1057819769, 638450708

@@ -19,7 +19,7 @@ from .float32 import logistic, real_operand
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, on_integers, operand
 
 # indices of the op's inputs
-WEIGHTS, RECURRENT, BIAS = 1, 5, 12  # of the first gate; the gates are input, forget, cell, output
+WEIGHTS, RECURRENT, BIAS = 1, 5, 12  # of the first of the gates input, forget, cell, output, which follow each other
 PEEPHOLE, PROJECTION, NORMS = (9, 10, 11), (16, 17), (20, 21, 22, 23)
 HIDDEN, CELL = 18, 19
 GATES = 4
@@ -28,18 +28,18 @@ GATE_BITS = 12  # fractional bits of the gates' sums
 
 
 class Parameters(NamedTuple):
-    """Fixed-point factors of an LSTM."""
+    """The fixed-point factors of an LSTM."""
 
-    input_scales: tuple[Rescale, ...]  # per gate
-    recurrent_scales: tuple[Rescale, ...]  # per gate
-    hidden_scale: Rescale
+    input_scales: tuple[Rescale, ...]  # per gate: from input times weights to Q3.12
+    recurrent_scales: tuple[Rescale, ...]  # per gate: from hidden state times recurrent weights to Q3.12
+    hidden_scale: Rescale  # from output gate times tanh(cell) to the hidden state
     cell_bits: int  # integer bits of the cell state
-    cell_clip: int  # limit of the cell state; 0: none
+    cell_clip: int  # limit of the magnitude of the cell state; 0: none
 
 
 @np.errstate(over="ignore")  # the cell clip may overflow; it is limited below
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the fixed-point factors; scales are multiplied in float32."""
+    """Return the fixed-point factors of an LSTM; scales are multiplied in float32, as in TFLite."""
     x, hidden, cell = graph.input(op), graph.input(op, HIDDEN), graph.input(op, CELL)
 
     def scales(first: int, source: float) -> tuple[Rescale, ...]:
@@ -58,7 +58,7 @@ def parameters(graph: Graph, op: Op) -> Parameters:
 
 
 def time_and_batch(graph: Graph, op: Op) -> tuple[int, int]:
-    """Return the indices of the time axis and the batch axis of input and output."""
+    """Return the index of the time axis and the index of the batch axis of input and output."""
     return (0, 1) if op.attrs["time_major"] else (1, 0)
 
 
@@ -152,7 +152,7 @@ CONSTRAINTS = (
 
 
 def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    """Return a float32 LSTM's outputs, and its hidden and cell state after the last step."""
+    """Compute a float32 LSTM: return its outputs, and its hidden and cell state after the last step."""
     x, hidden, cell = (real_operand(arrays, index) for index in (0, HIDDEN, CELL))
     weights, recurrent, biases = (
         [real_operand(arrays, first + gate).T for gate in range(GATES)] for first in (WEIGHTS, RECURRENT, BIAS)

@@ -1,7 +1,8 @@
 """average_pool_2d and max_pool_2d on int8 maps.
 
-The average counts positions inside the map only and rounds halves away from 0, or away from -128 if the attribute `unsigned` is
-set (the op was uint8). Input and output share their quantisation. Source: TFLite reference_integer_ops pooling.h.
+The average is over the positions of a window inside the map, without padding. It rounds halves away from 0, or away from -128
+if the attribute `unsigned` is set, which means that the op was uint8 in the model file. Input and output share their
+quantisation. Source: TFLite reference_integer_ops pooling.h.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def reference_max(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]:
-    """Return the maximum of each window, at least `least`."""
+    """Return the maximum of each window, at least `least`, which is also the value of the padding."""
     maxima = np.full(infer(graph, op)[0], least, x.dtype)
     for _, _, values in window_taps(graph, op, x, least):
         np.maximum(maxima, values, out=maxima)
@@ -46,7 +47,7 @@ def highest(graph: Graph, op: Op, x: NDArray[Any], least: float) -> NDArray[Any]
 
 
 def away_from(op: Op) -> int:
-    """Return the value away from which an average rounds halves."""
+    """Return the value away from which an average rounds halves: 0, or -128 if the op was uint8 in the model file."""
     return -128 if op.attrs.get("unsigned") else 0
 
 
@@ -57,7 +58,7 @@ def reference_average(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def sums(graph: Graph, op: Op, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sum of each window, and the number of its positions inside the map."""
+    """Return the sum of each window, and the number of positions of each window that are inside the map."""
     (shape,), kernel, stride, padding = infer(graph, op), op.attrs["kernel"], op.attrs["stride"], op.attrs["padding"]
     total = np.zeros(shape, x.dtype)
     for _, _, values in window_taps(graph, op, x):

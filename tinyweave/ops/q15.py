@@ -1,6 +1,7 @@
 """logistic and tanh in 16-bit fixed point on numpy arrays, as in gemmlowp's fixedpoint.h.
 
-Inputs are int64 arrays of int16 values with `integer_bits` integer bits; results are in Q0.15. tw_q15.h has the same in C.
+Inputs are int64 arrays of int16 values with `integer_bits` integer bits and 15 - integer_bits fractional bits. Results are in
+Q0.15 (units of 2^-15). tw_q15.h has the same functions in C.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ POWERS = (25520, 19875, 12055, 4435, 600, 11, 0)  # exp(-2^k) for k = -2 .. 4
 
 
 def multiply(a: ArrayLike, b: ArrayLike) -> Int64:
-    """Return a * b / 2^15, rounded half up."""
+    """Return the product a * b / 2^15 of two numbers in Q0.15, rounded half up."""
     return np.asarray((np.asarray(a, np.int64) * np.asarray(b, np.int64) + (1 << 14)) >> 15)
 
 
@@ -24,7 +25,7 @@ def saturate(x: ArrayLike) -> Int64:
 
 
 def exp_on_negative_values(x: ArrayLike, integer_bits: int) -> Int64:
-    """Return exp(x) in Q0.15 for x <= 0."""
+    """Return exp(x) in Q0.15 for x <= 0 with `integer_bits` integer bits."""
     x = np.asarray(x, np.int64)
     fraction_bits = 15 - integer_bits
     quarter = 1 << (fraction_bits - 2)
@@ -49,14 +50,14 @@ def _reciprocal(a: Int64) -> Int64:
 
 
 def logistic(x: ArrayLike, integer_bits: int = 3) -> Int64:
-    """Return 1 / (1 + exp(-x)) in Q0.15."""
+    """Return 1 / (1 + exp(-x)) in Q0.15 for int16 x with `integer_bits` integer bits."""
     x = np.asarray(x, np.int64)
     positive = saturate(_reciprocal(exp_on_negative_values(-np.abs(x), integer_bits)) << 1)
     return np.where(x == 0, 1 << 14, np.where(x > 0, positive, MAX - positive))
 
 
 def tanh(x: ArrayLike, integer_bits: int) -> Int64:
-    """Return tanh(x) in Q0.15."""
+    """Return tanh(x) in Q0.15 for int16 x with `integer_bits` integer bits."""
     x = np.asarray(x, np.int64)
     # with one more integer bit the same bits stand for 2 |x|
     positive = saturate((_reciprocal(exp_on_negative_values(-np.abs(x), integer_bits + 1)) - (1 << 13)) << 2)

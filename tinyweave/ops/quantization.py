@@ -1,8 +1,8 @@
-"""Conversions: quantize (float32 to integers, or integers of one scale to those of another), dequantize (to float32), cast.
+"""Conversions: quantize (float32 to integers, or integers of one scale to another scale), dequantize (to float32), cast.
 
 quantize saturates floats beyond 2^31 steps and maps NaN to the lowest value; TFLite's C leaves both undefined. cast ignores
-scales: integers keep their low bits, floats are truncated and saturate, and NaN becomes the highest integer.
-Source: TFLite quantize.cc, reference/requantize.h, dequantize.h, cast.cc.
+scales: integers keep their low bits, floats are truncated and saturate, and NaN becomes the highest integer. Source: TFLite
+quantize.cc, reference/requantize.h, dequantize.h, cast.cc.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUANTIZE_PAIRS |= {("int8", "int4"), ("int4", "int8"), ("int8", "int16")}
 
 
 def requant(graph: Graph, op: Op) -> Rescale:
-    """Return the factor from an integer input minus its zero point to the output."""
+    """Return the factor that rescales an integer input minus its zero point to the output scale."""
     return quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
 
 

@@ -1,4 +1,4 @@
-"""mean over axes of an int8 tensor: the int32 sum of x - zero_point, rescaled once with 1/count in the multiplier.
+"""mean over axes of an int8 tensor: the int32 sum of x - zero_point, rescaled once. The multiplier includes 1/count.
 
 Source: TFLite reference/reduce.h, QuantizedMeanOrSum.
 """
@@ -20,17 +20,17 @@ from .window import Window, Windows
 
 
 def axes(graph: Graph, op: Op) -> tuple[int, ...]:
-    """Return the reduced axes in ascending order, each once, counted from the first."""
+    """Return the reduced axes in ascending order, each once, counted from the first axis (not negative)."""
     return tuple(sorted({int(axis) % len(graph.input(op).shape) for axis in constant(graph, op, 1).ravel()}))
 
 
 def count(graph: Graph, op: Op) -> int:
-    """Return the number of input elements per output element."""
+    """Return the number of input elements that are reduced to one output element."""
     return int(np.prod([graph.input(op).shape[axis] for axis in axes(graph, op)], dtype=np.int64))
 
 
 def requant(graph: Graph, op: Op) -> Rescale:
-    """Return the factor from a sum minus count * zero_point to the output, 1/count included."""
+    """Return the factor that rescales a sum of (x - zero_point) to the mean in the output scale; it includes 1/count."""
     multiplier, shift = quantize_multiplier(graph.input(op).scale / graph.output(op).scale)
     elements = count(graph, op)
     bits = min(elements.bit_length() - 1, 32, 31 + shift)
@@ -50,12 +50,12 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def over_axes(summarise: Callable[..., Any], graph: Graph, op: Op, x: NDArray[Any]) -> NDArray[Any]:
-    """Apply a numpy reduction such as np.sum to the reduced axes; return it in the output's shape."""
+    """Apply a numpy reduction such as np.sum to the op's reduced axes; return the result in the shape of the output."""
     return np.asarray(summarise(x, axis=axes(graph, op)), x.dtype).reshape(infer(graph, op)[0])
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return row windows if the mean is over the columns of one map, else None."""
+    """Return windows that span a whole row if the mean of one 4D map is over its columns only, else None."""
     x = graph.input(op)
     if len(x.shape) != 4 or x.shape[0] != 1 or x.shape[2] == 1 or axes(graph, op) != (2,):
         return None

@@ -1,7 +1,7 @@
 """resize_bilinear, and the pixel positions that it shares with resize_nearest_neighbor.
 
-Bilinear positions are in units of 1/1024 pixel; if the attribute `unsigned` is set (the op was uint8), they are float32, as in
-LiteRT. Input and output share their quantisation. Source: TFLite reference resize_bilinear.h.
+Bilinear positions are in units of 1/1024 pixel. If the attribute `unsigned` is set (the op was uint8 in the model file), they
+are float32, as in LiteRT. Input and output share their quantisation. Source: TFLite reference resize_bilinear.h.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from .float32 import real_outputs
 from .spec import Arrays, OpSpec, OptionalArrays, Shape, constant, on_integers, operand
 from .window import Window, Windows, of_image, window_around
 
-ONE = 1 << 10  # one pixel
+ONE = 1 << 10  # one pixel, in the units of positions
 
 
 class Line(NamedTuple):
-    """Positions along one axis: output i is at input position (i * scale + offset) / 1024."""
+    """The positions of outputs along one axis: output i is at input position (i * scale + offset) / 1024."""
 
     scale: int
     offset: int
 
 
 class FloatLine(NamedTuple):
-    """Positions along one axis in float32: output i is at input position (i + first) * scale - first."""
+    """The positions of outputs along one axis in float32: output i is at input position (i + first) * scale - first."""
 
     scale: np.float32
     first: np.float32
 
 
 Numbers = NDArray[np.int64]
-Mixture = tuple[Numbers, Numbers, NDArray[np.float32]]  # lower neighbour, upper neighbour, weight of the upper one
+Mixture = tuple[Numbers, Numbers, NDArray[np.float32]]  # lower neighbour, upper neighbour, weight of the upper neighbour
 
 
 def _size(graph: Graph, op: Op) -> list[int]:
-    """Return the values of the size operand."""
+    """Return the rows and columns of the output, which are the values of the size operand."""
     return [int(value) for value in constant(graph, op, 1).ravel()]
 
 
@@ -56,15 +56,25 @@ def resize_is_spatial(graph: Graph, op: Op) -> bool:
 
 
 def resize_ratio(size: int, out: int, *, align_corners: bool) -> tuple[int, int]:
-    """Return (input, output) extents; their quotient is the step in input rows (or columns) per output row (or column).
+    """Return two numbers whose quotient is the step in input rows per output row (or columns).
 
-    With align_corners, the step from a single input row is 0 instead.
+    They are the input and the output size, or with `align_corners` both minus 1. If one of the sizes is 1, they are not
+    reduced.
+
+    Args:
+        size: The input rows or columns.
+        out: The output rows or columns.
+        align_corners: Whether the first and the last row of input and output coincide.
+
     """
     return (size - 1, out - 1) if align_corners and min(size, out) > 1 else (size, out)
 
 
 def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
-    """Return for each of `out` rows the nearest of `size` input rows; float32 arithmetic, as in LiteRT."""
+    """Return for each of `out` rows (or columns) the nearest of `size` input rows; float32 arithmetic, as in LiteRT.
+
+    `attrs` has the op's attributes align_corners and half_pixel_centers.
+    """
     where = float_line(size, out, attrs["align_corners"], attrs["half_pixel_centers"])
     at = (np.arange(out, dtype=np.float32) + where.first) * where.scale
     chosen = np.floor(at.astype(np.float64) + (0.5 if attrs["align_corners"] else 0))
@@ -72,13 +82,13 @@ def nearest(size: int, out: int, attrs: dict[str, bool]) -> NDArray[np.int64]:
 
 
 def nearest_neighbours(graph: Graph, op: Op) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each output row the input row that it copies, and for each output column the input column."""
+    """Return for each output row the input row that it copies, and for each output column the input column that it copies."""
     (_, h, w, _), (rows, cols), attrs = graph.input(op).shape, _size(graph, op), dict(op.attrs)
     return nearest(h, rows, attrs), nearest(w, cols, attrs)
 
 
 def resize_windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_nearest_neighbor; None for a batch or a ratio beyond MOST_STEPS."""
+    """Return the windows of resize_nearest_neighbor; None if the batch is not 1 or the ratio of sizes exceeds MOST_STEPS."""
     images, *sizes, _ = graph.input(op).shape
     axes = (
         window_around(at, at, *resize_ratio(size, len(at), align_corners=bool(op.attrs["align_corners"])))
@@ -88,7 +98,7 @@ def resize_windows(graph: Graph, op: Op) -> Windows | None:
 
 
 def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> Line:
-    """Return the positions of `out` outputs among `size` inputs."""
+    """Return the positions of `out` outputs among `size` inputs along one axis, in units of 1/1024."""
     if align_corners and out > 1:
         size, out = size - 1, out - 1
     scale = (ONE * size + out // 2) // out
@@ -96,47 +106,53 @@ def line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> 
 
 
 def float_line(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> FloatLine:
+    """Return the positions of `out` outputs among `size` inputs along one axis, in float32."""
     if align_corners and out > 1:
         size, out = size - 1, out - 1
     return FloatLine(np.float32(size) / np.float32(out), np.float32(0.5 if half_pixel_centers else 0))
 
 
 def _extents(graph: Graph, op: Op) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return (input, output) extents for rows and for columns."""
+    """Return (input rows, output rows) and (input columns, output columns)."""
     shape, (out,) = graph.input(op).shape, infer_resize(graph, op)
     return (shape[1], out[1]), (shape[2], out[2])
 
 
 def lines(graph: Graph, op: Op) -> tuple[Line, Line]:
-    """Return the output positions along rows and along columns."""
+    """Return the positions of the output rows, and of the output columns, in units of 1/1024."""
     rows, columns = (line(*extents, *_how(op)[:2]) for extents in _extents(graph, op))
     return rows, columns
 
 
 def float_lines(graph: Graph, op: Op) -> tuple[FloatLine, FloatLine]:
-    """Return the output positions along rows and along columns, in float32."""
+    """Return the positions of the output rows, and of the output columns, in float32."""
     rows, columns = (float_line(*extents, *_how(op)[:2]) for extents in _extents(graph, op))
     return rows, columns
 
 
 def is_unsigned(op: Op) -> bool:
-    """Return whether the op had uint8 tensors before the model was converted to int8."""
+    """Return whether the op was uint8 in the model file, before a pass converted it to int8."""
     return bool(op.attrs.get("unsigned"))
 
 
 def neighbours(graph: Graph, op: Op) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]]:
-    """Return the lower and upper neighbour of each output row, and of each output column."""
+    """Return the two input rows that each output row is interpolated from, and the same for columns.
+
+    Returns:
+        The upper and the lower of the two rows for all output rows, then the left and the right column for all output columns.
+
+    """
     rows, columns = (_of_axis(*extents, *_how(op)) for extents in _extents(graph, op))
     return rows, columns
 
 
 def _how(op: Op) -> tuple[bool, bool, bool]:
-    """Return align_corners, half_pixel_centers, unsigned."""
+    """Return the flags align_corners, half_pixel_centers and unsigned of an op."""
     return op.attrs["align_corners"], op.attrs["half_pixel_centers"], is_unsigned(op)
 
 
 def _of_axis(size: int, out: int, align_corners: bool, half_pixel_centers: bool, unsigned: bool) -> tuple[Numbers, Numbers]:
-    """Return the lower and upper neighbour of each output along an axis."""
+    """Return the lower and the higher index of the two inputs that each output along an axis is interpolated from."""
     if unsigned:
         return _mixture((size, out), float_line(size, out, align_corners, half_pixel_centers))[:2]
     return _neighbours((size, out), line(size, out, align_corners, half_pixel_centers))[:2]
@@ -157,7 +173,13 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the lower and upper neighbour of each output, and the weight of the upper one in units of 1/1024."""
+    """Return for each output the two inputs that it is interpolated from, and the weight of the second, in units of 1/1024.
+
+    Args:
+        extents: The input and the output size along the axis.
+        where: The positions of the outputs.
+
+    """
     size, out = extents
     at = np.arange(out, dtype=np.int64) * where.scale + where.offset
     low, high = np.maximum(at // ONE, 0), np.minimum((at + ONE - 1) // ONE, size - 1)
@@ -165,7 +187,7 @@ def _neighbours(extents: tuple[int, int], where: Line) -> tuple[Numbers, Numbers
 
 
 def mixed_floats(graph: Graph, op: Op, x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Interpolate a map of real numbers in float32."""
+    """Interpolate the map `x` of real numbers bilinearly to the output's size, in float32."""
     (top, bottom, dy), (left, right, dx) = map(_mixture, _extents(graph, op), float_lines(graph, op))
     dy, dx, one = dy[:, None, None], dx[:, None], np.float32(1)
     mixed = x[:, top][:, :, left] * (one - dy) * (one - dx)
@@ -183,7 +205,7 @@ def _mixture(extents: tuple[int, int], where: FloatLine) -> Mixture:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the windows of resize_bilinear; None for a batch or a ratio beyond MOST_STEPS."""
+    """Return the windows of resize_bilinear; None if the batch is not 1 or the ratio of sizes exceeds MOST_STEPS."""
     return of_image(graph.input(op).shape[0], (_window(*extents, *_how(op)) for extents in _extents(graph, op)))
 
 

@@ -1,6 +1,6 @@
-"""softmax over the last axis of an int8 tensor, to int8 or int16; exponentials in Q31, their sum in Q12.19.
+"""softmax over the last axis of an int8 tensor, to int8 or int16, in fixed point.
 
-Source: TFLite reference/softmax.h.
+Exponentials are in Q31 (31 fractional bits), their sum is in Q12.19. Source: TFLite reference/softmax.h.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ LEAST_SCALE = 2.0**-24  # of the input
 
 
 class Parameters(NamedTuple):
-    """Fixed-point factors of a softmax."""
+    """The fixed-point factors of a softmax."""
 
-    multiplier: int  # with left_shift: from x - max(x) to Q5.26, times beta
+    multiplier: int  # with left_shift, rescales x - max(x) to beta times that in Q5.26
     left_shift: int
-    difference_min: int  # the result of a smaller difference is 0
+    difference_min: int  # the probability of an element with a smaller x - max(x) is 0
 
 
 def parameters(graph: Graph, op: Op) -> Parameters:
-    """Return the fixed-point factors for the op's beta and input scale."""
+    """Return the fixed-point factors of a softmax for its beta and input scale."""
     return of_differences(float(np.float32(op.attrs["beta"])) * graph.input(op).scale)
 
 
 def of_differences(scale: float) -> Parameters:
-    """Return the fixed-point factors for differences x - max(x) in units of `scale`."""
+    """Return the fixed-point factors of a softmax for integer differences x - max(x) in units of `scale`."""
     multiplier, left_shift = quantize_multiplier(scale * (1 << (31 - SCALED_DIFFERENCE_BITS)))
     radius = ((1 << SCALED_DIFFERENCE_BITS) - 1) * (1 << (31 - SCALED_DIFFERENCE_BITS)) >> left_shift
     return Parameters(multiplier, left_shift, -radius)

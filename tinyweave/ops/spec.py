@@ -1,8 +1,8 @@
 """`OpSpec`, the row that describes one op kind, and functions that several families of ops share.
 
-Every function of a row takes `(graph, op)`. `reference` also takes the input arrays and returns the output arrays, bit for bit
-as LiteRT's reference kernels compute them. Passes, quantisation, planner, emitters and docs read these rows, so a fact about an
-op kind is stated once.
+The functions in a row take `(graph, op)`. `reference` also takes the input arrays and returns the output arrays, bit for bit as
+LiteRT's reference kernels compute them. Passes, quantisation, planner, emitters and docs read these rows, so a fact about an op
+kind is stated once.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ LEAST_SCALE = 2.0**-39  # a tensor with a smaller scale is supported by no op ki
 
 @dataclass(frozen=True)
 class Weights:
-    """The constant weights of a layer, which are its input 1."""
+    """Facts about the constant weights of a layer, which are its input 1."""
 
-    axis: int  # of the output channels
+    axis: int  # the axis of the weights that holds the output channels
     bias: int = 2  # index of the bias input
     int4: bool = True  # whether kernels for int4 weights exist
 
@@ -81,42 +81,44 @@ class OpSpec:
     """One op kind: its functions, and the facts that passes, quantisation, planner and emitters rely on."""
 
     kind: str
-    infer: Callable[[Graph, Op], list[Shape]]  # shapes of the outputs
-    reference: Reference  # values of the outputs, in numpy
+    infer: Callable[[Graph, Op], list[Shape]]  # computes the shapes of the outputs
+    reference: Reference  # computes the outputs in numpy
     constraints: tuple[Constraint, ...] = ()  # predicates; each docstring is the error text and a line of the docs
-    # multiply-accumulates; taps in the padding count unless the third argument, `clipped`, is set
+    # counts the multiply-accumulates, without multiplications with padding if the third argument (`clipped`) is set
     macs: Callable[[Graph, Op, bool], int] = lambda graph, op, clipped: 0
-    # input rows and columns that an output element reads; None if possibly all, or if the batch size is not 1
+    # the input rows and columns that an output element reads; None if it may read all of them, or if the batch is not 1
     windows: Callable[[Graph, Op], Windows | None] = lambda graph, op: None
     _: KW_ONLY
     family: Family
-    rescale: Callable[[Graph, Op], object] = lambda graph, op: None  # raises CompileError if fixed point cannot hold a scale
-    data: int = 0  # index of the input that is processed; the others are parameters
+    # the fixed-point factors of an op; raises CompileError if fixed point cannot represent a scale
+    rescale: Callable[[Graph, Op], object] = lambda graph, op: None
+    data: int = 0  # index of the input that the op processes; the others are parameters (weights, axes, shapes)
     state: tuple[int, ...] = ()  # indices of the inputs that are state
     weights: Weights | None = None
     view: bool = False  # the outputs hold the bytes of the first input unchanged
-    cuts: bool = False  # each output is a box of the input
+    cuts: bool = False  # each output is a box (a range along each axis) of the input
     resamples: bool = False  # the output may have several rows per input row
     int4: bool = False  # takes int4 tensors
     int16: bool = False  # has a form on int16 activations that `quantize` uses
-    batched: bool = False  # the first axis of input and output is a batch, along which samples can be stacked
-    channelwise: bool = False  # output channel i depends on channel i of the operands only, unless an axis argument is channels
+    batched: bool = False  # the first axis of input and output is the batch: several samples can be run in one call
+    # output channel i depends only on channel i of the operands, unless an axis argument selects the channel axis
+    channelwise: bool = False
     fuses_activation: bool = False  # the attribute `activation` clamps the output
-    # on uint8 tensors LiteRT computes the int8 result plus 128 ("same") or rounds in another way ("unsigned"); None: it has no
+    # how LiteRT computes on uint8 tensors: as on int8, plus 128 ("same"), or with other rounding ("unsigned"); None: it has no
     # uint8 kernel, or the family is in MOVING
     uint8: Literal["same", "unsigned"] | None = None
-    # which operands LiteRT's reference kernel silently reads as another type; None if none
+    # text that names the operands whose bytes LiteRT's reference kernel reads as another type; None if there are none
     misread: Callable[[Graph, Op], str | None] = lambda graph, op: None
     # facts of TFLite's 8-bit quantization specification
     scale: ScaleRule = None
     least_scale: float = LEAST_SCALE  # the smallest scale that a tensor of this op may have
-    # the outputs on float32 tensors; None if `reference` computes them too, or if the kind has no float form
+    # computes the outputs on float32 tensors; None if `reference` computes them, too, or if the kind has no float form
     real: Reference | None = None
     arithmetic: Literal["sum", "product"] | None = None  # the output is the sum (or difference) or the product of the operands
-    averages: bool = False  # an output lies between the input elements that it reads
+    averages: bool = False  # each output is between the smallest and the largest input element that it reads
     rounds_twice: bool = False  # the kernel rounds to a few fractional bits, then to the output scale
-    image: Interval | None = None  # all outputs of a unary kind lie in this interval of real numbers
-    # interval of the outputs -> interval of the inputs outside of which the output changes by at most half a step
+    image: Interval | None = None  # interval of real numbers that contains all outputs of a unary kind
+    # (low, high) of the outputs -> interval of inputs; outside of it, the output changes by at most half a quantisation step
     useful: Callable[[float, float], Interval] | None = None
 
     @property
@@ -141,12 +143,12 @@ class OpSpec:
 
     @property
     def output_quant(self) -> Quant | None:
-        """The scale and zero point that quantised outputs must have; None if any are allowed."""
+        """The scale and zero point that quantised outputs must have; None if any scale is allowed."""
         return self.scale if isinstance(self.scale, Quant) else None
 
 
 def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
-    """Raise CompileError for the first constraint in `spec` that `op` breaks."""
+    """Raise CompileError if `op` breaks a constraint of `spec`, or has an int4 tensor that the kind does not take."""
     try:
         for constraint in spec.constraints:
             if not constraint(graph, op):
@@ -160,7 +162,7 @@ def check_constraints(spec: OpSpec, graph: Graph, op: Op) -> None:
 
 
 def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
-    """Return the value of an input that must be constant."""
+    """Return the value of an input that must be constant; raise CompileError if the network computes it."""
     tensor = graph.input(op, index)
     if tensor.data is None:
         raise CompileError("must be constant", "export the model with static shapes", op=op, tensor=tensor)
@@ -168,62 +170,70 @@ def constant(graph: Graph, op: Op, index: int) -> np.ndarray[Any, Any]:
 
 
 def operand(arrays: OptionalArrays, index: int = 0) -> np.ndarray:
-    """Return the array of an input that is present."""
+    """Return the array of the input `index`, which must be present (not None)."""
     array = arrays[index]
     assert array is not None
     return array
 
 
 def biased(total: NDArray[Any], arrays: OptionalArrays, index: int = 2) -> NDArray[Any]:
-    """Return sums plus the bias at input `index`, or the sums if the op has no bias."""
+    """Return sums plus the bias, which is the array at `index`, or the sums if the op has no bias."""
     bias = arrays[index] if len(arrays) > index else None
     return total if bias is None else total + bias
 
 
 def centred(arrays: OptionalArrays, index: int, graph: Graph, op: Op) -> NDArray[np.int64]:
-    """Return the array of an input minus its zero point."""
+    """Return the array of an input minus the input's zero point, as int64."""
     return operand(arrays, index).astype(np.int64) - graph.input(op, index).zero_point
 
 
 def infer_same(graph: Graph, op: Op) -> list[Shape]:
-    """Return the input's shape as the shape of the output."""
+    """Return the shape of the first input as the shape of the only output."""
     return [graph.input(op).shape]
 
 
 def broadcast(a: Shape, b: Shape) -> bool:
-    """Return whether two shapes can be broadcast together."""
+    """Return whether two shapes can be broadcast together as in numpy."""
     return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
 
 
 def infer_broadcast(graph: Graph, op: Op) -> list[Shape]:
-    """Return the shape that both inputs broadcast to."""
+    """Return the shape to which the first two inputs broadcast as the shape of the only output."""
     return [np.broadcast_shapes(graph.input(op).shape, graph.input(op, 1).shape)]
 
 
 def windows_one_to_one(graph: Graph, op: Op) -> Windows:
-    """Return windows of one element: an output reads the input at its own position."""
+    """Return windows of one element: each output element reads the input element at its own position."""
     return ONE_TO_ONE
 
 
-# the row of an elementwise kind with one operand
+# a row with the facts of all elementwise kinds with one operand
 unary = partial(
     OpSpec, infer=infer_same, windows=windows_one_to_one, family="unary", batched=True, channelwise=True, scale="own"
 )
 
 
 def is_pixel(tensor: Tensor) -> bool:
-    """Return whether all axes but the last, the channels, have extent 1."""
+    """Return whether all axes except the last one (channels) have extent 1."""
     return tensor.shape[-1:] == (tensor.elements,)
 
 
 def hwc(shape: Shape) -> tuple[int, int, int]:
-    """Return any shape as (h, w, c): missing axes are 1, axes before the last three are multiplied into h."""
+    """Return a shape of any rank as (h, w, c). Missing axes are 1; all axes before the last two are multiplied to h."""
     padded = (1, 1, 1, *shape)
     return prod(padded[:-2]), padded[-2], padded[-1]
 
 
 def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
-    """Return the minimum and maximum quantised output of a fused activation (TFLite CalculateActivationRangeQuantized)."""
+    """Return the smallest and the largest quantised value that a fused activation lets through.
+
+    Without an activation these are the limits of the output's type. Source: TFLite CalculateActivationRangeQuantized.
+
+    Args:
+        activation: A key of `ACTIVATIONS`, such as "relu6".
+        output: The op's output, which has the type, the scale and the zero point.
+
+    """
     if activation not in ACTIVATIONS:
         raise CompileError(f"unknown fused activation {activation}", tensor=output)
     (low, high), (least, most) = limits(output.dtype), ACTIVATIONS[activation]
@@ -237,6 +247,9 @@ def activation_range(activation: str, output: Tensor) -> tuple[int, int]:
 
 
 def finish(graph: Graph, op: Op, scaled: NDArray[Any]) -> Arrays:
-    """Return the op's only output: `scaled`, which is on the output's scale, plus the zero point, clamped by the activation."""
+    """Add the output's zero point, clamp by the fused activation and return the op's only output, in its type.
+
+    `scaled` are the results in units of the output's scale.
+    """
     out, activation = graph.output(op), op.attrs.get("activation", op.kind if op.kind in ACTIVATIONS else "none")
     return [np.clip(scaled + out.zero_point, *activation_range(activation, out)).astype(array_type(out.dtype))]

@@ -1,7 +1,7 @@
 """State between inferences: read_variable copies a state tensor to an activation, assign_variable copies the other way.
 
 A state tensor has the role `state`; in TFLite it is a resource variable or a variable tensor. Only inputs listed in
-`OpSpec.state` may be state. Every op that changes a state tensor has it among its outputs.
+`OpSpec.state` may be state tensors. Every op that changes a state tensor has it among its outputs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from .spec import Arrays, OpSpec, OptionalArrays, infer_same, operand, windows_o
 
 
 def initial_state(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Return the initial value of each state tensor, in the order of `graph.init`."""
+    """Return the initial value of each state tensor by name, in the order of `graph.init`.
+
+    Raises:
+        CompileError: An op of `graph.init` is not an assign_variable of a constant.
+
+    """
     values = {}
     for op in graph.init:
         value = graph.input(op).data if op.inputs else None

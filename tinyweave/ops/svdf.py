@@ -1,8 +1,8 @@
 """svdf on int8 vectors: each filter's product with the input is kept for some time steps, then weighted over time.
 
 The products are kept in the state, a variable tensor of int16, or of int8 as in TFLite Micro (LiteRT supports int16 only). An
-int8 state wraps around, since its zero point is added after the clamp.
-Source: TFLite reference/svdf.h, TFLite Micro svdf_common.cc.
+int8 state wraps around, since its zero point is added after the clamp. Source: TFLite reference/svdf.h, TFLite Micro
+svdf_common.cc.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
 
 
 def parameters(graph: Graph, op: Op) -> tuple[Rescale, Rescale]:
-    """Return the factors from products to the state, and from sums over time to the output; float32 arithmetic."""
+    """Return two fixed-point factors: from products to the state, and from sums over time to the output; float32 arithmetic."""
     x, weights, time, state = (np.float32(graph.input(op, i).scale) for i in (0, WEIGHTS, TIME_WEIGHTS, STATE))
     out = np.float32(graph.output(op).scale)
     return quantize_multiplier(float(x * weights / state)), quantize_multiplier(float(state * time / out))

@@ -1,6 +1,6 @@
 """transpose_conv on int8 or int16 maps: each input pixel adds a window of products to the output.
 
-Its inputs are the output's shape, the weights in OHWI, the map, and an optional bias. Sums are rescaled as in conv_2d.
+The op's inputs are the output's shape, the weights in OHWI, the map, and an optional bias. Sums are rescaled as in conv_2d.
 Source: TFLite transpose_conv.cc, reference_integer_ops transpose_conv.h.
 """
 
@@ -30,7 +30,7 @@ DATA, BIAS = 2, 3
 
 
 def infer(graph: Graph, op: Op) -> list[Shape]:
-    """Return the value of the first input, or the output tensor's shape if that input is not constant."""
+    """Return the output's shape: the value of the first input or, if that is not constant, the shape of the output tensor."""
     wanted = graph.input(op)
     return [graph.output(op).shape if wanted.data is None else tuple(int(extent) for extent in wanted.data.ravel())]
 
@@ -42,7 +42,7 @@ def reference(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
 
 
 def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sums of a transpose_conv before the bias."""
+    """Return the sums of products of a transpose_conv before the bias is added, in the shape of the output."""
     (out_shape,) = infer(graph, op)
     (stride_h, stride_w), ((top, _), (left, _)) = op.attrs["stride"], op.attrs["padding"]
     (_, h, w, _), (_, kernel_h, kernel_w, _) = x.shape, weights.shape
@@ -56,7 +56,7 @@ def sums(graph: Graph, op: Op, x: NDArray[np.float64], weights: NDArray[np.float
 
 
 def _reach(graph: Graph, op: Op) -> Shape:
-    """Return the shape [n, h, w, c] of all positions to which windows add; it contains the output with its padding."""
+    """Return the shape [n, h, w, c] of all positions to which windows add; it contains the output and its padding."""
     x, (channels, *kernel, _), (out,) = graph.input(op, DATA).shape, graph.input(op, 1).shape, infer(graph, op)
     stride, padding = op.attrs["stride"], op.attrs["padding"]
     extents = (max((x[1 + a] - 1) * stride[a] + kernel[a], padding[a][0] + out[1 + a]) for a in (0, 1))
@@ -72,7 +72,7 @@ def macs(graph: Graph, op: Op, clipped: bool) -> int:
 
 
 def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
-    """Return for each output row (axis 0) or column (axis 1) the number of taps added to it."""
+    """Return for each output row (axis 0) or column (axis 1) the number of products (kernel taps) that are added to it."""
     steps, kernel, count = (t.shape[1 + axis] for t in (graph.input(op, DATA), graph.input(op, 1), graph.output(op)))
     begin = np.arange(steps) * op.attrs["stride"][axis] - op.attrs["padding"][axis][0]
     fall = (begin[:, None] + np.arange(kernel)).ravel()
@@ -80,12 +80,13 @@ def taps_inside(graph: Graph, op: Op, axis: int) -> NDArray[np.int64]:
 
 
 def windows(graph: Graph, op: Op) -> Windows | None:
-    """Return the input windows that add to an output; None for a batch or a long stride (MOST_STEPS)."""
+    """Return the input windows that add to an output position; None if the batch is not 1 or a stride exceeds MOST_STEPS."""
     before = (before for before, _ in op.attrs["padding"])
     return of_image(graph.input(op, DATA).shape[0], map(_window, op.attrs["stride"], graph.input(op, 1).shape[1:3], before))
 
 
 def _window(stride: int, kernel: int, pad: int) -> Window | None:
+    """Return the window of input positions along one axis that add to an output position; None if the stride is too long."""
     at = np.arange(stride) + pad
     return window_around((at - kernel) // stride + 1, at // stride, 1, stride)
 
@@ -97,7 +98,7 @@ def input_is_int8_or_int16(graph: Graph, op: Op) -> bool:
 
 
 def shapes_match(graph: Graph, op: Op) -> bool:
-    """input, filter and output must have four axes, none of them empty, equal batches, and the channels of the filter"""
+    """input, filter and output must have four axes, none empty, and equal batches; the channels must be those of the filter"""
     x, weights, out = graph.input(op, DATA).shape, graph.input(op, 1).shape, graph.output(op).shape
     are_maps = len(x) == len(weights) == len(out) == 4 and min(*x, *weights, *out) >= 1
     return are_maps and x[0] == out[0] and x[3] == weights[3] and out[3] == weights[0]

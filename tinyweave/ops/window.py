@@ -1,6 +1,6 @@
 """Geometry of sliding windows over NHWC maps: extents, TFLite's SAME padding, and the taps of a window as arrays.
 
-Sizes are (h, w), paddings ((top, bottom), (left, right)). A tap is one position of a window.
+Sizes are (h, w), paddings ((top, bottom), (left, right)). A tap is one position of a window (one weight of a kernel).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-# limits on the memory that the references of one op allocate
+# limits that bound the memory which the reference of an op allocates
 MOST_PADDED = 1 << 25  # elements of a padded map
-MOST_POSITIONS = 1 << 24  # windows times taps along one axis
-MOST_STEPS = 64  # for the ratio stride / up of a Window: stride * up
+MOST_POSITIONS = 1 << 24  # number of windows times number of taps, along one axis
+MOST_STEPS = 64  # largest stride * up of a Window
 
 IntOrInts = TypeVar("IntOrInts", int, NDArray[np.int64])
 Size = tuple[int, int]
@@ -25,10 +25,10 @@ Spans = tuple[NDArray[np.int64], NDArray[np.int64]]  # begin and end of each spa
 
 
 class Window(NamedTuple):
-    """The input positions that output position i reads along one axis: `extent` positions from first(i) on.
+    """A sliding window along one axis: output position i reads `extent` input positions from first(i) on.
 
-    first(i) = (i * stride + phase) // up - pad. `up` is above 1 if the output has more rows than the input; `stride` and `up`
-    are coprime. With stride 0 all outputs read the same positions. Positions outside the input are not read.
+    first(i) = (i * stride + phase) // up - pad. `up` is above 1 if the output has more rows than the input (resizing); `stride`
+    and `up` are coprime. With stride 0 all outputs read the same positions. Positions outside the input are not read.
     """
 
     extent: int = 1
@@ -43,30 +43,54 @@ class Window(NamedTuple):
         return self.extent - 1 - self.pad
 
     def first(self, position: IntOrInts) -> IntOrInts:
-        """Return the first input position that an output position reads; it may be negative."""
+        """Return the first input position that an output position reads; it is negative if the window begins in the padding."""
         return (position * self.stride + self.phase) // self.up - self.pad
 
     def wait(self, ticks: int) -> int:
-        """Return the ticks from input row 0 to output row 0 if input rows are `ticks` ticks apart, a multiple of `up`."""
+        """Return the delay from input row 0 to output row 0 in a fused stage, in ticks (iterations of the stage's loop).
+
+        Args:
+            ticks: The ticks from one input row to the next, a multiple of `up`.
+
+        """
         return ticks * self.reach + ticks // self.up * self.phase
 
     def kept(self, ticks: int, waited: int) -> int:
-        """Return the rows of a line buffer if input rows are `ticks` ticks apart and outputs start `waited` ticks later."""
+        """Return how many input rows a line buffer must hold in a fused stage, so that each row is kept until its last read.
+
+        Args:
+            ticks: The ticks (iterations of the stage's loop) from one input row to the next, a multiple of `up`.
+            waited: The ticks from input row 0 to output row 0.
+
+        """
         return -((self.phase - waited // (ticks // self.up)) // self.up) + self.pad + 1
 
     def compose(self, inner: Window) -> Window:
-        """Return the window of this op on the input of the op before it, whose window is `inner`; `up` must be 1 in both."""
+        """Return the window of two successive ops together: from the output of this op to the input of the op before.
+
+        `up` must be 1 in both windows.
+
+        Args:
+            inner: The window of the op before.
+
+        """
         return Window(
             (self.extent - 1) * inner.stride + inner.extent, self.stride * inner.stride, self.pad * inner.stride + inner.pad
         )
 
     def joined(self, other: Window) -> Window:
-        """Return the smallest window that contains two windows of equal stride."""
+        """Return the smallest window that contains this window and another one of equal stride; `up` must be 1 in both."""
         pad = max(self.pad, other.pad)
         return Window(pad + max(self.extent - self.pad, other.extent - other.pad), self.stride, pad)
 
     def read(self, spans: Spans, size: int) -> Spans:
-        """Return for each span of output positions the span that it reads of an axis of `size` positions."""
+        """Return for each span (range) of output positions the span of input positions that it reads.
+
+        Args:
+            spans: The begins and the ends of the spans of output positions.
+            size: The number of input positions; the result is limited to [0, size).
+
+        """
         begin, end = spans
         first = np.minimum(np.maximum(self.first(begin), 0), size)  # np.clip is ten times slower
         after = np.maximum(np.minimum(self.first(end - 1) + self.extent, size), first)
@@ -74,9 +98,17 @@ class Window(NamedTuple):
 
 
 def window_around(first: NDArray[np.int64], last: NDArray[np.int64], stride: int, up: int) -> Window | None:
-    """Return the smallest window with ratio stride / up in which output i reads input positions first[i] to last[i].
+    """Return the smallest window in which output i reads at least the input positions first[i] to last[i].
 
-    None if stride * up, in lowest terms, exceeds MOST_STEPS.
+    Args:
+        first: For each output position the first input position that it reads.
+        last: For each output position the last input position that it reads.
+        stride: With `up`, the step: stride / up input positions per output position.
+        up: See `stride`.
+
+    Returns:
+        The window, or None if stride * up exceeds MOST_STEPS after the fraction is reduced.
+
     """
     divisor = gcd(stride, up)
     stride, up = stride // divisor, up // divisor
@@ -95,36 +127,52 @@ ONE_TO_ONE: Windows = (Window(), Window())
 
 
 def of_image(images: int, axes: Iterable[Window | None]) -> Windows | None:
-    """Return the windows along rows and columns; None if one is None or the batch size is not 1."""
+    """Return the windows along rows and columns as a pair; None if one of them is None or the batch size `images` is not 1."""
     rows, cols = axes
     return None if images != 1 or rows is None or cols is None else (rows, cols)
 
 
 def extent(kernel: int, dilation: int) -> int:
-    """Return the rows or columns from a dilated window's first tap to its last, both included."""
+    """Return how many input positions a dilated kernel spans along an axis, from its first tap to its last."""
     return (kernel - 1) * dilation + 1
 
 
 def output_size(size: int, kernel: int, stride: int, dilation: int, padding: Size) -> int:
-    """Return the number of windows along one axis."""
+    """Return the number of windows along one axis, which is the number of output positions."""
     return (size + sum(padding) - extent(kernel, dilation)) // stride + 1
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> Size:
-    """Return TFLite's SAME padding (before, after) of one axis; if it is odd, `after` is larger."""
+    """Return TFLite's SAME padding (before, after) of one axis. If the total is odd, `after` is one larger."""
     needed = max((-(-size // stride) - 1) * stride + extent(kernel, dilation) - size, 0)
     return needed // 2, needed - needed // 2
 
 
 def positions(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> NDArray[np.bool_]:
-    """Return a boolean array [out, kernel]: whether a tap of a window lies inside the axis."""
+    """Return for each window and each of its taps along an axis whether the tap is inside the input, not in the padding.
+
+    Args:
+        size: The input positions.
+        out: The output positions, which is the number of windows.
+        kernel: The taps of a window.
+        stride: The input positions between two windows.
+        dilation: The input positions between two taps.
+        before: The positions of padding before the input.
+
+    Returns:
+        A boolean array [out, kernel].
+
+    """
     at = np.arange(out)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
     return (at >= 0) & (at < size)
 
 
 @lru_cache(maxsize=1 << 14)
 def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: int = 1, before: int) -> int:
-    """Return the number of taps of all windows that lie inside the axis."""
+    """Count the taps of all windows along an axis that are inside the input, not in the padding.
+
+    The arguments are those of `positions`, whose result would have this sum.
+    """
     first_window = range(-before, kernel * dilation - before, dilation)
     return sum(max(0, min(out, (size - 1 - tap) // stride + 1) - max(0, -(tap // stride))) for tap in first_window)
 
@@ -132,7 +180,20 @@ def all_taps_inside(size: int, out: int, *, kernel: int, stride: int, dilation: 
 def taps(
     x: NDArray[Any], *, kernel: Size, stride: Size, dilation: Size = (1, 1), padding: Padding, fill: float
 ) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Yield (ky, kx, values) for each tap: the value under it in all windows, [n, out_h, out_w, c]; `fill` in the padding."""
+    """Yield (ky, kx, values) for each tap of a kernel: the input values that the tap reads in all windows.
+
+    Args:
+        x: The input, [n, h, w, c].
+        kernel: Rows and columns of the kernel.
+        stride: Vertical and horizontal stride.
+        dilation: Vertical and horizontal dilation.
+        padding: The padding ((top, bottom), (left, right)).
+        fill: The value of the padding.
+
+    Yields:
+        The row and the column of the tap in the kernel, and the values [n, out_h, out_w, c].
+
+    """
     out_h, out_w = (output_size(x.shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) for a in (0, 1))
     padded = np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=fill)
     for ky in range(kernel[0]):
@@ -143,22 +204,37 @@ def taps(
 
 
 def window_is_valid(shape: tuple[int, ...], kernel: Size, attrs: Mapping[str, Any]) -> bool:
-    """Return whether a padded map of shape [n, h, w, c] holds a window, with kernel, stride and dilation at least 1."""
+    """Return whether at least one window fits into a padded map, and no size, stride, dilation or padding is out of range.
+
+    Args:
+        shape: The shape of the map, [n, h, w, c].
+        kernel: Rows and columns of the kernel.
+        attrs: The op's attributes: `stride`, `padding` and, if it has one, `dilation`.
+
+    """
     stride, dilation, padding = attrs["stride"], attrs.get("dilation", (1, 1)), attrs["padding"]
     is_in_range = min(*kernel, *stride, *dilation, *shape) >= 1 and min(*padding[0], *padding[1]) >= 0
     return is_in_range and all(output_size(shape[1 + a], kernel[a], stride[a], dilation[a], padding[a]) >= 1 for a in (0, 1))
 
 
 def window_is_moderate(shape: tuple[int, ...], kernel: Size, out: Size, padding: Padding) -> bool:
-    """Return whether a padded [n, h, w, c] map and its `out` windows stay within MOST_PADDED and MOST_POSITIONS."""
+    """Return whether the reference of an op would stay within MOST_PADDED and MOST_POSITIONS.
+
+    Args:
+        shape: The shape of the map, [n, h, w, c].
+        kernel: Rows and columns of the kernel.
+        out: Rows and columns of the output.
+        padding: The padding ((top, bottom), (left, right)).
+
+    """
     padded = (shape[0], *(shape[1 + axis] + sum(padding[axis]) for axis in (0, 1)), shape[3])
     return prod(padded) <= MOST_PADDED and all(kernel[axis] * out[axis] <= MOST_POSITIONS for axis in (0, 1))
 
 
 class ChainLayer(NamedTuple):
-    """Shape of an int8 convolution; `nas` and `papers` describe a network as a chain of such layers."""
+    """The shape of an int8 convolution of one image. `nas` and `papers` describe a network as a chain of such layers."""
 
-    h: int  # of the input
+    h: int  # rows of the input
     w: int
     c_in: int
     c_out: int
@@ -190,10 +266,10 @@ class ChainLayer(NamedTuple):
 
     @property
     def macs_per_pixel(self) -> int:
-        """Return the multiply-accumulates of all channels at one output position, padding included."""
+        """Return the multiply-accumulates of all channels of one output pixel, including multiplications with padding."""
         return self.kernel[0] * self.kernel[1] * (1 if self.depthwise else self.c_in) * self.c_out
 
     @property
     def macs(self) -> int:
-        """Return the multiply-accumulates of the layer, padding included."""
+        """Return the multiply-accumulates of the layer, including multiplications with padding."""
         return self.h_out * self.w_out * self.macs_per_pixel

@@ -1,4 +1,4 @@
-"""Export planned models as projects of other build systems."""
+"""Export planned models as projects and libraries of other build systems, and as firmware for boards that QEMU emulates."""
 
 from .cmake import firmware_files
 from .formats import FORMATS, check_format, export_files

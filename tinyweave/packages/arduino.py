@@ -1,4 +1,4 @@
-"""An Arduino library: properties, keywords, sources, and a sketch."""
+"""Export as an Arduino library: properties, keywords, sources, and an example sketch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from .package import Files, Package, below, filled
 from .readme import readme
 
 FUNCTIONS = ("init", "reset", "input", "output", "invoke")
-RESERVED = "arduino"  # what the names of libraries by others must not begin with
+RESERVED = "arduino"  # only Arduino's own libraries may have names that begin with this word
 
 
 def arduino(package: Package) -> Files:
-    """Return the files of the export; raise CompileError for a name that the library manager refuses."""
+    """Return the files of a package as an Arduino library: path inside the exported folder -> content.
+
+    Raises:
+        CompileError: Arduino's library manager would refuse the name.
+    """
     name = package.name
     if name.startswith(RESERVED):
         raise CompileError(f"'{name}': the name of an Arduino library must not begin with Arduino", "give another --package")
@@ -22,7 +26,7 @@ def arduino(package: Package) -> Files:
         f"Copy this folder to `libraries/{name}` of your sketchbook, or in the IDE: Sketch, Include Library, Add .ZIP Library.",
         f"Open File, Examples, {name}, and upload; `arduino-cli compile` takes `--library .` and the sketch's folder.",
     ]
-    words = [f"{model.name}_memory\tKEYWORD1" for model in package.models]  # that the editor highlights, each with its kind
+    words = [f"{model.name}_memory\tKEYWORD1" for model in package.models]  # words that the editor highlights, with their kinds
     words += [f"{model.name}_{function}\tKEYWORD2" for model in package.models for function in FUNCTIONS]
     flags = " ".join(f"-D{macro}" for macro in package.switch)
     switch = f'compile with `--build-property "compiler.c.extra_flags={flags}"` of `arduino-cli`.'

@@ -1,4 +1,7 @@
-"""CMake: a library with an alias, a package for find_package, a toolchain file, and firmware for boards that QEMU emulates."""
+"""Export as a CMake project: a library with an alias, a package for find_package, a toolchain file, and an example.
+
+For boards that QEMU emulates, the example is complete firmware.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,19 @@ from .memories import GUARDED, firmware_script, is_qemu_board, place_files
 from .package import Files, Package, below, filled, lines
 from .readme import code, readme
 
-# names that CMake takes for targets of its own
+# names of CMake's own targets
 RESERVED = {"all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"}
 PROFILE = "configure with `-DTW_PROFILE=ON`."
+# architecture -> prefix of GCC's programs, and CMake's name of the processor
 TOOLCHAINS = {"arm": ("arm-none-eabi-", "arm"), "riscv": ("riscv64-unknown-elf-", "riscv32")}
 
 
 def cmake(package: Package) -> Files:
-    """Return the files of the export; raise CompileError for a name that CMake has for itself."""
+    """Return the files of a package as a CMake project: path inside the exported folder -> content.
+
+    Raises:
+        CompileError: CMake has a target of the package's name.
+    """
     name = package.name
     if name in RESERVED:
         raise CompileError(f"'{name}': CMake has a target of this name", "give another --package")
@@ -63,7 +71,11 @@ def cmake(package: Package) -> Files:
 
 
 def firmware_files(package: Package) -> dict[str, str]:
-    """Return all files of a firmware for a board that QEMU emulates, for one folder."""
+    """Return all C files and the linker script of complete firmware, for one folder.
+
+    Raises:
+        CompileError: QEMU does not emulate the package's device.
+    """
     example = {} if package.program else {**profile_files(package), **example_files(package)}
     main = package.program or {"main.c": filled("firmware/main.c", name=package.name)}
     return {
@@ -76,6 +88,7 @@ def firmware_files(package: Package) -> dict[str, str]:
 
 
 def _toolchain(package: Package) -> Files:
+    """Return the toolchain file for the core, as path -> content; empty for a core without known compiler flags."""
     if not package.flags:
         return {}
     prefix, processor = TOOLCHAINS["arm" if "-mthumb" in package.flags else "riscv"]
@@ -85,6 +98,7 @@ def _toolchain(package: Package) -> Files:
 
 
 def _build(package: Package, toolchains: list[str]) -> list[str]:
+    """Return lines of the README on how to build the library and run the example."""
     name = package.name
     use = f"`add_subdirectory({name})`, or `cmake --install` and `find_package({name})`; link `tinyweave::{name}`."
     file = " < FILE" if package.program else ""
@@ -100,6 +114,7 @@ def _build(package: Package, toolchains: list[str]) -> list[str]:
 
 
 def _placing(package: Package, scripts: Files) -> str:
+    """Return sentences of the README on how to place arenas in other memories; `scripts` are the linker scripts for this."""
     if not scripts:
         return "The firmware's own linker script places them in their memories instead."
     options, files = " or ".join(f"`-DTW_PLACE={memory}`" for memory in package.placed), " or ".join(map(code, scripts))

@@ -1,4 +1,4 @@
-"""A CMSIS-Pack, as a folder and zipped, and the same as a csolution project with an example."""
+"""Export as a CMSIS-Pack, as a folder and zipped, and as a csolution project with an example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .memories import place_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
-# cores -> devices of the pack ARM::Cortex_DFP
+# core -> device of the pack ARM::Cortex_DFP
 DEVICES = {
     "cortex-m0": "ARMCM0",
     "cortex-m0plus": "ARMCM0P",
@@ -24,11 +24,15 @@ DEVICES = {
     "cortex-m55": "ARMCM55",
     "cortex-m85": "ARMCM85",
 }
-EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files in the archive, so that it is the same whenever it is made
+EPOCH = (1980, 1, 1, 0, 0, 0)  # date of all files in the archive, so that equal files make equal archives
 
 
 def cmsis_pack(package: Package) -> Files:
-    """Return the files of the export; raise CompileError for a core that is no Cortex-M."""
+    """Return the files of a package as a CMSIS-Pack and a csolution project: path inside the exported folder -> content.
+
+    Raises:
+        CompileError: the core is not a Cortex-M.
+    """
     if package.core not in DEVICES:
         raise CompileError(f"a CMSIS-Pack is for Cortex-M, and {package.target} is none", "give another --format")
     name, library = package.name, {**package.files, **profile_files(package)}
@@ -70,7 +74,7 @@ def cmsis_pack(package: Package) -> Files:
 
 
 def _zipped(files: Mapping[str, str | bytes]) -> bytes:
-    """Return files as a zip archive, the same bytes for the same files."""
+    """Return files as a zip archive; equal files give equal bytes."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for name in sorted(files):

@@ -1,4 +1,4 @@
-"""An ESP-IDF component: its manifest, Kconfig and CMake file, and an example project."""
+"""Export as an ESP-IDF component: its manifest, Kconfig and CMake file, and an example project."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from .example import example_files, profile_files
 from .package import Files, Package, below, filled
 from .readme import readme
 
-CHIPS = {"esp32": "esp32", "esp32-s3": "esp32s3", "esp32-c3": "esp32c3", "esp32-c6": "esp32c6"}  # devices -> targets
+# name of a device -> name of the target in ESP-IDF
+CHIPS = {"esp32": "esp32", "esp32-s3": "esp32s3", "esp32-c3": "esp32c3", "esp32-c6": "esp32c6"}
 
 
 def esp_idf(package: Package) -> Files:
-    """Return the files of the export."""
+    """Return the files of a package as an ESP-IDF component: path inside the exported folder -> content."""
     name, library = package.name, {**package.files, **profile_files(package)}
     target = CHIPS.get(package.device.name) if package.device else None
     public = {*package.headers, f"{name}_profile.h"}

@@ -1,7 +1,7 @@
-"""The C that every example shares: samples, a function that runs all models on them, and a profile by steps.
+"""Write the C that the examples of all formats share: samples, a function that runs all models on them, and a cycle profile.
 
-In: a Package. Out: C files. The example prints through a callback, so that it needs no C library but memcpy and memcmp; each
-platform has a few lines of its own around it.
+In: a Package. Out: C files. The example prints through a callback, so that it needs no C library but memcpy and memcmp. Each
+format adds a few lines for its platform.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from ..codegen.layer import traced
 from ..ir import Tensor
 from .package import Files, Package, PackagedModel, filled
 
-CONVERTED = ("int8", "uint8", "int16")
-SHOWN = 4  # values of an output that is no list of classes
-PER_LINE = 24
+CONVERTED = ("int8", "uint8", "int16")  # output types that the C of a model can convert to float
+SHOWN = 4  # most values printed of an output that has no classes
+PER_LINE = 24  # bytes of a sample per line of C
+# type of a tensor -> type in C
 INTEGERS = {"int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "bool": "uint8_t"}
 
 
 def example_files(package: Package) -> Files:
-    """Return the files of the example that all platforms share."""
+    """Return the C files of the example that all formats share: the samples of each model, and the code that runs them."""
     name, models = package.name, package.models
     return {
         **{f"{model.name}_samples.h": _samples(model) for model in models},
@@ -38,7 +39,7 @@ def example_files(package: Package) -> Files:
 
 
 def profile_files(package: Package) -> Files:
-    """Return the profile, which the library has: empty unless TW_TRACE is defined."""
+    """Return the C files of the cycle profile, which are compiled with the library; they are empty without TW_TRACE."""
     steps = max(1, *(len(model.plan.stages) for model in package.models))
     layers = max(1, *(len(model.plan.graph.ops) for model in package.models))
     values = {"name": package.name, "NAME": package.name.upper(), "steps": steps, "layers": layers}
@@ -46,7 +47,7 @@ def profile_files(package: Package) -> Files:
 
 
 def memory_includes(model: PackagedModel) -> list[str]:
-    """Return lines that include a model's header and declare its memories, if it has several."""
+    """Return C lines that include a model's header; if its arenas need placing, also macros that name their linker sections."""
     if not has_memory_header(model.plan):
         return [f'#include "{model.name}.h"']
     macros = [f"{model.name.upper()}_{memory.upper()}" for memory in model.plan.arena]
@@ -63,6 +64,7 @@ def memory_includes(model: PackagedModel) -> list[str]:
 
 
 def _samples(model: PackagedModel) -> str:
+    """Return the header with the samples of a model and its correct outputs."""
     prefix, graph = model.name.upper(), model.plan.graph
     arrays = []
     for word, count in (("input", len(graph.inputs)), ("output", len(graph.outputs))):
@@ -79,11 +81,13 @@ def _samples(model: PackagedModel) -> str:
 
 
 def _bytes(raw: bytes) -> str:
+    """Return bytes as lines of a C initialiser."""
     parts = [raw[at : at + PER_LINE] for at in range(0, len(raw), PER_LINE)]
     return "\n".join("        " + " ".join(f"{value}," for value in part) for part in parts)
 
 
 def _run(package: Package, model: PackagedModel) -> str:
+    """Return the C function that runs a model on its samples, compares the outputs, and prints the first one."""
     plan, name, prefix = model.plan, model.name, model.name.upper()
     memory = f"{name}_memories" if has_memory_header(plan) else f"{name}_ram"
     inputs, outputs = plan.graph.inputs, plan.graph.outputs
@@ -122,7 +126,10 @@ def _run(package: Package, model: PackagedModel) -> str:
 
 
 def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
-    """Return lines that print the first output: the class with the highest score, or else its first values."""
+    """Return C lines that print an output: the class with the highest score, or its first values if it has no classes.
+
+    The list is empty for types that cannot be printed.
+    """
     prefix = f"{model.name.upper()}_OUTPUT_0"
     is_float = tensor.dtype == "float32"
     converts = tensor.dtype in CONVERTED and tensor.quant is not None and not tensor.quant.per_channel
@@ -155,7 +162,7 @@ def _shown(model: PackagedModel, tensor: Tensor) -> list[str]:
 
 
 def _streams(model: PackagedModel) -> str:
-    """Return callbacks that read rows of the sample and store rows of outputs; empty if nothing is streamed."""
+    """Return C callbacks that read input rows from the sample and store output rows, or "" if nothing is streamed."""
     plan, name, prefix = model.plan, model.name, model.name.upper()
     if not plan.streamed_inputs and not plan.streamed_outputs:
         return ""
@@ -173,7 +180,14 @@ def _streams(model: PackagedModel) -> str:
 
 
 def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:
-    """Return one callback. verb: read (rows of an input) or write (rows of an output)."""
+    """Return the C of one callback.
+
+    Args:
+        name: C name of the model.
+        prefix: prefix of its macros.
+        verb: "read" for rows of inputs, "write" for rows of outputs.
+        numbers: indices of the streamed inputs or outputs.
+    """
     word, other = ("input", "void *destination") if verb == "read" else ("output", "const void *source")
     cases = []
     for i in numbers:
@@ -187,4 +201,5 @@ def _rows(name: str, prefix: str, verb: str, numbers: list[int]) -> str:
 
 
 def _indented(lines: list[str], levels: int) -> str:
+    """Return lines as text, indented by four spaces per level."""
     return "\n".join("    " * levels + line for line in lines)

@@ -1,4 +1,4 @@
-"""The table of export formats. In: the name of a format. Out: the function that writes it."""
+"""The table of export formats. In: a Package and the name of a format. Out: the files of the export."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ FORMATS: Mapping[str, Callable[[Package], Files]] = {
 
 
 def check_format(name: str) -> None:
-    """Raise CompileError for a format that is not known."""
+    """Raise CompileError if no export format has this name."""
     if name not in FORMATS:
         raise CompileError(f"there is no export format '{name[:40]}'", f"formats are {', '.join(FORMATS)}")
 
 
 def export_files(package: Package, name: str) -> Files:
-    """Return the files of a package in a format, by their path inside the exported folder."""
+    """Return the files of a package in the format `name`: path inside the exported folder -> content.
+
+    Raises:
+        CompileError: the format is unknown, does not support the package, or two files would have the same name.
+    """
     check_format(name)
     if package.program and name != "cmake":
         raise CompileError(f"the format '{name}' has no program of its own", "give cmake")

@@ -1,4 +1,4 @@
-"""Write linker scripts: one per memory for arenas, and a complete one per board that QEMU emulates."""
+"""Write linker scripts: one per memory that arenas can be placed in, and a complete one for boards that QEMU emulates."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ from ..devices import AddressRange, Device, find
 from ..ir import CompileError
 from .package import Files, Package, filled
 
-STACK = 0x4000  # bytes, of a firmware for QEMU
-# boards that QEMU plays -> the memory that its vectors lie in
+STACK = 0x4000  # bytes of stack of a firmware for QEMU
+# board that QEMU emulates -> the memory that holds its vector table
 BOARDS = {"mps2-an386": "ssram1", "mps2-an500": "ssram1", "mps3-an547": "itcm"}
-SECURE = 0x1000_0000  # of mps3-an547: after a reset the core is in the secure state, and sees the memories here
-ALIGN = 32  # bytes, of each placed arena
+SECURE = 0x1000_0000  # offset of mps3-an547's memories: after a reset the core is in the secure state and sees them here
+ALIGN = 32  # bytes: alignment of each placed arena
 GUARDED = "Linking fails if anything else of your program lies there."
 
 
 def is_qemu_board(device: Device | None) -> bool:
-    """Return whether QEMU emulates a board: a listed one, not a TOML file of the same name."""
+    """Return whether QEMU emulates this board; False for a device from a TOML file that has the name of such a board."""
     return device is not None and device.name in BOARDS and device == find(device.name)
 
 
 def place_file(memory: str) -> str:
-    """Return the name of the linker script that places arenas in a memory."""
+    """Return the file name of the linker script that places arenas in a memory."""
     return f"place_{memory}.ld"
 
 
 def place_macro(memory: str) -> str:
-    """Return the macro with which the C puts arenas into the section that this script places."""
+    """Return the macro which makes the C put its arenas of this memory into the section that `place_file` places."""
     return f"TW_PLACE_{memory.upper()}"
 
 
 def place_files(package: Package) -> Files:
-    """Return a linker script for each memory that arenas can be placed in; none for boards that have a whole script."""
+    """Return file name -> linker script, a script for each memory that arenas can be placed in.
+
+    The result is empty for boards that QEMU emulates, which have a complete script.
+    """
     if is_qemu_board(package.device):
         return {}
     return {place_file(memory): _place_script(package, memory, region) for memory, region in package.regions.items()}
 
 
 def _place_script(package: Package, memory: str, region: AddressRange) -> str:
-    """Return the script that places all arenas of one memory at its end, where linker scripts of vendors put nothing."""
+    """Return the linker script that places all arenas of a memory at its end, where vendors' linker scripts put nothing."""
     held = [model for model in package.models if has_memory_header(model.plan) and memory in model.plan.arena]
     sizes = [-(-model.plan.arena[memory] // ALIGN) * ALIGN for model in held]
     end = region.address + region.bytes
-    first = max(region.address, (end - sum(sizes)) // ALIGN * ALIGN)  # if they do not fit, the linker says so
+    first = max(region.address, (end - sum(sizes)) // ALIGN * ALIGN)  # if they do not fit, linking fails
     fence = min(ALIGN, first)
     arenas = [f"        *({placed_section(memory)}.{model.name})" for model in held]
     return filled(
@@ -63,7 +66,11 @@ def _place_script(package: Package, memory: str, region: AddressRange) -> str:
 
 
 def firmware_script(package: Package) -> str:
-    """Return the linker script of a complete firmware for a board that QEMU emulates."""
+    """Return the linker script of complete firmware.
+
+    Raises:
+        CompileError: QEMU does not emulate the package's device.
+    """
     device = package.device
     if device is None or not is_qemu_board(device):
         raise CompileError("a firmware is for a board that QEMU plays", f"give --device {', '.join(BOARDS)}")

@@ -1,6 +1,6 @@
-"""Hold what all export formats share: the models, their C, the board, and helpers for build files.
+"""The data that all export formats share (models, their C, the board), and helpers for writing build files.
 
-In: planned models. Out: a Package, which formats only read. Files are named by their path inside the exported folder.
+In: planned models. Out: a Package, which the formats only read. A file is named by its path inside the exported folder.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Files = dict[str, str | bytes]  # path inside the folder -> content
 TEMPLATES = Path(__file__).parent / "templates"
 SLOT = re.compile(r"@\{(\w+)\}")
 VERSION = re.compile(r"(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})\.(0|[1-9]\d{0,4})")
-LONGEST_NAME = 48  # with what formats add to it: an Arduino library's name may have 63 characters
+LONGEST_NAME = 48  # characters; with the words that formats append, an Arduino library's name may have at most 63
 NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{LONGEST_NAME - 1}}}")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One sample of the example: the bytes of every input, and of every output as the reference computes them."""
+    """A sample of the example program: the bytes of each input, and the correct bytes of each output."""
 
     inputs: tuple[bytes, ...]
     outputs: tuple[bytes, ...]
@@ -35,7 +35,14 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class PackagedModel:
-    """A model of a package: its plan, the C that `compile` emits, the file it came from, and samples for the example."""
+    """A model of a package.
+
+    Attributes:
+        plan: its plan.
+        source: the C of the plan.
+        file: name of the model's file.
+        trials: samples for the example program, with correct outputs.
+    """
 
     plan: Plan
     source: Source
@@ -50,59 +57,75 @@ class PackagedModel:
 
 @dataclass(frozen=True, eq=False)
 class Package:
-    """Models that are exported together."""
+    """Models that are exported together, with their C.
 
-    name: str  # C identifier in lower case
+    Attributes:
+        name: name of the package, a lower-case C identifier.
+        version: three numbers, such as 1.0.0.
+        models: the models.
+        files: name -> text of the C of all models, with one copy of each kernel.
+        core: core for which the models are planned.
+        device: the device; None if only the core is known.
+        command: command that writes the same package again.
+        options: options of the planner and the device, as typed on the command line.
+        program: name -> text of C files with a `main`, which replace the example program; empty to keep the example.
+    """
+
+    name: str
     version: str
     models: tuple[PackagedModel, ...]
-    files: Mapping[str, str]  # C of all models, with one copy of each kernel
-    core: str  # core whose kernels the C has
+    files: Mapping[str, str]
+    core: str
     device: Device | None
-    command: str  # command that writes the same package again
-    options: str  # options of the plan and the device, as typed
-    program: Mapping[str, str] = field(default_factory=dict)  # C files with a main that replaces the example's
+    command: str
+    options: str
+    program: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
-        """Return the board, or else the core, in words."""
+        """Return the board with its core, or the core alone, as text."""
         return f"{self.device.name} ({self.core})" if self.device and self.device.name != self.core else self.core
 
     @property
     def sources(self) -> list[str]:
-        """Return the names of the C files."""
+        """Return the names of the C files, without headers, sorted."""
         return sorted(name for name in self.files if name.endswith(".c"))
 
     @property
     def headers(self) -> list[str]:
-        """Return the headers that an application includes."""
+        """Return the names of the headers that an application includes."""
         own = [name for model in self.models for name in model.source.own]
         return [name for name in own if name.endswith(".h") and not name.endswith("_weights.h")]
 
     @property
     def placed(self) -> list[str]:
-        """Return the memories for arenas besides the default RAM of linker scripts."""
+        """Return the memories that hold arenas but are not the default RAM, so that a linker script must place these arenas."""
         placed = [memory for model in self.models if has_memory_header(model.plan) for memory in model.plan.arena]
         return list(dict.fromkeys(placed))
 
     @property
     def switch(self) -> list[str]:
-        """Return the macros that switch the profile on."""
+        """Return the preprocessor definitions that switch the cycle profile on."""
         return [f"TW_TRACE={self.name}_profile_step", f"TW_LAYER={self.name}_profile_layer"]
 
     @property
     def regions(self) -> dict[str, AddressRange]:
-        """Return address and size of these memories on the device."""
+        """Return the address range of each memory in `placed` on the device; empty if there are none."""
         maps = self.device.region_maps if self.device else ()
         return {name: next(regions[name] for regions in maps if name in regions) for name in self.placed}
 
     @property
     def flags(self) -> list[str]:
-        """Return the GNU compiler flags of the core, empty for a core without known flags."""
+        """Return GCC's flags for the core, or an empty list for a core without known flags."""
         return list(CORES[self.core].gcc) if self.core in CORES else []
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a package; raise CompileError if C, CMake or Kconfig does not allow it."""
+    """Return the name of a package unchanged.
+
+    Raises:
+        CompileError: C, CMake or Kconfig does not allow the name.
+    """
     if not NAME.fullmatch(name) or name != identifier(name):
         allowed = f"at most {LONGEST_NAME} lower-case letters, digits and _, beginning with a letter, and no word of C"
         raise CompileError(f"'{name[:LONGEST_NAME]}' cannot be the name of a package", f"give {allowed}")
@@ -110,23 +133,23 @@ def checked_name(name: str) -> str:
 
 
 def checked_version(version: str) -> str:
-    """Return a version; raise CompileError for one that is not three numbers."""
+    """Return a version unchanged; raise CompileError if it is not three numbers, such as 1.0.0."""
     if not VERSION.fullmatch(version):
         raise CompileError(f"'{version[:40]}' is no version", "write three numbers, as 1.0.0")
     return version
 
 
 def filled(template: str, **values: object) -> str:
-    """Return a file of templates/ with its placeholders @{name} replaced."""
+    """Return the text of a template (path inside templates/) with each placeholder @{name} replaced by the value `name`."""
     text = (TEMPLATES / template).read_text(encoding="utf-8")
     return SLOT.sub(lambda slot: str(values[slot[1]]), text)
 
 
 def below(folder: str, files: Mapping[str, str | bytes]) -> Files:
-    """Return files with a folder put before their paths."""
+    """Return files with a folder prepended to their paths."""
     return {f"{folder}/{name}": content for name, content in files.items()}
 
 
 def lines(names: Sequence[str], indent: int = 4) -> str:
-    """Return names as lines for a list in a build file."""
+    """Return names as text for a list in a build file: a line per name, indented by `indent` spaces."""
     return "\n".join(" " * indent + name for name in names)

@@ -1,4 +1,4 @@
-"""A PlatformIO library: its manifest, sources, and an example project that runs on this computer or on a board."""
+"""Export as a PlatformIO library: its manifest, sources, and an example project for this computer or for a board."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .readme import readme
 
 
 def platformio(package: Package) -> Files:
-    """Return the files of the export."""
+    """Return the files of a package as a PlatformIO library: path inside the exported folder -> content."""
     name = package.name
     models, headers = ", ".join(model.name for model in package.models), ", ".join(f'"{file}"' for file in package.headers)
     values = {"name": name, "version": package.version, "models": models, "target": package.target, "headers": headers}

@@ -1,6 +1,6 @@
-"""Write programs that replace the example: firmware that reads a file in pieces and prints the results of networks.
+"""Write programs that replace the example: they read a file piece by piece and print the results of networks.
 
-In: planned models, and the C that prepares their input or makes boxes of their output. Out: a Package with a main of its own.
+In: planned models, and the C that computes their input or decodes boxes from their output. Out: a Package with its own main.
 """
 
 from __future__ import annotations
@@ -14,18 +14,28 @@ from .example import memory_includes
 from .package import Package, filled
 
 MAIN = "main.c"
-MOST_BYTES = 10_000_000  # of a photograph's file, where nothing else is said
+MOST_BYTES = 10_000_000  # default limit on the bytes of a photograph's file
 LARGEST = (1 << 31) - 1
 
 
 def listening(
     package: Package, beside: Mapping[str, str], *, every: int, steps: int, threshold: int, pause: int, words: int | None = None
 ) -> Package:
-    """Return a package whose program reads a wav file and prints the class of every few frames, and which words it heard.
+    """Return a package whose program reads a wav file and prints the class at each inference, and the words it recognised.
 
-    beside: the C of features, ring, smoothing and wav files. every: frames from one inference to the next. steps, threshold,
-    pause: of the smoothing, in inferences; the threshold is of the network's int8 scores. words: how many of the first classes
-    are words, all if None; the others are never heard.
+    The scores of the last inferences are averaged before a word is recognised.
+
+    Args:
+        package: a package with one model, whose input is frames of sound features.
+        beside: C files of features, ring buffer, smoothing and wav files, by name.
+        every: frames from one inference to the next.
+        steps: number of inferences whose mean score decides.
+        threshold: least mean of the int8 scores, -128 to 127, with which a word is recognised.
+        pause: inferences after a recognised word in which no other is recognised.
+        words: number of the first classes that are words; the other classes are never recognised. None takes all.
+
+    Raises:
+        CompileError: there are several models, or a number is out of range.
     """
     _check_one(package)
     name, graph = package.models[0].name, package.models[0].plan.graph
@@ -47,8 +57,14 @@ def listening(
 def looking(package: Package, beside: Mapping[str, str], *, threshold: int, budget: int = MOST_BYTES) -> Package:
     """Return a package whose program reads a JPEG file and prints the boxes that a detector finds.
 
-    The model's input must be streamed, and its C have a source of JPEG files. beside: the C of boxes. threshold: as `tw_boxes`
-    takes it. budget: bytes of a file that are read at most.
+    Args:
+        package: a package with one model, whose input is streamed from a JPEG row source.
+        beside: C files that decode boxes, by name.
+        threshold: as the C function `tw_boxes` takes it.
+        budget: largest number of bytes that are read of a file.
+
+    Raises:
+        CompileError: there are several models, or the input does not come from a JPEG row source.
     """
     _check_one(package)
     return _with_main(package, "look.c", beside, threshold=threshold, budget=budget, **_pictures(package))
@@ -63,10 +79,18 @@ def cascade(
     threshold: int,
     budget: int = MOST_BYTES,
 ) -> Package:
-    """Return a package of a classifier and a detector whose program runs the detector if the classifier finds its class.
+    """Return a package whose program runs a classifier on a JPEG file, and a detector if the classifier finds a class.
 
-    Both share one arena. label, at_least: the class, and its least int8 score, with which the detector runs. The rest: as of
-    `looking`.
+    Args:
+        package: a package of the classifier and the detector, which share one arena in the default memory.
+        beside: C files that decode boxes, by name.
+        label: number of the class.
+        at_least: least int8 score of this class with which the detector runs.
+        threshold: as for `looking`.
+        budget: as for `looking`.
+
+    Raises:
+        CompileError: there are not two models with one memory each, or an input does not come from a JPEG row source.
     """
     if len(package.models) != 2 or any(has_memory_header(model.plan) for model in package.models):
         raise CompileError("a cascade is of two models that share one arena", "give two, and a board with one memory for both")
@@ -76,12 +100,17 @@ def cascade(
 
 
 def _check_one(package: Package) -> None:
+    """Raise CompileError if the package has several models."""
     if len(package.models) > 1:
         raise CompileError("a program of this kind is of one model", "give one model")
 
 
 def _pictures(package: Package) -> dict[str, str]:
-    """Return the C that programs for JPEG files share; raise CompileError if a model's input is no JPEG file."""
+    """Return name of a template's placeholder -> C code that programs for JPEG files share.
+
+    Raises:
+        CompileError: the input of a model does not come from a JPEG row source.
+    """
     for model in package.models:
         if not model.plan.streamed_inputs or "tw_jpeg_reader" not in package.files.get(f"{model.name}_source.h", ""):
             raise CompileError(
@@ -91,6 +120,7 @@ def _pictures(package: Package) -> dict[str, str]:
 
 
 def _with_main(package: Package, template: str, beside: Mapping[str, str], **values: object) -> Package:
+    """Return the package with the files `beside` and a main made from a template; `values` fill its placeholders."""
     model = package.models[-1]
     if clash := sorted(set(beside) & set(package.files)):
         raise CompileError(f"two files would be called {clash[0]}", "rename the model")
@@ -109,5 +139,6 @@ def _with_main(package: Package, template: str, beside: Mapping[str, str], **val
 
 
 def _memory(package: Package) -> str:
+    """Return the C name of the variable that holds the arenas of the last model."""
     name = package.models[-1].name
     return f"{name}_memories" if has_memory_header(package.models[-1].plan) else f"{name}_ram"

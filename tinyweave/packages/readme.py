@@ -1,4 +1,4 @@
-"""Write the README of an export: how to build it, what its RAM figure is, how to measure cycles."""
+"""Write the README of an export: how to build it, how much RAM it needs, how to measure cycles."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ PROGRAM = "The program, `example/main.c`, reads a file as it comes and prints wh
 def readme(package: Package, title: str, build: Sequence[str], profile: str, *, place: str = "") -> str:
     """Return the text of README.md.
 
-    `build`: lines of Markdown on how to build. `profile`: a sentence on how to switch the profile on. `place`: a sentence on
-    how to place arenas in memories of the board.
+    Args:
+        package: the exported package.
+        title: title of the page.
+        build: lines of Markdown on how to build.
+        profile: a sentence on how to switch the cycle profile on.
+        place: a sentence on how to place arenas in memories of the board; "" refers to the model's memory header.
     """
     arenas = [
         f"{model.name} needs " + " and ".join(f"{size:,} B of {memory}" for memory, size in model.plan.arena.items())
@@ -50,7 +54,7 @@ def readme(package: Package, title: str, build: Sequence[str], profile: str, *, 
 
 
 def code(text: str) -> str:
-    """Return a Markdown code span of a line of printable ASCII, which may contain backticks."""
+    """Return a line of printable ASCII as a Markdown code span; the line may contain backticks."""
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{space}{text}{space}{fence}"

@@ -1,4 +1,4 @@
-"""An external module of RIOT, and an example application."""
+"""Export as an external module of RIOT, with an example application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .readme import readme
 
 
 def riot(package: Package) -> Files:
-    """Return the files of the export."""
+    """Return the files of a package as a RIOT module: path inside the exported folder -> content."""
     name = package.name
     build = [
         "The example: `make -C example RIOTBASE=<your RIOT> BOARD=<your board> flash term`.",

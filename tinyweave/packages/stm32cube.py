@@ -1,4 +1,4 @@
-"""A middleware of STM32Cube: sources, a Makefile fragment, linker sections, and an example that prints by the HAL."""
+"""Export as a middleware of STM32Cube: sources, a Makefile fragment, linker scripts, and an example that prints by the HAL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from .readme import readme
 
 
 def stm32cube(package: Package) -> Files:
-    """Return the files of the export; raise CompileError for a core that is no Cortex-M."""
+    """Return the files of a package as an STM32Cube middleware: path inside the exported folder -> content.
+
+    Raises:
+        CompileError: the core is not a Cortex-M.
+    """
     if not package.core.startswith("cortex-m"):
         raise CompileError(f"STM32Cube is for Cortex-M, and {package.target} is none", "give another --format")
     name, library, example = package.name, {**package.files, **profile_files(package)}, example_files(package)
@@ -49,11 +53,15 @@ def stm32cube(package: Package) -> Files:
 
 
 def _place_lines(memory: str, folder: str) -> str:
-    """Return Makefile lines that place arenas in a memory if `make` gets `TW_PLACE=` with its name."""
+    """Return Makefile lines that place arenas in a memory if `make` is called with `TW_PLACE=` and the name of this memory.
+
+    `folder` is the folder of the linker script.
+    """
     return filled("stm32cube/place.mk", memory=memory, macro=place_macro(memory), script=f"{folder}/{place_file(memory)}")
 
 
 def _placing(package: Package, folder: str) -> str:
+    """Return sentences of the README on how to place arenas in other memories, with make or in CubeIDE."""
     makes = " or ".join(f"`make TW_PLACE={memory}`" for memory in package.placed)
     first = package.placed[0]
     flag = f"-T${{workspace_loc:/${{ProjName}}/{folder}/{place_file(first)}}}"

@@ -1,4 +1,4 @@
-"""A Zephyr module: module.yml, Kconfig and CMake file, sources, and a sample."""
+"""Export as a Zephyr module: module.yml, Kconfig and CMake file, sources, and a sample application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .readme import readme
 
 
 def zephyr(package: Package) -> Files:
-    """Return the files of the export."""
+    """Return the files of a package as a Zephyr module: path inside the exported folder -> content."""
     name, library = package.name, {**package.files, **profile_files(package)}
     values = {
         "name": name,

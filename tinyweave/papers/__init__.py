@@ -1,1 +1,1 @@
-"""Memory and work of a network as papers count them, for comparison with a plan."""
+"""RAM and MACs of a network by the counting rules of published papers, for comparison with a plan of this package."""

@@ -1,5 +1,6 @@
-"""A network as papers model it: a chain of convolutions. In: layer sizes, or a Graph; a Plan. Out: ChainLayers; bytes.
+"""A network as papers on RAM and MACs model it: a chain of convolutions, in which each reads the output of the one before.
 
+In: layer sizes, or a Graph. Out: ChainLayers. `plan_bytes` counts the RAM of a Plan without the buffers that a paper ignores.
 An element is one byte. Skip connections, pooling and the classifier are not part of the chain; the papers do not count them.
 """
 
@@ -17,31 +18,32 @@ NO_CHAIN = "is a convolution that does not read the output of the op before it",
 
 
 def square(side: int, c_in: int, c_out: int, kernel: int = 1, stride: int = 1, *, depthwise: bool = False) -> ChainLayer:
-    """Return a layer on a square map of `side` rows, padded by half the kernel on all sides."""
+    """Return a convolution whose input is a square map of `side` rows, padded by half the kernel on all sides."""
     pad = kernel // 2, kernel // 2
     return ChainLayer(side, side, c_in, c_out, (kernel, kernel), (stride, stride), (pad, pad), depthwise)
 
 
 def macs(layers: Sequence[ChainLayer]) -> int:
-    """Return the multiply-accumulates of a layer-by-layer run; taps on padding count."""
+    """Return the multiply-accumulates of all layers, run one after another; taps on padding count."""
     return sum(layer.macs for layer in layers)
 
 
 class Chain(NamedTuple):
-    """The convolutions of a graph that form a chain, and the names of its other ops."""
+    """The convolutions of a graph as a chain, in which each reads the output of the one before."""
 
     layers: tuple[ChainLayer, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[str, ...]  # names of the ops that are not in the chain
 
 
 def chain_of(graph: Graph) -> Chain:
-    """Return the chain of convolutions in a graph, in which each reads the output of the op before it.
+    """Return the chain of convolutions in a graph, in which each reads the output of the one before.
 
-    Left out are ops on the image before the first convolution, skip connections (sums with an earlier map of the chain), and
-    all ops after the last convolution. A convolution of a 1x1 map after the chain counts as a classifier.
+    Three kinds of ops are left out: ops before the first convolution that read the image and keep its size, skip connections
+    (sums with an earlier map of the chain), and all ops after the last convolution of the chain. A convolution of a 1x1 map
+    after the chain counts as a classifier and is left out, too.
 
     Raises:
-        CompileError: the graph has several inputs, or its convolutions form no chain.
+        CompileError: The graph has several inputs, or its convolutions form no chain.
 
     """
     if len(graph.inputs) != 1:
@@ -66,13 +68,20 @@ def chain_of(graph: Graph) -> Chain:
 
 
 def _is_on_image(graph: Graph, op: Op, last: str) -> bool:
-    """Return whether an op reads the image alone and returns an image of the same size."""
+    """Return whether the only operand of an op, besides constants, is tensor `last`, and its output has as many elements."""
     operands = [t for t in graph.inputs_of(op) if t is not None and not is_constant(t)]
     return [t.name for t in operands] == [last] and operands[0].elements == graph.tensors[op.outputs[0]].elements
 
 
 def _is_skip(graph: Graph, op: Op, last: str, known: Collection[str]) -> bool:
-    """Return whether an op adds an earlier map of the chain to the latest one."""
+    """Return whether an op is a skip connection: it adds an earlier map of the chain to the chain's latest map.
+
+    Args:
+        graph: The graph that contains the op.
+        op: The op to test.
+        last: Name of the chain's latest map.
+        known: Names of all maps of the chain so far.
+    """
     shapes = {graph.tensors[name].shape for name in (*op.inputs, *op.outputs) if name}
     return op.kind == "add" and last in op.inputs and set(op.inputs) <= set(known) and len(shapes) == 1
 
@@ -92,9 +101,9 @@ def _layer(graph: Graph, op: Op) -> ChainLayer:
 
 
 def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
-    """Return the bytes in use in the busiest step of a plan, without the buffers in `left_out`.
+    """Return the peak RAM of a plan in bytes, over all its steps, without the buffers named in `left_out`.
 
-    Bytes that several buffers share count once. Raises CompileError for a plan in several memories.
+    If buffers overlap, the bytes that they share count once. Raises CompileError if the plan uses several memories.
     """
     if len(plan.arena) > 1:
         raise CompileError(
@@ -112,5 +121,5 @@ def plan_bytes(plan: Plan, left_out: Collection[str]) -> int:
 
 
 def scratch_names(plan: Plan) -> set[str]:
-    """Return the names of all scratch buffers of a plan."""
+    """Return the scratch buffer's name for each op of a plan, even if the op needs no scratch."""
     return {scratch_name(op.name) for op in plan.graph.ops}

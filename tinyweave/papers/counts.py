@@ -1,7 +1,8 @@
-"""RAM and MACs of a network as a paper counts them, for a plan and for the paper's own solutions.
+"""RAM and MACs of a network by a paper's counting rule, for a plan and for the solutions that the paper's method finds.
 
-In: a Plan and its chain of convolutions. Out: rows of RAM and MACs, one per way to run the network. MACs are given as the paper
-counts them, and exactly. For comparison only: a plan's own numbers include more than the papers count.
+In: a Plan and the network's chain of convolutions. Out: a table with a Row of RAM and MACs for the plan and for each of the
+paper's solutions. MACs are stated twice: as the paper counts them, and as executed. The table is for comparison only: a
+plan's own figures include buffers that the papers do not count.
 """
 
 from __future__ import annotations
@@ -18,31 +19,37 @@ from .chain import Chain, macs, plan_bytes, scratch_names
 
 
 class Row(NamedTuple):
-    """RAM and MACs of one way to run a network."""
+    """RAM and MACs of one way to run a network: a plan, or a solution of a paper."""
 
-    ram: int  # bytes by the paper's count
-    overhead: float | None  # MACs by the paper's count, relative to those of the chain; None for a plan
-    exact: float  # executed MACs, relative to those of the chain
-    how: str  # description
+    ram: int  # bytes by the paper's rule
+    overhead: float | None  # MACs by the paper's rule, divided by the MACs of the chain; None for a plan
+    exact: float  # executed MACs divided by the MACs of the chain; for a plan, of the whole network
+    how: str  # description for the report, such as "3 blocks of 9 layers"
 
 
 class Counted(NamedTuple):
-    """RAM and MACs of a network by a paper's count.
+    """A plan and the solutions of a paper, all measured by the paper's counting rule.
 
-    Rows are `plan`, `layer_by_layer`, `least_ram` (within the plan's limit on recomputation), `least_ram_any_work`, and
-    `least_work` if there is a RAM limit. A row is None if no solution exists.
+    Keys of `rows` are `plan`, and these solutions: `layer_by_layer`, `least_ram` (least RAM within the plan's limit on
+    recomputation), `least_ram_any_work` (least RAM without that limit), and, if there is a RAM limit, `least_work` (fewest
+    MACs within it). A row is None if no solution exists.
     """
 
-    name: str  # of the count, a key of COUNTS
+    name: str  # of the counting rule, a key of COUNTS
     left_out: tuple[str, ...]  # ops that are not in the chain
     rows: dict[str, Row | None]
 
 
 def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, ram: int | None) -> Counted:
-    """Return a plan's RAM by the count `name` (a key of COUNTS), and the solutions of the paper for the same network.
+    """Measure a plan, and the paper's solutions for the same network, by a paper's counting rule.
 
-    `work` are the MACs of the network, `overhead` is the limit on recomputation as a factor on them, and `ram` a limit in bytes
-    or None.
+    Args:
+        name: The counting rule, a key of COUNTS.
+        plan: The plan of the network.
+        chain: The network's convolutions; CompileError is raised if a map or kernel is not square.
+        work: MACs of the network without recomputation.
+        overhead: Limit on the MACs of the solution `least_ram`, as a factor on the MACs of the chain.
+        ram: RAM limit of the solution `least_work` in bytes; None leaves this solution out.
     """
     if not all(layer.is_square for layer in chain.layers):
         raise CompileError("the network's maps or windows are not square", "this count covers square ones only")
@@ -52,7 +59,10 @@ def counted(name: str, plan: Plan, chain: Chain, *, work: int, overhead: float, 
 
 
 def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Return a plan's RAM, and the rows of the paper's solutions, by the count of papers/fusion.py."""
+    """Return a plan's RAM in bytes, and key -> Row of the paper's solutions, by the counting rule of papers/fusion.py.
+
+    The keys are those of `Counted.rows` except `plan`. `overhead` and `ram` are the limits explained at `counted`.
+    """
     layers = chain.layers
 
     def row(cut: fusion_paper.FusionCut | None) -> Row | None:
@@ -70,7 +80,10 @@ def by_fusion_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) 
 
 
 def by_patch_paper(plan: Plan, chain: Chain, overhead: float, ram: int | None) -> tuple[int, dict[str, Row | None]]:
-    """Return a plan's RAM, and the rows of the paper's solutions, by the count of papers/patches.py."""
+    """Return a plan's RAM in bytes, and key -> Row of the paper's solutions, by the counting rule of papers/patches.py.
+
+    The keys are those of `Counted.rows` except `plan`. `overhead` and `ram` are the limits explained at `counted`.
+    """
     layers = chain.layers
     runs = patch_paper.all_patched(layers)
     whole = runs[0]

@@ -1,11 +1,13 @@
-"""The count `fusion_paper`: RAM and MACs of a chain that is cut into fused blocks, as in multi-stage fusion (msf-CNN).
+"""The counting rule `fusion_paper`: RAM and MACs of a chain that is cut into fused blocks, as in multi-stage fusion (msf-CNN).
 
-In: ChainLayers. Out: blocks, and exact solutions of the paper's two problems: least RAM within a limit F on the MACs (P1), and
-least F within a limit on RAM (P2). A block computes one row of its output at a time, column by column, and keeps k columns
-of the tile of each layer's input (H-cache). The network's input and output and its skip connections are not counted.
+In: ChainLayers. Out: blocks, and exact solutions of the paper's two problems. P1 asks for the least RAM within a limit on F,
+the MACs divided by those of a layer-by-layer run. P2 asks for the least F within a limit on RAM. A block computes one row of
+its output at a time, column by column. For this row, each layer needs some rows of its input, its tile; of each tile the
+block keeps as many columns as the kernel is wide (H-cache). The network's input and output and its skip connections are not
+counted.
 
-Source: arXiv 2505.11483, eq. 5 and 6 (RAM), 14 to 17 (MACs; the printed eq. 16 has c_out twice), 11 to 13 (P1). If its text and
-its code differ, this follows the code.
+Source: arXiv 2505.11483, eq. 5 and 6 (RAM), 14 to 17 (MACs; the printed eq. 16 has c_out twice), 11 to 13 (P1). If the paper
+and its published code differ, this module follows the code.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .chain import macs, plan_bytes, scratch_names
 
 
 class FusionBlock(NamedTuple):
-    """Layers [begin, end) that run fused, or a single unfused layer, with RAM in bytes and MACs by the paper's count."""
+    """Layers [begin, end) that run fused, or a single unfused layer, with RAM in bytes and MACs by the paper's rule."""
 
     begin: int
     end: int
@@ -29,7 +31,7 @@ class FusionBlock(NamedTuple):
 
 
 class FusionCut(NamedTuple):
-    """A chain of layers cut into fused blocks."""
+    """A way to run a chain of layers: consecutive blocks of layers, which together cover the chain."""
 
     blocks: tuple[FusionBlock, ...]
 
@@ -45,7 +47,11 @@ class FusionCut(NamedTuple):
 
 
 def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | None:
-    """Return layers [begin, end) as a block, or None if its tile is larger than its input, which the paper excludes."""
+    """Return layers [begin, end) as a fused block with its RAM and MACs; a single layer is an unfused block.
+
+    Return None if one row of the block's output needs more input rows than the block's input has; the paper excludes such
+    blocks.
+    """
     run = layers[begin:end]
     outside = (run[0].in_bytes if begin else 0) + (run[-1].out_bytes if end < len(layers) else 0)
     if len(run) == 1:
@@ -60,14 +66,14 @@ def block(layers: Sequence[ChainLayer], begin: int, end: int) -> FusionBlock | N
 
 
 def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
-    """Return the MACs that a cut executes; the paper counts fewer, because it counts too few row steps.
+    """Return the MACs that a cut executes, which the paper underestimates: it counts too few steps per block.
 
-    Rows outside a map are not computed; taps on padding count.
+    A step computes one row of a block's output. Rows outside a map are not computed; taps on padding count.
     """
     total = 0
     for begin, end, *_ in cut.blocks:
         run = layers[begin:end]
-        steps = [(row, row + 1) for row in range(run[-1].h_out)]  # the rows that a layer computes in each step
+        steps = [(row, row + 1) for row in range(run[-1].h_out)]  # output rows [begin, end) of a layer in each step
         for layer in reversed(run):
             total += sum(last - first for first, last in steps) * layer.w_out * layer.macs_per_pixel
             steps = [_read(layer, first, last) for first, last in steps]
@@ -75,7 +81,10 @@ def exact_macs(layers: Sequence[ChainLayer], cut: FusionCut) -> int:
 
 
 def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
-    """Return per layer (input rows for one row of the block's output, rows from one such tile to the next)."""
+    """Return (height, step) of each layer's tile, the input rows that it needs for one row of the block's output.
+
+    Both are in rows; `step` is the distance between the tiles of neighbouring output rows.
+    """
     tiles, rows, step = list[tuple[int, int]](), 1, 1
     for layer in reversed(run):
         rows, step = (rows - 1) * layer.stride[0] + layer.kernel[0], step * layer.stride[0]
@@ -84,16 +93,21 @@ def _tiles(run: Sequence[ChainLayer]) -> list[tuple[int, int]]:
 
 
 def _read(layer: ChainLayer, begin: int, end: int) -> tuple[int, int]:
-    """Return the rows [begin, end) of a layer's input that output rows [begin, end) read, without padding."""
+    """Return the input rows [begin, end) that a layer reads to compute its output rows [begin, end), without padding."""
     top = layer.padding[0][0]
     return max(begin * layer.stride[0] - top, 0), min((end - 1) * layer.stride[0] - top + layer.kernel[0], layer.h)
 
 
 def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
-    """Return the bytes of the buffers of a block (eq. 5, and the first layer, which only the code counts).
+    """Return the bytes of a block's H-cache buffers: per layer, kernel width x tile rows x input channels.
 
-    As in the paper's code, the rows are those of the last tile, with its padding, and the position of a tile in its map is
-    derived from the strides alone.
+    This is eq. 5 plus the buffer of the first layer, which only the paper's code counts. As in that code, the last tile of each
+    map counts, including its padding, and its position in the map is derived from the strides alone.
+
+    Args:
+        run: The layers of the block.
+        rows: Rows of the first layer's tile.
+        step: Rows from one tile of the first layer to the next.
     """
     place, total = (run[0].h - rows) // step * step, 0
     for layer in run:
@@ -105,40 +119,54 @@ def _buffers(run: Sequence[ChainLayer], rows: int, step: int) -> int:
 
 
 def unfused(layers: Sequence[ChainLayer]) -> FusionCut:
-    """Return the cut with each layer unfused, the paper's "vanilla"."""
+    """Return the cut in which each layer is an unfused block, which the paper calls "vanilla"."""
     return FusionCut(tuple(edge for at in range(len(layers)) if (edge := block(layers, at, at + 1))))
 
 
 def plan_ram(plan: Plan) -> int:
-    """Return the RAM of a plan in one memory by the same count: line buffers, tiles and whole maps.
+    """Return the RAM of a plan by the paper's rule, in bytes: its line buffers, tiles and whole maps.
 
-    Bytes where buffers overlap count once. Network inputs that are not streamed, outputs and scratch are left out.
+    If buffers overlap, the bytes that they share count once. Network outputs, scratch, and network inputs that are not
+    streamed are left out. The plan must use one memory only.
     """
     inputs = {name for name in plan.graph.inputs if name not in plan.streamed_inputs}
     return plan_bytes(plan, scratch_names(plan) | {plan.places[name].buffer for name in (*inputs, *plan.graph.outputs)})
 
 
 def least_ram(layers: Sequence[ChainLayer], overhead: float | None = None) -> FusionCut | None:
-    """Solve P1: return the cut of least RAM with at most `overhead` times the MACs of the chain, by the paper's count."""
+    """Solve the paper's problem P1: return the cut of least RAM with at most `overhead` times the MACs of a layer-by-layer run.
+
+    MACs are counted by the paper's rule; with `overhead` None they are not limited. Return None if no cut meets the limit.
+    """
     limit = None if overhead is None else overhead * macs(layers)
     return _least(_edges(layers), lambda cut: limit is None or cut.macs <= limit)
 
 
 def least_macs(layers: Sequence[ChainLayer], ram: int) -> FusionCut | None:
-    """Solve P2: return the cut of fewest MACs in at most `ram` bytes; break ties by RAM."""
+    """Solve the paper's problem P2: return the cut of fewest MACs in at most `ram` bytes, or None if no cut fits.
+
+    Break ties by RAM.
+    """
     edges = _edges(layers)
     best = _cheapest(edges, ram)
     return None if best is None else _least(edges, lambda cut: cut.macs <= best.macs)
 
 
 def _edges(layers: Sequence[ChainLayer]) -> list[list[FusionBlock]]:
-    """Return per layer all blocks that begin with this layer: the edges of the graph of cuts."""
+    """Return for each layer all blocks that begin with it.
+
+    A block is an edge of a graph whose nodes are the layer boundaries; a path from first to last node is a cut.
+    """
     steps = range(len(layers))
     return [[edge for end in steps[at:] if (edge := block(layers, at, end + 1))] for at in steps]
 
 
 def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionCut], bool]) -> FusionCut | None:
-    """Return the cut of least RAM that `is_allowed` accepts, by bisection: with more RAM, the cheapest cut has no more MACs."""
+    """Return the cut of least RAM that `is_allowed` accepts, or None if it accepts no cut.
+
+    The search bisects the RAM limit. For each limit only the cut of fewest MACs is tested, since a larger limit never needs
+    more MACs. `edges` is the result of `_edges`.
+    """
 
     def allows(ram: int) -> bool:
         cut = _cheapest(edges, ram)
@@ -150,11 +178,11 @@ def _least(edges: Sequence[Sequence[FusionBlock]], is_allowed: Callable[[FusionC
 
 
 def _cheapest(edges: Sequence[Sequence[FusionBlock]], ram: int) -> FusionCut | None:
-    """Return the cut of fewest MACs into blocks of at most `ram` bytes each, as a shortest path with blocks as edges.
+    """Return the cut of fewest MACs into blocks of at most `ram` bytes each, or None if there is none.
 
-    Break ties in favour of the longest last block.
+    The cut is a shortest path over the `edges` from `_edges`. Break ties in favour of the longest last block.
     """
-    best: list[int | None] = [0, *[None] * len(edges)]  # per layer, the fewest MACs of all layers before it
+    best: list[int | None] = [0, *[None] * len(edges)]  # for each layer boundary, the fewest MACs of the layers before it
     last: list[FusionBlock | None] = [None] * (len(edges) + 1)
     for at, blocks in enumerate(edges):
         before = best[at]

@@ -1,9 +1,9 @@
-"""The count `patch_paper`: RAM and MACs of a network whose first layers run patch by patch, as in the MCUNet thesis.
+"""The counting rule `patch_paper`: RAM and MACs of a network whose first layers run patch by patch, as in the MCUNet thesis.
 
-In: ChainLayers on square maps. Out: patch sizes, bytes, MACs. The first layers are the head, which computes a square patch of
-its output at a time. Patches overlap on every map except the head's output: the larger the receptive field, the more is
-recomputed. With `split`, patches do not overlap, which changes the network's function. Depthwise layers run in place.
-Skip connections, scratch and the image, which arrives patch by patch, are not counted.
+In: ChainLayers on square maps. Out: patch sizes, bytes, MACs. The layers that run patch by patch are the head. It computes one
+square patch of its output at a time. On the maps inside the head, the patches overlap, and the overlaps are recomputed: the
+larger the receptive field, the more. With `split`, patches do not overlap, which changes the function of the network.
+Depthwise layers run in place. Skip connections, scratch and the whole image are not counted; the image arrives by patches.
 
 Source: J. Lin's thesis on tiny deep learning (MIT), chapter 4, eq. 4.1; arXiv 2110.15352 (MCUNetV2).
 """
@@ -21,7 +21,11 @@ Span = tuple[int, int]
 
 
 def receptive_fields(head: Sequence[ChainLayer], patch: int = 1, *, split: bool = False) -> list[int]:
-    """Return the receptive field of an output patch in rows: on the input of each layer, and last on the output (eq. 4.1)."""
+    """Return the receptive fields of an output patch of `patch` rows: the number of rows that it depends on (eq. 4.1).
+
+    The head is the layers that run patch by patch. The list holds the receptive field on the input of each of its layers, then
+    `patch` itself. With `split`, patches do not overlap: strides enlarge them, kernels do not.
+    """
     sides = [patch]
     for layer in reversed(head):
         sides.append(sides[-1] * layer.stride[0] if split else (sides[-1] - 1) * layer.stride[0] + layer.kernel[0])
@@ -29,17 +33,29 @@ def receptive_fields(head: Sequence[ChainLayer], patch: int = 1, *, split: bool 
 
 
 def layer_bytes(layer: ChainLayer, *, in_place: bool = True) -> int:
-    """Return the bytes of a layer's input and output; with `in_place`, the output of a depthwise layer overwrites its input."""
+    """Return the RAM of a layer that runs unfused, in bytes: its input plus its output.
+
+    With `in_place`, the output of a depthwise layer overwrites the input, so the larger of the two counts.
+    """
     return max(layer.in_bytes, layer.out_bytes) if layer.depthwise and in_place else layer.in_bytes + layer.out_bytes
 
 
 def peak_bytes(layers: Sequence[ChainLayer], *, in_place: bool = True) -> int:
-    """Return the peak RAM of a layer-by-layer run."""
+    """Return the peak RAM of a layer-by-layer run in bytes; `in_place` as in `layer_bytes`."""
     return max(layer_bytes(layer, in_place=in_place) for layer in layers)
 
 
 def head_bytes(head: Sequence[ChainLayer], patch: int, *, split: bool = False) -> int:
-    """Return the peak RAM of the head: its whole output, and the input and output patches of its largest layer."""
+    """Return the peak RAM, in bytes, of the layers that run patch by patch (the head).
+
+    The head holds its whole output map, and the input and output patches of one layer at a time, so the layer with the
+    largest patches counts.
+
+    Args:
+        head: The layers that run patch by patch.
+        patch: Side of a patch of the head's output.
+        split: Whether patches do not overlap.
+    """
     maps = [(layer.h, layer.c_in) for layer in head] + [(head[-1].h_out, head[-1].c_out)]
     sides = [min(side, extent) for side, (extent, _) in zip(receptive_fields(head, patch, split=split), maps, strict=True)]
     patches = [side * side * c for side, (_, c) in zip(sides, maps, strict=True)]
@@ -48,25 +64,35 @@ def head_bytes(head: Sequence[ChainLayer], patch: int, *, split: bool = False) -
 
 
 def patched_bytes(layers: Sequence[ChainLayer], head: int, patch: int, *, split: bool = False) -> int:
-    """Return the peak RAM if the first `head` layers run patch by patch and the others layer by layer."""
+    """Return the peak RAM in bytes if the first `head` layers run patch by patch and the others layer by layer.
+
+    `patch` is the side of a patch of the head's output; with `split`, patches do not overlap.
+    """
     rest = [layer_bytes(layer) for layer in layers[head:]]
     return max([head_bytes(layers[:head], patch, split=split), *rest] if head else rest)
 
 
 def patched_macs(layers: Sequence[ChainLayer], head: int, patch: int, *, clipped: bool = False, split: bool = False) -> int:
-    """Return the MACs if the first `head` layers run patch by patch and the others layer by layer."""
+    """Return the MACs if the first `head` layers run patch by patch and the others layer by layer.
+
+    The other arguments are those of `head_macs`.
+    """
     return sum(head_macs(layers[:head], patch, clipped=clipped, split=split)) + macs(layers[head:])
 
 
 def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, split: bool = False) -> list[int]:
-    """Return the MACs of each layer of a head that runs patch by patch; taps on padding count.
+    """Return the MACs of each layer of a head, the layers that run patch by patch; taps on padding count.
 
-    With `clipped`, patches end at the edges of their maps; the thesis does not clip.
+    Args:
+        head: The layers that run patch by patch.
+        patch: Side of a patch of the head's output.
+        clipped: Whether patches end at the edges of their maps; in the thesis they extend beyond.
+        split: Whether patches do not overlap.
     """
     if not head:
         return []
     side, counts = head[-1].h_out, list[int]()
-    # per patch, along one axis
+    # the output rows of each patch, also its columns, since maps are square
     spans = [(at, min(at + patch, side) if clipped else at + patch) for at in range(0, side, patch)]
     for layer in reversed(head):
         counts.append(sum(end - begin for begin, end in spans) ** 2 * layer.macs_per_pixel)  # patches are all pairs of spans
@@ -75,7 +101,10 @@ def head_macs(head: Sequence[ChainLayer], patch: int, *, clipped: bool = False, 
 
 
 def _read(layer: ChainLayer, span: Span, *, clipped: bool, split: bool) -> Span:
-    """Return the rows [begin, end) of a layer's input that a span of its output rows reads."""
+    """Return the input rows [begin, end) that a layer reads to compute the output rows [begin, end) of `span`.
+
+    With `clipped`, rows outside the input are removed. With `split`, patches do not overlap: the span grows by the stride only.
+    """
     begin, end = span[0] * layer.stride[0], span[1] * layer.stride[0]
     if not split:
         begin -= layer.padding[0][0]
@@ -84,7 +113,7 @@ def _read(layer: ChainLayer, span: Span, *, clipped: bool, split: bool) -> Span:
 
 
 class Patched(NamedTuple):
-    """RAM and MACs of a network whose first `head` layers run patch by patch."""
+    """RAM and MACs of a network whose first `head` layers run patch by patch, the others layer by layer."""
 
     head: int  # 0 for layer by layer
     patch: int  # rows and columns of a patch of the head's output
@@ -93,7 +122,10 @@ class Patched(NamedTuple):
 
 
 def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
-    """Return the layer-by-layer run, and each head with each patch size that gives 2 or more patches per side."""
+    """Return RAM and MACs of all ways to run a network patch by patch, after those of the layer-by-layer run.
+
+    The ways combine each number of first layers with each patch size that gives at least 2 patches per side.
+    """
     cut = [
         (head, patch)
         for head, last in enumerate(layers, 1)
@@ -103,5 +135,5 @@ def all_patched(layers: Sequence[ChainLayer]) -> list[Patched]:
 
 
 def largest_input(c_in: int, c_out: int, ram: int) -> int:
-    """Return the side of the largest square input of a layer of stride 1 that fits, with its output, into `ram` bytes."""
+    """Return the side of the largest square input of a stride-1 layer that fits into `ram` bytes together with its output."""
     return isqrt(ram // (c_in + c_out))

@@ -1,6 +1,6 @@
-"""Graph -> Graph rewrites, one file per family, run in the order of one list.
+"""Graph -> Graph rewrites, a module for each, run in the order of the list PASSES.
 
-A pass never changes a graph, it returns a new one, with a TensorMap that says which old tensor and channels each new tensor
+A pass never changes a graph. It returns a new graph, and a TensorMap that says which old tensor and channels each new tensor
 holds. Between passes the graph must keep the rules of `ir.verify`. A pass knows no device.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["PASSES", "Source", "TensorMap", "compose", "run_passes", "run_tolera
 
 
 def check_ops(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Return the graph; raise CompileError for an op of unknown kind, a broken constraint or a wrong output shape."""
+    """Return the graph unchanged; raise CompileError for an unknown op kind, a broken constraint or a wrong output shape."""
     return check(graph), {}
 
 
@@ -35,10 +35,10 @@ PASSES = (
     fold_constants,
     drop_unused,
     shift_uint8,
-    check_ops,  # later passes rely on it
+    check_ops,  # later passes rely on valid ops
     copies_to_views,
-    strip_edges,  # skipped if the edges keep the types of the file
-    strip_transposes,  # skipped if the edges keep the layout of the file
+    strip_edges,  # skipped if inputs and outputs keep the types of the file
+    strip_transposes,  # skipped if inputs and outputs keep the layout of the file
     merge_moves,
     fuse_pad,
     depthwise_to_conv,
@@ -52,9 +52,10 @@ PASSES = (
 
 
 def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tuple[Graph, TensorMap]:
-    """Run all passes in order and return the final graph and its TensorMap.
+    """Run all passes in order; return the final graph and a TensorMap from its tensors to the tensors of `graph`.
 
-    `float_io` keeps quantize and dequantize ops at the edges of the network, `own_layout` transposes.
+    If `float_io` is set, quantize and dequantize ops at the inputs and outputs of the network stay; if `own_layout` is set,
+    transposes there stay.
     """
     tensors: TensorMap = {}
     for rewrite in PASSES:
@@ -69,6 +70,6 @@ def run_passes(graph: Graph, *, float_io: bool, own_layout: bool = True) -> tupl
 def run_tolerantly(graph: Graph, problems: list[CompileError]) -> Graph:
     """Run the passes before `check_ops` on a graph that may not compile, and return the resulting graph.
 
-    Ops that cannot be compiled become opaque, and the reasons are appended to `problems`.
+    Ops that cannot be compiled become ops of the kind UNSUPPORTED, and the reasons are appended to `problems`.
     """
     return tolerate(graph, PASSES[: PASSES.index(check_ops)], problems)

@@ -1,6 +1,6 @@
-"""Replace ops that copy all of their input in order by reshapes, which need neither code nor memory.
+"""Replace ops that copy their whole input in unchanged order by reshapes, which need neither code nor memory.
 
-Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1 and a pad by nothing.
+Examples are a split into one part, a transpose that moves only axes of extent 1, a tile by 1 and a pad by 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .tensor_map import TensorMap
 
 
 def copies_to_views(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace each op that copies all of its input in order by a reshape."""
+    """Replace each op that copies its whole input in unchanged order by a reshape."""
     return rebuild(graph, ops=tuple(_view(graph, op) if copies_all(graph, op) else op for op in graph.ops)), {}
 
 
@@ -26,7 +26,7 @@ def _view(graph: Graph, op: Op) -> Op:
 
 
 def copies_all(graph: Graph, op: Op) -> bool:
-    """Return whether the output holds all elements of the input in the same order."""
+    """Return whether `op` has one output, which holds all elements of its input in the same order."""
     keeps_all = len(op.outputs) == 1 and graph.output(op).elements == ops.data(graph, op).elements
     if not keeps_all:
         return False

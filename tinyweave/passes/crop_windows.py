@@ -1,6 +1,6 @@
-"""Crop rows and columns of filters that never see the map, only its padding, and crop the padding with them.
+"""Crop filter rows and columns that only ever multiply padding, and reduce the padding accordingly.
 
-Outer rows and columns of zero weights are cropped too, as far as there is padding to remove.
+Outer filter rows and columns whose weights are all zero are cropped, too, if there is padding to remove with them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from .value_ranges import taps
 
 
 def crop_windows(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Crop the filters of each convolution."""
+    """Crop outer rows and columns of convolution filters if they only multiply padding, or if all their weights are 0.
+
+    Only int8 and int4 filters are cropped, and only as far as the padding can be reduced with them.
+    """
     return each_op(graph, _cropped), {}
 
 
@@ -43,10 +46,15 @@ def _cropped(graph: Graph, op: Op) -> Graph:
 
 
 def _cut(used: np.ndarray, padding: Size, dilation: int) -> Size:
-    """Return how many rows (or columns) of a filter to crop before and after.
+    """Return how many rows (or columns) of a filter to crop at its start and at its end.
 
-    Only unused outer rows are cropped, each with `dilation` rows of padding, as far as the padding reaches; none if all are
-    unused.
+    Args:
+        used: for each row, whether it contributes to any output.
+        padding: the padding (before, after) of the map along this axis.
+        dilation: the distance of filter rows in the map. To crop a row, `dilation` rows of padding are removed.
+
+    Returns:
+        (before, after): unused outer rows, as many as the padding allows; (0, 0) if no row is used.
     """
     where = np.flatnonzero(used)
     if not len(where):

@@ -1,6 +1,6 @@
-"""Replace depthwise convolutions of one input channel with dense convolutions, which have faster kernels.
+"""Replace depthwise convolutions on one input channel by ordinary convolutions, which have faster kernels.
 
-With one input channel both compute the same sums, filter by filter.
+With one input channel both compute the same sums for each filter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .tensor_map import TensorMap
 
 
 def depthwise_to_conv(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Replace each int8 depthwise convolution that has one input channel and several filters."""
+    """Replace each int8 depthwise convolution that has one input channel and several filters by a conv_2d."""
     return each_op(graph, _dense), {}
 
 

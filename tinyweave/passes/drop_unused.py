@@ -1,4 +1,7 @@
-"""Drop ops and tensors that no output and no state needs. The graph's inputs stay, and all state with ops that change it."""
+"""Drop ops and tensors on which neither an output nor a state depends.
+
+The graph's inputs stay even if no op reads them. State tensors stay, and so do the ops that change them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from .tensor_map import TensorMap
 
 
 def drop_unused(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop ops and tensors that no output and no state needs."""
+    """Drop ops and tensors on which neither an output nor a state depends."""
     needed = {*graph.outputs, *(name for name, tensor in graph.tensors.items() if tensor.role == "state")}
     ops: list[Op] = []
     for op in reversed(graph.ops):

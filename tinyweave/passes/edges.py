@@ -1,4 +1,7 @@
-"""Convert values at the edges of the network after the passes to those of the file's inputs and outputs."""
+"""Convert input values of the rewritten network to input values of the original file.
+
+The passes may strip quantize, dequantize and transpose ops at the edges of the network, its inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,22 @@ from .tensor_map import TensorMap, source
 
 
 def as_other_sign(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Return values as `dtype`: int8 values shifted by 128 to uint8, or uint8 values to int8, or unchanged."""
+    """Convert int8 values to uint8 (+ 128) or uint8 values to int8 (- 128), if they are not of the type `dtype` already."""
     if values.dtype == np.dtype(dtype):
         return values
     return np.asarray(np.bitwise_xor(values.view(np.uint8), np.uint8(128)).view(dtype))
 
 
 def as_in_file(original: Graph, tensors: TensorMap, name: str, values: np.ndarray) -> np.ndarray | None:
-    """Return the values of the file's input for which the stripped ops give `values`; None if no input values do.
+    """Return the input of the file that the stripped ops convert to `values`, or None if no input gives exactly these values.
 
-    `name` is an input of the network after the passes, `tensors` their TensorMap, `original` the imported graph.
+    Stripped ops are the quantize and transpose ops that the passes removed at this input.
+
+    Args:
+        original: the imported graph, before the passes.
+        tensors: the TensorMap of the passes.
+        name: an input of the network after the passes.
+        values: values of this input.
     """
     home = source(tensors, name)[0]
     if home in original.inputs:

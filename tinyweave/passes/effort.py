@@ -1,6 +1,6 @@
-"""Estimate the cost of an op's numpy reference, so that passes that run references stay within a limit.
+"""Estimate the cost of running an op's numpy reference, so that passes that run references stay within a limit.
 
-The estimate is a count of multiply-accumulates, the same on every machine. The op must have passed `ops.check`.
+The estimate is a number of multiply-accumulates, which is the same on every machine. The op must have passed `ops.check`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ CALL = 1024  # multiply-accumulates per numpy call
 
 
 def effort(graph: Graph, op: Op) -> int:
-    """Estimate how many multiply-accumulates take as long as the reference of `op`, which loops over the taps of a window."""
+    """Estimate the cost of running the numpy reference of `op`: the number of multiply-accumulates that take as long.
+
+    An op with a window costs an additional CALL per tap (position in the window), because its reference loops over the taps.
+    """
     elements = sum(t.elements for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None)
     work = ELEMENT * elements + SPECS[op.kind].macs(graph, op, False)
     if "kernel" in op.attrs:

@@ -1,6 +1,6 @@
-"""Fold ops whose result is known before the network runs into constants, computed by the numpy reference.
+"""Replace ops whose result is known at compile time by constants, computed by the numpy reference.
 
-These are ops with constant inputs only, and `shape`, since every shape is static.
+These are ops whose inputs are all constant, and `shape`, since every shape is static.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from ..ir import Graph, Op, is_constant, rebuild
 from .effort import effort
 from .tensor_map import TensorMap
 
-MAX_BYTES = 1 << 23  # of all results: no microcontroller has the Flash for more
+MAX_BYTES = 1 << 23  # total size of all results: no microcontroller has the Flash for more
 MAX_EFFORT = 1 << 28  # multiply-accumulates; a file of a few bytes may ask for hours of folding
 
 
 def fold_constants(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Fold ops with known results, as long as the limits MAX_BYTES and MAX_EFFORT allow."""
+    """Replace ops whose result is known at compile time by constants.
+
+    An op stays if all folded results together would exceed MAX_BYTES, or if folding would cost more than MAX_EFFORT.
+    """
     tensors = dict(graph.tensors)
     known = replace(graph, tensors=tensors)  # a view that includes the constants folded so far
     unfolded: list[Op] = []

@@ -1,8 +1,9 @@
 """Fold batch normalisation and standalone activations of a float graph into the preceding layer.
 
-A product or sum with a constant per channel is folded into weights and bias, which only changes float rounding. An activation
-is fused if TFLite's op has it. A slice in between that keeps all channels, as after a transposed convolution, is allowed.
-Integers, and floats that have a scale, stay: their rounding is part of the network. Unused ops are dropped.
+A product or sum with one constant per channel is folded into weights and bias, which only changes float rounding. An activation
+is fused if the TFLite op of the layer has a fused form of it. A slice between the two that keeps all channels, as after a
+transposed convolution, is allowed. Integers, and floats that have a scale, stay: their rounding is part of the network. Unused
+ops are dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Wide = NDArray[np.float64]
 
 
 def fold_float(graph: Graph) -> Graph:
-    """Return the folded graph; the remaining tensors keep their names."""
+    """Return the graph with normalisation and activations folded; the remaining tensors keep their names."""
     graph, _ = drop_unused(graph)
     tensors, ops = dict(graph.tensors), list[Op | None](graph.ops)
     folded: dict[str, Wide] = {}  # new constants in float64, rounded once at the end
@@ -38,7 +39,7 @@ def fold_float(graph: Graph) -> Graph:
             if graph.input(before).shape[-1:] != graph.output(before).shape[-1:]:
                 break
             place = made_by.get(before.inputs[0] or "", -1) if _is_plain(graph, before.inputs[0]) else -1
-        # not into a pool: its output shares the scale of its input, whose range is wider than the clamped one
+        # not into a pool: its output shares the scale of its input, whose range is wider than the clamped range
         spec = UNKNOWN if before is None else spec_of(before)
         if before is None or not spec.fuses_activation or spec.shares_scale or before.attrs["activation"] != "none":
             continue
@@ -60,14 +61,17 @@ def fold_float(graph: Graph) -> Graph:
 
 
 def _is_plain(graph: Graph, name: str | None) -> bool:
-    """Return whether a tensor is float, has no scale, and has exactly one reader."""
+    """Return whether a tensor is float32 without a scale, read by exactly one op, and no output of the graph."""
     tensor = graph.tensors[name or ""]
     is_read_once = len(graph.consumers[tensor.name]) == 1 and tensor.name not in graph.outputs
     return tensor.dtype == "float32" and tensor.quant is None and is_read_once
 
 
 def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor]) -> Wide | None:
-    """Return the constant operand of a product or sum as one value per channel of a layer; None if it cannot be folded."""
+    """Return the constant operand of a product or sum as one value per output channel of `layer`.
+
+    Return None if it cannot be folded into `layer`: it is not constant per channel, or the layer has no constant float weights.
+    """
     if SPECS[layer.kind].weights is None:
         return None
     weights = tensors[layer.inputs[1] or ""]
@@ -81,14 +85,17 @@ def _per_channel(graph: Graph, op: Op, layer: Op, tensors: Mapping[str, Tensor])
 
 
 def _weights(layer: Op) -> tuple[int, int]:
-    """Return the axis of output channels in a layer's weights, and the index of its bias input."""
+    """Return the axis of output channels in a layer's weights, and the index of the bias among the layer's inputs."""
     weights = SPECS[layer.kind].weights
     assert weights is not None
     return weights.axis, weights.bias
 
 
 def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], folded: Mapping[str, Wide]) -> Op:
-    """Return the layer with a bias, and with its own copies of shared constants; new constants are added to `tensors`."""
+    """Return the layer with a bias, and with weights and bias that no other op reads; new constants are added to `tensors`.
+
+    Constants in `folded` already belong to this layer.
+    """
     axis, place = _weights(layer)
     inputs = [*layer.inputs, *[None] * (place + 1 - len(layer.inputs))]
     for index, role in ((1, "weights"), (place, "bias")):
@@ -103,7 +110,10 @@ def _with_own_constants(graph: Graph, layer: Op, tensors: dict[str, Tensor], fol
 
 
 def _fold(layer: Op, kind: str, values: Wide, tensors: Mapping[str, Tensor], folded: dict[str, Wide]) -> None:
-    """Fold a "mul", "add" or "sub" with one value per channel into the weights and bias of a layer, kept in `folded`."""
+    """Fold an op of the kind "mul", "add" or "sub", with one value per channel, into the weights and bias of a layer.
+
+    `folded` holds the changed constants in float64 until all ops are folded, so that they are rounded once.
+    """
     axis, place = _weights(layer)
     weights, bias = layer.inputs[1] or "", layer.inputs[place] or ""
     for name in (weights, bias):

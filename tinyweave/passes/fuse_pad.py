@@ -1,7 +1,7 @@
-"""Fuse a pad into the convolutions or max pools that read it, where it costs neither memory nor time.
+"""Fuse a pad op into the convolutions or max pools that read it, if their own padding then has the same effect.
 
-A convolution pads with the zero point, so the pad must do the same. A max pool ignores its padding, so the pad must hold the
-least value, or repeat values that the same windows contain. Only rows and columns can be fused, and every window must still
+A convolution pads with the zero point, so the pad op must do so, too. A max pool ignores its padding, so the pad op must add
+the least value, or repeat values that the same windows contain. Only rows and columns can be fused, and every window must still
 contain part of the map.
 """
 
@@ -18,7 +18,7 @@ from .tensor_map import TensorMap
 
 
 def fuse_pad(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Fuse each pad that all its readers can take over."""
+    """Remove each pad op on int8 that all its readers can replace by padding of their own."""
     return each_op(graph, _fused), {}
 
 
@@ -32,7 +32,7 @@ def _fused(graph: Graph, op: Op) -> Graph:
 
 
 def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
-    """Return the reader with the pad as its own padding, or None if its own padding would differ from the pad."""
+    """Return `reader` with the pad op's padding added to its own, or None if its results would change."""
     added = paddings(graph, pad)
     if len(added) != 4 or added[0] != (0, 0) or added[3] != (0, 0) or not _is_alike(graph, reader, pad):
         return None
@@ -45,7 +45,7 @@ def _padded(graph: Graph, reader: Op, pad: Op) -> Op | None:
 
 
 def _is_alike(graph: Graph, reader: Op, pad: Op) -> bool:
-    """Return whether the reader's own padding gives the same result as the pad."""
+    """Return whether padding by `reader` itself gives the same result as the pad op before it."""
     if pad.kind == "mirror_pad":
         if reader.kind != "max_pool_2d" or pad.attrs["mode"] != "symmetric" or any(map(any, reader.attrs["padding"])):
             return False

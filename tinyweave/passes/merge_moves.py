@@ -1,6 +1,6 @@
-"""Merge ops that only move elements: two in a row become one, and those that move none become a reshape or vanish.
+"""Merge ops that only move elements: two in a row become one, and an op that keeps the order becomes a reshape or vanishes.
 
-A pad between two transposes that undo each other, as converters write it, becomes a pad of other axes.
+A pad between two transposes that undo each other, as converters write it, becomes a pad of the untransposed tensor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def _merged(graph: Graph, op: Op) -> Graph:
 
 
 def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """Return a pad between two transposes that undo each other as a pad of the first transpose's input."""
+    """If `op` is the second of two transposes that undo each other around a pad, replace the three ops by one pad.
+
+    Return the graph and the new pad, or `graph` and `op` unchanged.
+    """
     pad = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     first = maker(graph, graph.input(pad)) if pad is not None and pad.kind == "pad" else None
     if pad is None or first is None or first.kind != "transpose" or not is_only_for(graph, graph.input(op), op):
@@ -52,7 +55,11 @@ def _never_transposed(graph: Graph, op: Op) -> tuple[Graph, Op]:
 
 
 def _transposed_once(graph: Graph, op: Op) -> tuple[Graph, Op]:
-    """Return two transposes in a row as one if the first has no other reader or both undo each other."""
+    """If `op` is the second of two transposes in a row, let it read the first one's input, with both permutations combined.
+
+    This is done if the first transpose has no other reader, or if both undo each other. Return the graph and the new op, or
+    `graph` and `op` unchanged.
+    """
     before = maker(graph, graph.input(op)) if op.kind == "transpose" else None
     if before is None or before.kind != "transpose":
         return graph, op

@@ -1,7 +1,7 @@
-"""Merge element-wise int8 ops, such as quantize and relu, that follow each other.
+"""Merge element-wise int8 ops with one operand, such as quantize and relu, that follow each other.
 
-An op that changes nothing is dropped. A clamp is fused into the preceding op. Two ops in a row become one if one op gives the
-same bytes. Rescalings do not compose in general, so every merger is proved by trying every value that can occur.
+An op that changes no value is dropped. A clamp is fused into the preceding op. Two ops in a row become one op if it gives the
+same bytes. Two rescalings are in general not equal to one, so each merger is proved by trying every value that can occur.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Values = NDArray[np.generic]
 
 
 def merge_rescales(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Merge element-wise int8 ops that follow each other."""
+    """Merge element-wise int8 ops with one operand that follow each other, if the bytes of the result stay the same."""
     return each_op(graph, partial(_merged, known=value_ranges(graph))), {}
 
 
@@ -55,24 +55,24 @@ def _merged(graph: Graph, op: Op, known: Mapping[str, Range]) -> Graph:
 
 
 def _is_unary(op: Op) -> bool:
-    """Return whether an op applies the same function of one input element to all elements."""
+    """Return whether an op computes each output element from one input element, by the same function for all elements."""
     return spec_of(op).family in ("unary", "conversion")
 
 
 def _values(known: Range, tensor: Tensor) -> Values:
-    """Return every value that the tensor can hold."""
+    """Return all integers between the least and the greatest value that the tensor can hold, as an array of its type."""
     return np.arange(int(known.low.min()), int(known.high.max()) + 1).astype(tensor.dtype)
 
 
 def _through(graph: Graph, ops: tuple[Op, ...], values: Values) -> Values:
-    """Return the values after these ops in a row."""
+    """Return `values` after the element-wise `ops` are applied to them in turn."""
     for op in ops:
         (values,) = SPECS[op.kind].reference(graph, op, [values])
     return values
 
 
 def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
-    """Yield single ops that might compute the same as `before` and `op` together."""
+    """Yield candidates for one op that computes the same as `before` and `op` in turn; the results must still be compared."""
     for like in (op, before):
         single = replace(op, kind=like.kind, inputs=before.inputs, attrs=like.attrs)
         try:
@@ -83,10 +83,13 @@ def _singles(graph: Graph, before: Op, op: Op) -> Iterator[Op]:
 
 
 def _clamped(graph: Graph, before: Op, op: Op) -> Graph:
-    """Return the graph with the clamp `op` fused into `before` if an activation clamps every sum alike, else unchanged."""
+    """Fuse the clamp `op` into `before` as its activation, and return the graph.
+
+    The graph is unchanged if no activation gives the same bytes for every sum that `before` can compute.
+    """
     x, out = graph.input(op), graph.output(op)
     low, high = limits(x.dtype)
-    sums = np.arange(low - 1, high + 2)  # all values further out are clamped like these ends
+    sums = np.arange(low - 1, high + 2)  # sums beyond these are clamped like the first and the last
     wanted = _through(graph, (op,), np.clip(sums, *activation_range(before.attrs["activation"], x)).astype(x.dtype))
     for activation in ACTIVATIONS:
         if np.array_equal(np.clip(sums, *activation_range(activation, out)), wanted):

@@ -13,9 +13,9 @@ from ..ir import Graph, Op, Quant, Tensor, rebuild
 
 
 def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
-    """Apply `rewrite` to each op in execution order and return the final graph.
+    """Call `rewrite(graph, op)` for each op in execution order, and return the final graph.
 
-    It gets the graph as rewritten so far and the op at its current state. Ops removed in between are skipped.
+    The function gets the graph as rewritten so far, and the op as it is in that graph. Ops that have been removed are skipped.
     """
     for name in [op.name for op in graph.ops]:
         op = next((op for op in graph.ops if op.name == name), None)
@@ -25,17 +25,20 @@ def each_op(graph: Graph, rewrite: Callable[[Graph, Op], Graph]) -> Graph:
 
 
 def exchange(graph: Graph, ops: Iterable[Op], constants: Iterable[Tensor] = (), gone: str = "") -> Graph:
-    """Return the graph with ops replaced by those of the same names, constants added, and the op `gone` removed."""
+    """Return the graph with ops replaced by the new `ops` of the same names, and `constants` added.
+
+    `gone` is the name of an op to remove. Unused tensors are dropped.
+    """
     new = {op.name: op for op in ops}
     tensors = {**graph.tensors, **{tensor.name: tensor for tensor in constants}}
     return rebuild(graph, tensors=tensors, ops=tuple(new.get(op.name, op) for op in graph.ops if op.name != gone))
 
 
 def without(graph: Graph, op: Op, equal: str) -> Graph:
-    """Return the graph without `op`, whose only output always equals the tensor `equal`.
+    """Return the graph without `op`, whose only output always equals the tensor named `equal`.
 
-    An output of the network keeps its name; otherwise readers of the op's output read `equal`. If both names must stay, the
-    graph is returned unchanged.
+    Readers of the output read `equal` instead. If the output is an output of the network, `equal` takes its name. If both names
+    must stay, the graph is returned unchanged.
     """
     out = op.outputs[0]
     stays, goes = (out, equal) if out in graph.outputs else (equal, out)
@@ -45,7 +48,7 @@ def without(graph: Graph, op: Op, equal: str) -> Graph:
     def renamed(names: Iterable[str | None]) -> tuple[str | None, ...]:
         return tuple(stays if name == goes else name for name in names)
 
-    # keep ops that do not use the name: this keeps long chains fast
+    # ops that do not use the name are reused, not copied: long chains of removals stay fast
     ops = (
         replace(o, inputs=renamed(o.inputs), outputs=tuple(n for n in renamed(o.outputs) if n))
         if goes in o.inputs or goes in o.outputs
@@ -62,34 +65,34 @@ def same_kind(a: Tensor, b: Tensor) -> bool:
 
 
 def maker(graph: Graph, tensor: Tensor) -> Op | None:
-    """Return the op that computes a tensor, or None for inputs, constants and state."""
+    """Return the op that computes a tensor, or None for graph inputs, constants and state."""
     return graph.ops[graph.producer[tensor.name]] if tensor.name in graph.producer and tensor.role == "activation" else None
 
 
 def is_only_for(graph: Graph, tensor: Tensor, op: Op) -> bool:
-    """Return whether `op` is the only reader of a tensor that is no output of the graph."""
+    """Return whether `op` is the only op that reads a tensor, and the tensor is no output of the graph."""
     readers = graph.consumers.get(tensor.name, ())
     return tensor.name not in graph.outputs and [graph.ops[reader].name for reader in readers] == [op.name]
 
 
 def integers(graph: Graph, op: Op, role: str, values: object) -> Tensor:
-    """Return a new int32 constant for `op`; `role` is part of its name."""
+    """Return a new int32 constant with these values, called `<op>.<role>`; it is not yet in the graph."""
     return constant(graph, op, role, np.array(values, np.int32))
 
 
 def constant(graph: Graph, op: Op, role: str, data: NDArray[Any], quant: Quant | None = None) -> Tensor:
-    """Return a new constant for `op` with an unused name."""
+    """Return a new constant with the values `data`, called `<op>.<role>`, made unique; it is not yet in the graph."""
     name = unused(f"{op.name}.{role}", graph.tensors)
     return Tensor(name, data.shape, str(data.dtype), quant, np.ascontiguousarray(data), "constant")
 
 
 def unused(name: str, tensors: Container[str]) -> str:
-    """Return a name that no tensor has: this one, if possible."""
+    """Return `name`, with underscores appended if `tensors` has this name."""
     while name in tensors:
         name += "_"
     return name
 
 
 def part(graph: Graph, op: Op, role: str, tensor: Tensor, data: NDArray[Any]) -> Tensor:
-    """Return a new constant for `op` with the values `data` and the type and quantisation of `tensor`."""
+    """Return a new constant for `op` with the values `data`, and the type and quantisation of `tensor`."""
     return replace(constant(graph, op, role, data, tensor.quant), dtype=tensor.dtype)

@@ -1,9 +1,8 @@
 """Convert quantised uint8 tensors to int8: subtract 128 from values and zero points, which changes no real number.
 
-Inputs and outputs of the graph stay uint8, with a quantize behind them. If LiteRT rounds differently for uint8 than for int8,
-the op gets the attribute `unsigned`, which its reference and its kernel follow. So do ops whose weights keep a zero point.
-Other kinds that round differently are refused. Tensors that only a quantize or dequantize touches stay uint8, and so do
-networks that only move elements.
+Inputs and outputs of the graph stay uint8; a quantize op converts them. If LiteRT rounds differently for uint8 than for int8,
+the op gets the attribute `unsigned`, which its reference and its kernel follow, or it is refused. Tensors that only a quantize
+or dequantize op touches stay uint8. So do networks that only move elements.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .tensor_map import TensorMap
 
 
 def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Convert the quantised uint8 tensors of the graph to int8."""
+    """Convert the quantised uint8 tensors of the graph to int8, except its inputs and outputs."""
     shifted = {
         name
         for op in graph.ops
@@ -30,7 +29,7 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
     if not any(not _moves(op) and not shifted.isdisjoint((*op.inputs, *op.outputs)) for op in graph.ops):
         return graph, {}  # nothing computes on uint8
     tensors = {name: _shifted(tensor) if name in shifted else tensor for name, tensor in graph.tensors.items()}
-    edges: dict[str, str] = {}  # uint8 edge -> int8 tensor
+    edges: dict[str, str] = {}  # uint8 input or output of the graph -> its int8 tensor
     for name in [name for name in dict.fromkeys((*graph.inputs, *graph.outputs)) if name in shifted]:
         edges[name] = inner = unused(f"{name}_int8", tensors)
         tensors[name], tensors[inner] = graph.tensors[name], replace(tensors[name], name=inner)
@@ -51,12 +50,12 @@ def shift_uint8(graph: Graph) -> tuple[Graph, TensorMap]:
 
 
 def _moves(op: Op) -> bool:
-    """Return whether an op only moves elements, or reads only their shape."""
+    """Return whether an op computes nothing on the values of its input: it moves them, or reads only their shape."""
     return spec_of(op).moves or op.kind == "shape"
 
 
 def _shifted(tensor: Tensor) -> Tensor:
-    """Return a uint8 tensor as int8."""
+    """Return a quantised uint8 tensor as an int8 tensor of the same real numbers."""
     assert tensor.quant is not None
     quant = replace(tensor.quant, zero_point=tuple(zero - 128 for zero in tensor.quant.zero_point))
     data = None if tensor.data is None else (tensor.data ^ np.uint8(128)).view(np.int8)
@@ -64,7 +63,10 @@ def _shifted(tensor: Tensor) -> Tensor:
 
 
 def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
-    """Return the int8 op that gives the bytes of the uint8 op `op`; `moved` is `op` on the int8 operands."""
+    """Return the int8 op that gives the bytes of the uint8 op `op`, minus 128.
+
+    `moved` is `op` with the new names of its tensors. `tensors` has the int8 tensors, and gets new weights.
+    """
     spec = spec_of(op)
     if spec.sums_windows:
         moved = _centred_weights(moved, tensors)
@@ -76,7 +78,10 @@ def _int8_op(op: Op, moved: Op, tensors: dict[str, Tensor]) -> Op:
 
 
 def _centred_weights(op: Op, tensors: dict[str, Tensor]) -> Op:
-    """Return the op with weights of zero point 0 if the shifted weights fit int8; add them to `tensors`."""
+    """Return the op with weights minus their zero point, as int8 with zero point 0; the new weights are added to `tensors`.
+
+    The op is returned unchanged if its weights have zero point 0, are per channel, or do not fit int8 after this.
+    """
     name = op.inputs[1] if len(op.inputs) > 1 else None
     weights = tensors[name] if name is not None else None
     if weights is None or weights.data is None or weights.quant is None or weights.quant.axis is not None:

@@ -1,9 +1,9 @@
 """Remove channels that are constant or never read, through the whole network.
 
-A constant channel of value c adds weight * (c - zero point) to each sum that reads it. This is added to the bias, exactly,
-unless the sum sees padding in place of the channel. Then the filters that compute removed channels are removed, and the
-channels that only these filters read. Ops whose channels depend on each other keep all channels, and so do the network's
-inputs, outputs and state.
+A constant channel of value c adds weight * (c - zero point) to each sum that reads it. This amount is added to the bias,
+exactly, unless the sum reads padding at the channel's place for some outputs. Then the filters that compute removed channels
+are removed, and the channels that only these filters read. Ops whose channels depend on each other keep all channels, and so do
+the network's inputs, outputs and state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Indices = NDArray[np.int64]
 
 
 class Link(NamedTuple):
-    """Channels that stay or go together: `source[k]` of input number `operand` and `target[k]` of the output, for each k."""
+    """A link between an input and the output of an op: channels that stay or go together.
+
+    For each k, channel `source[k]` of input number `operand` is linked with channel `target[k]` of the output.
+    """
 
     operand: int
     source: Indices
@@ -37,16 +40,19 @@ class Link(NamedTuple):
 
 
 def shrink_channels(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Remove constant and unread channels."""
+    """Remove the channels of an int8 graph that are constant or never read."""
     known = value_ranges(graph)
     return with_channels(graph, _needed(graph, known), known)
 
 
 def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Graph, TensorMap]:
-    """Return the graph with only the needed channels of its activations, and the TensorMap of the channels.
+    """Return the graph with only the needed channels of its activations, and the TensorMap of the remaining channels.
 
-    `needed` has a mask of channels for each activation, consistent with `links_of`. `known` has the value ranges of an int8
-    graph: what removed constant channels contribute is added to the biases. It is empty for a float graph.
+    Args:
+        graph: an int8 or a float graph.
+        needed: activation -> mask of the channels to keep. Linked channels (`links_of`) must have the same mask.
+        known: the value ranges of an int8 graph, by which the contributions of removed constant channels are added to biases.
+            Empty for a float graph, whose removed channels contribute nothing.
     """
     tensors = dict(graph.tensors)
     changed: TensorMap = {}
@@ -68,7 +74,10 @@ def with_channels(graph: Graph, needed: dict[str, Mask], known: dict[str, Range]
 
 
 def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
-    """Return for each activation a mask of the channels that stay: the least fixed point of the needs of all ops."""
+    """Return for each activation a mask of the channels that must stay.
+
+    The masks grow from the network's outputs until no op needs another channel. `known` are the value ranges of the tensors.
+    """
     names = [t.name for t in graph.tensors.values() if t.data is None and t.role == "activation" and t.elements > 0]
     needed = {name: np.zeros(channels(graph.tensors[name]), bool) for name in names}
     pinned = {*graph.inputs, *graph.outputs}
@@ -92,7 +101,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
                 source = needed[op.inputs[link.operand] or ""]
                 np.logical_or.at(source, link.source, target[link.target])
                 if SPECS[op.kind].family == "pad" and target.any() and not source.any():
-                    source[0] = True  # a pad needs at least one channel to pad
+                    source[0] = True  # a pad needs an input of at least one channel
                 np.logical_or.at(target, link.target, source[link.source])
             if read is not None and target.any():
                 source = needed[op.inputs[0] or ""]
@@ -103,7 +112,7 @@ def _needed(graph: Graph, known: dict[str, Range]) -> dict[str, Mask]:
 
 
 def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
-    """Return whether channels can be removed from all activations of the op."""
+    """Return whether channels can be removed from all activations of the op; `needed` has the activations that may shrink."""
     variable = [t.name for t in graph.inputs_of(op) if t is not None and t.data is None]
     if not needed.keys() >= {*variable, *op.outputs}:
         return False
@@ -111,7 +120,11 @@ def _is_known(graph: Graph, op: Op, needed: dict[str, Mask]) -> bool:
 
 
 def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
-    """Return which input channels each output channel needs, [output channel, input channel]; None if it needs all."""
+    """Return a mask [output channel, input channel] of the input channels that each sum needs, or None if it needs all.
+
+    A sum does not need a channel if its weights are 0, if it only ever reads padding, or if the channel is constant and its
+    contribution can be added to the bias.
+    """
     x = graph.input(op)
     if not _is_dense(graph, op):
         return None
@@ -123,14 +136,17 @@ def _reads(graph: Graph, op: Op, known: dict[str, Range]) -> Mask | None:
 
 
 def _is_dense(graph: Graph, op: Op) -> bool:
-    """Return whether every output channel reads every input channel, in order, once or several times."""
+    """Return whether every output channel of a conv_2d or fully_connected reads every input channel, in the same order.
+
+    The input channels of a fully_connected may occur several times, as a flattened map has them.
+    """
     if op.kind == "conv_2d":
         return conv.groups(graph, op) == 1
     return graph.input(op, 1).shape[1] % channels(graph.input(op)) == 0
 
 
 def _fits(graph: Graph, op: Op, weights: Indices) -> bool:
-    """Return whether the bias plus any products fits int32, so that products of constant channels can move into the bias."""
+    """Return whether bias plus any sum of products fits int32; if not, no product may move into the bias."""
     bias = graph.optional_input(op, 2)
     start = 0 if bias is None or bias.data is None else np.abs(bias.data.astype(np.int64))
     return bool((start + np.abs(weights).sum(axis=(1, 2, 3)) * REACH <= INT32_MAX).all())
@@ -141,7 +157,7 @@ def _activations(graph: Graph, op: Op) -> list[tuple[int, Tensor]]:
 
 
 def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return the op on the remaining channels of its tensors, and its new constants."""
+    """Return the op on the remaining channels of its tensors, and the new constants that it reads."""
 
     def mask(name: str | None) -> Mask:
         return needed[name] if name in needed else np.ones(0, bool)
@@ -173,11 +189,15 @@ def _rewritten(graph: Graph, op: Op, needed: dict[str, Mask], known: dict[str, R
 
 
 def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict[str, Range]) -> tuple[Op, list[Tensor]]:
-    """Return the op without the filters and inputs of removed channels, whose share is added to the bias."""
+    """Return a convolution or dense layer without the filters and weights of removed channels, and its new constants.
+
+    `source` and `target` are masks of the channels that its input and its output keep. The contribution of removed constant
+    input channels is added to the bias.
+    """
     x, weights, bias = graph.input(op), graph.input(op, 1), graph.optional_input(op, 2)
     assert weights.data is not None
     left = weights.data[target][..., np.tile(source, weights.shape[-1] // len(source))]
-    if weights.quant is None:  # float: removed channels have no share
+    if weights.quant is None:  # float: removed channels contribute nothing
         cut = [part(graph, op, "weights", weights, left), *([_cut(graph, op, "bias", bias, target)] if bias else [])]
         return replace(op, inputs=(x.name, *(t.name for t in cut))), cut
     products, reads, always, _ = taps(graph, op)
@@ -195,14 +215,14 @@ def _rewritten_sum(graph: Graph, op: Op, source: Mask, target: Mask, known: dict
 
 
 def _cut(graph: Graph, op: Op, role: str, tensor: Tensor, mask: Mask) -> Tensor:
-    """Return a constant with only the channels of `mask`, along its last axis."""
+    """Return a new constant with only the channels of `mask`, along the last axis; `role` is part of its name."""
     assert tensor.data is not None
     quant = tensor.quant and _picked(tensor.quant, mask, len(tensor.shape) - 1)
     return part(graph, op, role, replace(tensor, quant=quant), tensor.data[..., mask])
 
 
 def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
-    """Return the quantisation of a tensor with only the indices of `mask` along `axis`."""
+    """Return the quantisation that a tensor has after only the indices of `mask` along `axis` are kept."""
     if quant.axis != axis:
         return quant
     picked = np.flatnonzero(mask)
@@ -210,9 +230,9 @@ def _picked(quant: Quant, mask: Mask, axis: int) -> Quant:
 
 
 def links_of(graph: Graph, op: Op) -> list[Link] | None:
-    """Return which input and output channels stay or go together; None if no channel of the op can be removed alone.
+    """Return the links between the channels of an op's activations, or None if no channel can be removed from them.
 
-    Constant operands are cut to match.
+    Constant operands are not linked: they are cut to match.
     """
     spec, activations = spec_of(op), _activations(graph, op)
     if op.kind == "concatenation" and len(activations) < len(op.inputs):
@@ -227,7 +247,7 @@ def links_of(graph: Graph, op: Op) -> list[Link] | None:
         last = len(graph.input(op).shape) - 1
         moved = last in reduce.axes(graph, op) if op.kind != "transpose" else last not in permutation(graph, op)[-1:]
         return _links_one_to_one(graph, op) if last >= 0 and not moved else None
-    if spec.family == "view":  # if the last axes differ, the shorter one repeats along the longer one
+    if spec.family == "view":  # if the last axes differ, the channels of the shorter one repeat along the longer one
         x, out = channels(graph.input(op)), channels(graph.output(op))
         if not graph.output(op).shape or max(x, out) % min(x, out):
             return None
@@ -236,7 +256,7 @@ def links_of(graph: Graph, op: Op) -> list[Link] | None:
     if spec.family == "pad":
         every = np.arange(channels(graph.input(op)))
         return [Link(0, every, every + paddings(graph, op)[-1][0])]
-    if spec.family == "copy" and spec.channelwise:  # if it copies whole pixels
+    if spec.family == "copy" and spec.channelwise:  # channels are linked only if the op copies whole pixels
         count, (*elsewhere, last_axis) = channels(graph.input(op)), pieces(graph, op)[0]
         whole = np.array_equal(last_axis, np.arange(count)) and not any((a[a >= 0] % count).any() for a in elsewhere)
         return [Link(0, last_axis, last_axis)] if whole else None
@@ -244,7 +264,7 @@ def links_of(graph: Graph, op: Op) -> list[Link] | None:
 
 
 def _links_one_to_one(graph: Graph, op: Op) -> list[Link] | None:
-    """Link channel i of the output to channel i of every activation operand; None if their channel counts differ."""
+    """Link channel i of the output to channel i of every activation that the op reads; None if their channel counts differ."""
     count, activations = channels(graph.output(op)), _activations(graph, op)
     every = np.arange(count)
     return [Link(i, every, every) for i, _ in activations] if all(channels(t) == count for _, t in activations) else None

@@ -1,9 +1,9 @@
-"""Convert a network over a window of frames into one that takes a hop of new frames and computes only changed rows.
+"""Convert a network on a sliding window of frames, such as spectrogram frames, to one that computes only changed rows.
 
-The steady rows of a map (see `time_axis`) were computed at the previous call, at higher positions. Those that are needed again
-are kept as state, and the newest are computed (`time_rows`). Rows that depend on padding at the window's ends are computed
-again at each call: those at the top by an op of their own, those at the bottom together with the new rows. The state starts as
-a window of zero points leaves it, so every call equals the network on its window.
+The new network takes a hop, the frames that are new at this call. Rows of a map along its time axis that have only moved since
+the previous call are kept as state, and only the newest rows are computed (`time_rows`). Rows that depend on padding at the
+window's ends are recomputed at each call: rows at the top by an additional op, rows at the bottom together with the new rows.
+The initial state is what a window of zero points gives, so every call returns what the original network returns on its window.
 """
 
 from __future__ import annotations
@@ -25,28 +25,35 @@ NOTHING_KEPT = "no row can be kept from one call to the next"
 
 @dataclass(frozen=True)
 class StreamedLayer:
-    """How one layer is streamed. Of its `rows`, `top` and `new` are computed at each call; `kept` are state."""
+    """How one layer of the network is streamed in time.
+
+    Of the `rows` of its output, `top` rows at the top and `new` rows at the bottom are computed at each call, and `kept` rows
+    are state from the previous call.
+    """
 
     name: str
     kind: str
-    rows: int | None  # None, and so the stride, without a time axis
-    stride: int | None  # frames from one row to the next
+    rows: int | None  # rows of the output; None if it has no time axis
+    stride: int | None  # frames from one row to the next; None if the output has no time axis
     top: int
     new: int
     kept: int
-    bytes: int  # of its state
-    macs: int  # of a call
-    macs_window: int  # of the whole window
-    why: str | None  # why it computes more than new rows; None if it does not
+    bytes: int  # size of its state
+    macs: int  # multiply-accumulates of a call
+    macs_window: int  # multiply-accumulates of the original network, on the whole window
+    why: str | None  # why the layer computes more than its new rows; None if it computes only these
 
 
 @dataclass(frozen=True, eq=False)
 class TimeStream:
-    """A network that takes its window hop by hop."""
+    """A network on a sliding window of frames that takes only the new frames, a hop, at each call.
 
-    graph: Graph  # of one call
-    window: Graph  # of the whole window
-    time: TimeAxis  # of the input of `window`
+    It keeps rows of its maps, which it would otherwise have to recompute, as state.
+    """
+
+    graph: Graph  # the network of one call: its input is a hop
+    window: Graph  # the original network: its input is the whole window
+    time: TimeAxis  # the time axis of the input of `window`
     hop: int  # frames per call
     layers: tuple[StreamedLayer, ...]
 
@@ -57,16 +64,19 @@ class TimeStream:
 
     @property
     def calls_until_full(self) -> int:
-        """The number of calls until the window is full."""
+        """The number of calls until the window holds no initial frames any more."""
         return -(-self.frames // self.hop)
 
     @property
     def state_bytes(self) -> int:
-        """The bytes of all state."""
+        """The total size of all state in bytes."""
         return sum(tensor.bytes for tensor in self.graph.tensors.values() if tensor.role == "state")
 
     def windows(self, calls: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Return the window that the network sees at each call, given the inputs of successive calls."""
+        """Return, for each of successive calls, the inputs of the original network that give the same outputs.
+
+        An entry of `calls` is the list of inputs of one call: one array with the frames of a hop.
+        """
         axis, size = self.time.axis, self.frames * self.time.unit
         now, seen = silence(self.window), []
         for (new,) in calls:
@@ -77,16 +87,17 @@ class TimeStream:
 
 
 def silence(graph: Graph) -> np.ndarray:
-    """Return an input window of zero points, or of zeros if the input is float."""
+    """Return an input window filled with the zero point, or with 0 if the input is float."""
     x = graph.tensors[graph.inputs[0]]
     is_quantised = x.quant is not None and x.dtype != "float32"
     return np.full(x.shape, x.zero_point if is_quantised else 0, array_type(x.dtype))
 
 
 def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
-    """Return the network as one that takes `hop` frames per call, by default the fewest with which layers can keep rows.
+    """Convert a network on a window to one that takes `hop` new frames per call.
 
-    Raise CompileError if no layer would have less work, with the reason.
+    By default the hop is the smallest with which every layer that has reusable rows can keep them. Raise CompileError, with the
+    reason, if a call would need as many multiply-accumulates as the whole window.
     """
     time = window_of(graph)
     if isinstance(time, str):
@@ -105,7 +116,7 @@ def stream_time(graph: Graph, hop: int | None = None) -> TimeStream:
 
 
 def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileError:
-    """Return the error for a network in which no layer has less work."""
+    """Return the error, with the reason and a hint, for a network whose calls would not need less work than its window."""
     suited = suited_hop(net.times)
     hint = f"give --stream-time {suited}, or leave it out" if net.hop % suited else "leave out --stream-time"
     if net.hop % suited == 0 and any(1 < time.steady <= net.shift(name) for name, time in net.times.items()):
@@ -119,15 +130,16 @@ def _nothing_kept(net: Followed, layers: Sequence[StreamedLayer]) -> CompileErro
 
 
 class _Step:
-    """The graph of one call, built op by op."""
+    """The graph of one call, one inference on a hop of new frames, while it is built op by op."""
 
     def __init__(self, net: Followed, rows: Mapping[str, CallRows]) -> None:
         self.net, self.graph, self.times, self.rows = net, net.graph, net.times, rows
         self.ops: list[Op] = []
         self.init: list[Op] = []
         self.tensors = dict(net.graph.tensors)
-        self.pieces: dict[str, list[tuple[int, int, str]]] = {}  # map -> (first row, row after the last, tensor with these)
-        # the values of all tensors for a window of zero points
+        # map -> tensors with some of its rows, each as (first row, row after the last, name of the tensor)
+        self.pieces: dict[str, list[tuple[int, int, str]]] = {}
+        # the values of all tensors for a window of zero points, which the initial state is taken from
         self.quiet = run(net.graph, {net.graph.inputs[0]: silence(net.graph)}, keep=True)
 
     def add(self, op: Op, constants: Sequence[Tensor] = ()) -> None:
@@ -135,7 +147,11 @@ class _Step:
         self.tensors |= {tensor.name: tensor for tensor in constants}
 
     def tensor(self, name: str, count: int, suffix: str) -> str:
-        """Return the name of a new tensor with `count` rows of a map; the map's own name if these are all its current rows."""
+        """Add a tensor with `count` rows of the map `name`, and return its name.
+
+        `suffix` is part of the name. If `count` is the number of all rows of the map, its own tensor is returned, unless the
+        suffix is "old".
+        """
         if count == self.rows[name].rows and suffix != "old":
             return name
         piece = unused(f"{name}:{suffix}", self.tensors)
@@ -143,14 +159,14 @@ class _Step:
         return piece
 
     def label(self, name: str) -> str:
-        """Return the prefix of the names of ops for a map: the name of the op that computes it."""
+        """Return the prefix of the names of a map's ops: the name of the op that computes the map; "frames" for the input."""
         if name not in self.graph.producer:
             return "frames"
         op = self.graph.ops[self.graph.producer[name]]
         return op.name if len(op.outputs) == 1 else f"{op.name}_{op.outputs.index(name)}"
 
     def take(self, name: str, first: int, after: int) -> str:
-        """Return the name of a tensor with the rows [first, after) of a map; add a slice if none has exactly these."""
+        """Return the name of a tensor with the rows [first, after) of the map `name`; add a slice if there is none."""
         holding = [p for p in self.pieces[name] if p[0] <= first and after <= p[1]]
         begin, end, piece = min(holding, key=lambda p: p[1] - p[0])
         if (begin, end) == (first, after):
@@ -160,9 +176,9 @@ class _Step:
         return cut
 
     def cut(self, piece: str, name: str, first: int, part: tuple[int, str]) -> str:
-        """Add a slice of the tensor `piece`, which holds rows of a map, and return its output.
+        """Add a slice of rows of the tensor `piece`, which holds rows of the map `name`, and return the slice's output.
 
-        `first` is the first row of `piece` to take. `part` is the number of rows and the suffix of the output's name.
+        `first` is the first row of `piece` to take. `part` is the number of rows, and the suffix of the output's name.
         """
         (count, suffix), time = part, self.times[name]
         out = self.tensor(name, count, suffix)
@@ -173,15 +189,18 @@ class _Step:
         return out
 
     def is_moved_in_place(self, name: str) -> bool:
-        """Return whether the state of a map also holds its new rows: kept rows then move down in it, and need no copy.
+        """Return whether the state of a map also has room for its new rows, so that kept rows are moved inside it, not copied.
 
-        This is not done if the state would have to be much larger.
+        This is only done if the state does not have to be much larger for it.
         """
         rows = self.rows[name]
         return name in self.graph.producer and not rows.top and rows.rows - rows.new <= rows.state
 
     def kept(self, name: str) -> str | None:
-        """Return a tensor with the rows of a map from the previous call, or None if it keeps none."""
+        """Add the state of the map `name`, its initial value and the op that reads it; return the tensor with the kept rows.
+
+        Return None if the map keeps no rows.
+        """
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         if not rows.state:
             return None
@@ -198,7 +217,11 @@ class _Step:
         return self.cut(old, name, self.net.shift(name), (rows.state, "kept")) if in_place else old
 
     def keep(self, name: str, kept: str | None, top: str | None, new: str) -> None:
-        """Join the kept rows of a map with its new rows at the top and the bottom, and save those that the next call needs."""
+        """Join the kept rows of the map `name` with the rows computed at this call, and save the rows that the next call needs.
+
+        `kept`, `top` and `new` are the tensors with the kept rows and with the computed rows at the top and the bottom; None
+        for none.
+        """
         rows, time, label = self.rows[name], self.times[name], self.label(name)
         self.pieces[name] = [(rows.new, rows.rows, new)] + ([(0, rows.top, top)] if top else [])
         if not kept:
@@ -215,7 +238,7 @@ class _Step:
 
 
 def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
-    """Return the graph of one call."""
+    """Return the graph of one call, which computes, keeps or reads from state the rows of each map that `rows` lists."""
     step, graph, source = _Step(net, rows), net.graph, net.graph.inputs[0]
     new = f"{source}:new"
     step.tensors[new] = resized(graph.tensors[source], net.times[source], net.hop, new)
@@ -236,7 +259,10 @@ def _rewritten(net: Followed, rows: Mapping[str, CallRows]) -> Graph:
 
 
 def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str, ...]:
-    """Add the op that computes the rows `span`, [first, after), of its outputs, and return their names."""
+    """Add a copy of `op` that computes only the rows `span`, (first, after), of its outputs; return the names of the results.
+
+    The op's padding is reduced to the padding that these rows read. `suffix` is "top" or "new".
+    """
     found, (first, after) = step.net.readings[op.name], span
     assert isinstance(found, Reading)
     window, axis = found.window, found.outputs[0].axis
@@ -265,7 +291,7 @@ def _part(step: _Step, op: Op, span: tuple[int, int], suffix: str) -> tuple[str,
 
 
 def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: Graph) -> tuple[StreamedLayer, ...]:
-    """Return how each layer is streamed."""
+    """Return a StreamedLayer for each op of the original network; `step` is the graph of one call."""
     now = dict(zip((op.name for op in step.ops), macs_per_op(step, clipped=True), strict=True))
     layers = []
     for op, whole in zip(net.graph.ops, macs_per_op(net.graph, clipped=True), strict=True):
@@ -281,7 +307,10 @@ def _layers(net: Followed, rows: Mapping[str, CallRows], chosen: Choices, step: 
 
 
 def _why(net: Followed, name: str, rows: CallRows, chosen: Choices) -> str | None:
-    """Return why a layer computes more rows than are new, or None if it does not."""
+    """Return why a layer computes more rows per call than a hop brings, or None if it computes only these.
+
+    `name` is its output, `rows` the rows of this output at a call.
+    """
     time, shift = net.times[name], net.shift(name)
     if not shift:
         return f"its rows are {time.stride} frames apart; choose a hop that is a multiple of {time.stride} frames"

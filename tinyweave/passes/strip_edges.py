@@ -1,4 +1,4 @@
-"""Drop ops at the edges of a network whose work the caller can do, or does not need.
+"""Drop ops at the inputs and outputs of a network if the caller can do their work, or does not need it.
 
 `strip_edges` drops conversions, so that the network takes and returns int8: scales and zero points stay on the tensors.
 `strip_transposes` drops transposes between channels first, as PyTorch has them, and channels last, as cameras deliver them.
@@ -14,17 +14,17 @@ from ..ops import spec_of
 from ..ops.data_movement import permutation
 from .tensor_map import TensorMap
 
-OUTSIDE = ("float32", "uint8")  # types of the edges of an int8 network
+OUTSIDE = ("float32", "uint8")  # types that inputs and outputs of an int8 network may have in the file
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def strip_edges(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop quantize ops at inputs, and dequantize and quantize ops at outputs."""
+    """Drop quantize ops at the network's inputs, and dequantize and quantize ops at its outputs, so that both are int8."""
     return _stripped(graph, _opens, _closes), {}
 
 
 def strip_transposes(graph: Graph) -> tuple[Graph, TensorMap]:
-    """Drop transposes to channels last at inputs, and to channels first at outputs."""
+    """Drop transposes that convert inputs of the network to channels last, or outputs to channels first."""
     return _stripped(graph, partial(_turns, order=TO_LAST), partial(_turns, order=TO_FIRST)), {}
 
 
@@ -41,10 +41,10 @@ def _turns(graph: Graph, op: Op, order: tuple[int, ...]) -> bool:
 
 
 def _stripped(graph: Graph, opens: Callable[[Graph, Op], bool], closes: Callable[[Graph, Op], bool]) -> Graph:
-    """Return the graph without those ops at its inputs and outputs that `opens` and `closes` accept.
+    """Drop ops at the inputs for which `opens(graph, op)` holds, and ops at the outputs for which `closes(graph, op)` holds.
 
-    If an op that `opens` accepts is the only reader of an input, its output becomes the input. If an op that `closes` accepts
-    computes an output, its input becomes the output. Inputs and outputs with another use stay.
+    If the op is the only reader of an input, its output becomes the input. If it computes an output, its input becomes the
+    output. Inputs and outputs that another op reads stay.
     """
     inputs, outputs, dropped = list(graph.inputs), list(graph.outputs), set[int]()
     for position, name in enumerate(graph.inputs):

@@ -1,7 +1,7 @@
-"""Map the tensors of a rewritten graph to those of the original graph, so that every layer can be compared.
+"""TensorMap: which tensor of the original graph each tensor of a rewritten graph holds, so that layers can be compared.
 
-A TensorMap maps a new name to (old name, channels): the new tensor holds these channels of the old one, or all if None. A name
-that is absent kept its name and all its channels. Channels count along the last axis. Constants are not mapped.
+A TensorMap maps a new name to (old name, channels): the new tensor holds these channels of the old tensor, or all if None. A
+tensor that is not in it has kept its name and all its channels. Channels count along the last axis. Constants are not mapped.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ TensorMap = dict[str, Source]
 
 
 def source(tensors: TensorMap, name: str) -> Source:
-    """Return the old tensor, and its channels, that the new tensor `name` holds."""
+    """Return the (old name, channels) of the new tensor `name`; channels None means all."""
     return tensors.get(name, (name, None))
 
 
 def compose(first: TensorMap, then: TensorMap) -> TensorMap:
-    """Return the map of two rewrites, `first` and `then`, applied one after the other."""
+    """Return the TensorMap of two rewrites in a row: from the tensors after `then` to the tensors before `first`."""
     composed = dict(first)
     for name, (middle, picked) in then.items():
         old, channels = source(first, middle)

@@ -1,7 +1,8 @@
-"""Find the time axis of each tensor of a network over a window of frames, and the rows that each op reads along it.
+"""Find the time axis of each tensor of a network on a sliding window of frames, and the rows that each op reads along it.
 
-A row is *steady* if it depends on frames only and not on the position of the window's ends. When the window advances by the
-stride of such rows, each row takes the value of the next row.
+A row is the part of a tensor at one position of its time axis. A row is *steady* if its value depends only on frames, and not
+on where the window begins or ends, as rows that read padding do. When the window advances by the stride of a tensor's rows,
+each steady row takes the value that the next row had.
 """
 
 from __future__ import annotations
@@ -21,33 +22,33 @@ from ..ops.window import Window
 
 
 class TimeAxis(NamedTuple):
-    """The rows of a tensor in time; rows in [first, after) are steady."""
+    """The time axis of a tensor. Its rows in [first, after) are steady, which means independent of the window's position."""
 
     axis: int  # the axis of the tensor that holds the rows
-    unit: int  # elements of the axis per row
-    rows: int
+    unit: int  # elements along this axis per row; above 1 if rows are merged with other axes
+    rows: int  # the extent of the axis divided by `unit`
     stride: int  # frames from one row to the next
-    first: int
-    after: int
+    first: int  # the first steady row
+    after: int  # the row after the last steady row
 
     @property
     def steady(self) -> int:
-        """The number of rows that depend on frames only, not on where the window begins or ends: those in [first, after)."""
+        """The number of steady rows, which do not depend on where the window begins or ends."""
         return max(self.after - self.first, 0)
 
 
 class Reading(NamedTuple):
-    """The window of rows of each operand that one output row of an op reads, and the time axis of each output."""
+    """How an op reads rows in time: the window of input rows that an output row reads, and the time axis of each output."""
 
     window: Window
     outputs: tuple[TimeAxis, ...]
 
 
 def window_of(graph: Graph) -> TimeAxis | str:
-    """Return the time axis of the network's only input, or the reason why it has none.
+    """Return the time axis of the network's only input, or, as a str, the reason why it has none.
 
-    It is the first axis after the batch that is longer than 1. If the input has only one axis, a reshape that reads it defines
-    the time axis.
+    The time axis is the first axis after the batch whose extent is above 1. If there is only one such axis, a reshape that
+    reads the input defines how it is divided into rows.
     """
     if any(tensor.role == "state" for tensor in graph.tensors.values()):
         return "it already keeps state from one inference to the next"
@@ -69,7 +70,10 @@ def window_of(graph: Graph) -> TimeAxis | str:
 
 
 def reading(graph: Graph, op: Op, times: Mapping[str, TimeAxis]) -> Reading | str:
-    """Return what an op reads in time, or the reason why its output has no rows in time; `times`: tensor -> time axis."""
+    """Return how an op reads its inputs in time, or, as a str, the reason why its output has no time axis.
+
+    `times` has the time axis of each tensor that has one.
+    """
     for name in op.inputs:
         if name is not None and graph.tensors[name].data is None and name not in times:
             return "one of its inputs depends on the whole window"
@@ -103,7 +107,10 @@ def _padded(graph: Graph, op: Op, x: TimeAxis) -> Reading | str:
 
 
 def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
-    """Return what windows that step along the time axis read. An output row is steady if it reads steady rows only."""
+    """Return the Reading of an op whose window slides along the time axis `x` of its input and gives `rows` output rows.
+
+    An output row is steady if it reads steady rows only.
+    """
     window = window._replace(stride=window.stride if rows > 1 else 1)  # a single window has no stride
     first = max(-(-(x.first + window.pad) // window.stride), 0)
     after = min((x.after - window.extent + window.pad) // window.stride + 1, rows)
@@ -111,7 +118,10 @@ def _stepping(window: Window, x: TimeAxis, rows: int) -> Reading:
 
 
 def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of the output of an op on several maps, or the reason why it has none."""
+    """Return the time axis of the output of an op with several operands, or the reason (str) why it has none.
+
+    `x` is the time axis of the data input. All other activations must have the same rows at the same times.
+    """
     out = graph.output(op)
     if op.kind == "concatenation" and concatenation_axis(graph, op) == x.axis:
         return "it concatenates along the time axis"
@@ -129,13 +139,16 @@ def _of_several(graph: Graph, op: Op, x: TimeAxis, times: Mapping[str, TimeAxis]
 
 
 def _is_the_same_in_time(constant: Tensor, out: Tensor, axis: int) -> bool:
-    """Return whether a constant operand is broadcast along an axis of the output."""
+    """Return whether a constant operand has the same value for all rows along the axis `axis` of the output `out`."""
     own = axis - (len(out.shape) - len(constant.shape))
     return own < 0 or constant.shape[own] == 1
 
 
 def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis of each output of an op that computes each output row from one input row, or why it has none."""
+    """Return the time axis of each output of an op in which an output row depends on one input row only.
+
+    If that is not so, return the reason as a str. `x` is the time axis of the data input.
+    """
     source, last = data(graph, op), len(data(graph, op).shape) - 1
     family = SPECS[op.kind].family
     if family == "view":
@@ -164,7 +177,10 @@ def _of_one(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
 
 
 def _viewed(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
-    """Return the time axis in another shape; rows stay contiguous if all axes before the time axis have extent 1."""
+    """Return the time axis of a reshape's output, as a tuple, or the reason (str) why it has none.
+
+    Rows stay contiguous only if all axes before the time axis have extent 1.
+    """
     source, out = graph.input(op).shape, graph.output(op).shape
     axis = next((axis for axis, extent in enumerate(out) if extent > 1), len(out) - 1)
     if prod(source[: x.axis]) > 1 or not out or out[axis] % x.rows:
@@ -173,6 +189,6 @@ def _viewed(graph: Graph, op: Op, x: TimeAxis) -> tuple[TimeAxis, ...] | str:
 
 
 def resized(tensor: Tensor, time: TimeAxis, rows: int, name: str) -> Tensor:
-    """Return a tensor like another one but with this number of rows and this name."""
+    """Return an activation like `tensor`, but called `name` and with this number of rows along its time axis `time`."""
     shape = (*tensor.shape[: time.axis], rows * time.unit, *tensor.shape[time.axis + 1 :])
     return replace(tensor, name=name, shape=shape, data=None, role="activation")

@@ -1,8 +1,8 @@
-"""Choose which rows of each map a streamed network computes at a call, and which it keeps.
+"""Choose which rows of each map a network streamed in time computes at a call, and which it keeps as state.
 
-From the outputs back, each op adds the rows that its computed rows read: at the top of the window, where there is padding, and
-at the bottom, where there are padding and new rows. Rows in between that are not new and do not depend on the position of the
-window are state.
+The rows are found from the outputs backwards: each op demands the input rows that its computed rows read, at the top of the
+window (for padding) and at the bottom (for new rows and padding). Rows in between, which are steady (see `time_axis`) and not
+new, are kept as state.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from ..ops import macs_per_op
 from ..ops.window import Window
 from .time_axis import Reading, TimeAxis, reading
 
-MAX_TRIALS = 1 << 16  # maps whose choice is tried, times ops; a file may have very many
-# map -> "long" to keep all its steady rows, also those that rows at the top read, or "anew" to keep none; a map without a
-# choice keeps as few rows as possible
+MAX_TRIALS = 1 << 16  # limit of (maps whose choice is tried) * (ops of the graph); a file may have very many of both
+# map -> "long" to keep all its steady rows, even rows that are needed at the top only, or "anew" to keep none and compute all;
+# a map that is not listed keeps as few rows as possible
 Choices = Mapping[str, str]
 
 
 class CallRows(NamedTuple):
-    """The rows of a map at a call: [0, top) are computed, [kept, new) are state, [new, rows) are computed."""
+    """Which rows of a map a call computes, and which it takes from state.
+
+    The rows [0, top) and [new, rows) are computed, and the rows [kept, new) are state. Rows in [top, kept) are not needed.
+    """
 
     top: int
     kept: int
@@ -32,17 +35,21 @@ class CallRows(NamedTuple):
 
     @property
     def computed(self) -> int:
-        """The number of computed rows."""
+        """The number of rows that a call computes."""
         return self.top + self.rows - self.new
 
     @property
     def state(self) -> int:
-        """The number of rows kept from one call to the next."""
+        """The number of rows that a call takes from the state of the previous call."""
         return self.new - self.kept
 
 
 class Followed(NamedTuple):
-    """A graph, the time axis of each tensor that has one, and what each op reads in time, or why this is unknown."""
+    """A graph on a window of frames, analysed along the time axis, for calls that advance by `hop` frames.
+
+    `times` has the time axis of each tensor that has one. `readings` has, for each op, how it reads rows, or the reason (str)
+    why that is unknown.
+    """
 
     graph: Graph
     times: Mapping[str, TimeAxis]
@@ -50,13 +57,13 @@ class Followed(NamedTuple):
     hop: int  # frames per call
 
     def shift(self, name: str) -> int:
-        """Return the number of new rows of a map per call, or 0 if that is not an integer."""
+        """Return by how many rows the map `name` moves per call, or 0 if that is not an integer."""
         stride = self.times[name].stride
         return 0 if self.hop % stride else self.hop // stride
 
 
 def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
-    """Follow the time axis of the input through the graph, for a hop that is `suited_hop` by default."""
+    """Find the time axis of every tensor, from the input's time axis `time`; None as `hop` means `suited_hop`."""
     times, readings = {graph.inputs[0]: time}, dict[str, Reading | str]()
     for op in graph.ops:
         found = readings[op.name] = reading(graph, op, times)
@@ -66,12 +73,12 @@ def follow(graph: Graph, time: TimeAxis, hop: int | None) -> Followed:
 
 
 def suited_hop(times: Mapping[str, TimeAxis]) -> int:
-    """Return the smallest hop with which every layer that has rows to keep can keep some."""
+    """Return the smallest hop, in frames, that moves every map with more than one steady row by whole rows."""
     return lcm(*(time.stride for time in times.values() if time.steady > 1))
 
 
 def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
-    """Return for each map which rows a call computes, and which it keeps as state for the next call."""
+    """Return for each map which rows a call computes and which it keeps as state, if the maps have the Choices `chosen`."""
     graph, times = net.graph, net.times
     top, bottom = dict.fromkeys(times, 0), {name: time.rows for name, time in times.items()}
     bottom |= {name: 0 for name in graph.outputs if name in times}
@@ -81,7 +88,7 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
         if isinstance(found, str):
             bottom |= dict.fromkeys(operands, 0)
             continue
-        # an op computes the same rows of all its outputs
+        # an op computes all of its outputs together: the same rows of each
         most, least = max(top[name] for name in op.outputs), min(bottom[name] for name in op.outputs)
         rows |= {name: _rows(net, name, most, least, chosen) for name in op.outputs}
         part = rows[op.outputs[0]]
@@ -96,24 +103,29 @@ def rows_of(net: Followed, chosen: Choices) -> dict[str, CallRows]:
 
 
 def _rows(net: Followed, name: str, top: int, bottom: int, chosen: Choices) -> CallRows:
-    """Return which rows of a map a call computes and keeps, if later ops read its rows [0, top) and [bottom, rows)."""
+    """Return the CallRows of the map `name` if later ops read its rows [0, top) and [bottom, rows)."""
     time, shift, choice = net.times[name], net.shift(name), chosen.get(name)
     newest = time.after - shift
     if not shift or time.steady <= shift or choice == "anew":
         return CallRows(0, 0, 0, time.rows) if top >= bottom else CallRows(top, bottom, bottom, time.rows)
     if top >= bottom or (choice == "long" and top > time.first):
         return CallRows(time.first, time.first, newest, time.rows)
-    # bottom >= first: the new rows of a later map do not read rows that depend on the top of the window
+    # here bottom >= time.first: the new rows of a later map never read rows that depend on the top of the window
     return CallRows(top, bottom, max(bottom, newest), time.rows)
 
 
 def read_rows(window: Window, first: int, after: int, size: int) -> tuple[int, int]:
-    """Return the range of the `size` input rows that the output rows [first, after) read."""
+    """Return the range (first, after) of the `size` input rows that the output rows [first, after) read through `window`."""
     return max(window.first(first), 0), min(window.first(after - 1) + window.extent, size)
 
 
 def choose(net: Followed) -> dict[str, str]:
-    """Return a choice per map that makes work times bytes small, found by changing one choice at a time."""
+    """Choose for each map of a streamed network how many rows a call keeps for the next call.
+
+    The choice is "long" for all steady rows, or "anew" for none; a map that is not in the result keeps as few rows as possible.
+    A local search, which changes one choice at a time, lowers the product of work per call and RAM (the largest map plus all
+    state).
+    """
     graph, work = net.graph, macs_per_op(net.graph, clipped=True)
     sizes = [sum(tensor.bytes for tensor in graph.outputs_of(op)) for op in graph.ops]
 

@@ -1,6 +1,6 @@
 """Run the first passes on a graph that cannot be compiled, so that it can be inspected.
 
-Every op that breaks a rule becomes an opaque op of kind UNSUPPORTED; the graph may have such ops before.
+Every op that breaks a rule becomes an op of the kind UNSUPPORTED (`ir.opaque`). The graph may have such ops from the importer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Pass = Callable[[Graph], tuple[Graph, TensorMap]]
 
 
 def tolerate(graph: Graph, passes: Sequence[Pass], problems: list[CompileError]) -> Graph:
-    """Return the graph after `passes`, with ops that cannot be compiled opaque; append an error for each to `problems`."""
+    """Return the graph after `passes`, in which ops that cannot be compiled have the kind UNSUPPORTED.
+
+    Append an error to `problems` for each of these ops. Raise the last error if the passes still fail after ROUNDS such ops.
+    """
     for _ in range(ROUNDS):
         try:
             rewritten = graph

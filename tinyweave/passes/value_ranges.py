@@ -21,33 +21,37 @@ from ..ops.window import positions
 from .effort import effort
 
 BYTES = ("int8", "uint8")
-MAX_EFFORT = 1 << 27  # multiply-accumulates of all monotone ops; beyond it outputs are unbounded
+MAX_EFFORT = 1 << 27  # multiply-accumulates of all monotone ops; beyond it outputs get the range of their type
 TAME_BITS = 12  # with scale ratios below 2^12 no rescaled product of two bytes overflows int32
 
 
 class Range(NamedTuple):
-    """Least and greatest value per channel, in the tensor's type."""
+    """The least and the greatest value of each channel of a tensor, [channels], in the tensor's type."""
 
     low: NDArray[np.generic]
     high: NDArray[np.generic]
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """For each channel, whether it holds only one value."""
+        """A mask of the channels that can hold only one value."""
         return np.asarray(self.low == self.high)
 
 
 class Taps(NamedTuple):
-    """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected sums up."""
+    """The products that an output of a conv_2d, depthwise_conv_2d or fully_connected sums up.
 
-    weights: NDArray[np.int64]  # [out channel, window h, window w, input], minus their zero point
-    reads: NDArray[np.int64]  # [out channel, input] -> input channel
+    An output channel sums weights[channel, h, w, i] * input over all positions (h, w) of the window and inputs i. The input is
+    read from the input channel reads[channel, i]. A fully_connected has a window of one position.
+    """
+
+    weights: NDArray[np.int64]  # [output channel, window h, window w, input]; their zero point is subtracted
+    reads: NDArray[np.int64]  # [output channel, input] -> input channel
     always: NDArray[np.bool_]  # [window h, window w]: whether the position lies inside the map for all outputs
     never: NDArray[np.bool_]  # [window h, window w]: whether the position lies in the padding for all outputs
 
 
 def value_ranges(graph: Graph) -> dict[str, Range]:
-    """Return the range of every int8 and uint8 tensor."""
+    """Return the Range of every int8 and uint8 tensor, by name."""
     known = {t.name: _at_first(t) for t in graph.tensors.values() if t.dtype in BYTES}
     left = MAX_EFFORT
     for op in graph.ops:
@@ -64,12 +68,15 @@ def value_ranges(graph: Graph) -> dict[str, Range]:
 
 
 def channels(tensor: Tensor) -> int:
-    """Return the extent of the last axis, 1 for a scalar."""
+    """Return the number of channels of a tensor, the extent of its last axis; 1 for a scalar."""
     return (1, *tensor.shape)[-1]
 
 
 def taps(graph: Graph, op: Op) -> Taps:
-    """Return the products that each output of a conv_2d, depthwise_conv_2d or fully_connected sums up; weights are constant."""
+    """Return the Taps of a conv_2d, depthwise_conv_2d or fully_connected: the products that each output channel sums up.
+
+    The weights must be constant.
+    """
     x, filters = graph.input(op), graph.input(op, 1)
     assert filters.data is not None
     zero = filters.quant.zero_point[0] if filters.quant is not None else 0  # the same for all channels
@@ -90,14 +97,17 @@ def taps(graph: Graph, op: Op) -> Taps:
 
 
 def _inside(graph: Graph, op: Op, axis: int) -> NDArray[np.bool_]:
-    """Return [output position, position in the window]: whether it lies inside the map along `axis` (0: rows, 1: columns)."""
+    """Return a mask [output position, position in the window] of the reads that hit the map, not padding, along one axis.
+
+    `axis` 0 means rows, 1 means columns.
+    """
     stride, dilation, padding = (op.attrs[name][axis] for name in ("stride", "dilation", "padding"))
     size, out, kernel = (t.shape[1 + axis] for t in (graph.input(op), graph.output(op), graph.input(op, 1)))
     return positions(size, out, kernel=kernel, stride=stride, dilation=dilation, before=padding[0])
 
 
 def _at_first(tensor: Tensor) -> Range:
-    """Return the range of a constant's values, or the type's range for other tensors."""
+    """Return the range that is known without its op: the values of a constant, or all values of the type."""
     if tensor.data is not None and tensor.elements:
         return _per_channel(tensor, tensor.data, tensor.data)
     return Range(*(np.full(channels(tensor), bound, tensor.dtype) for bound in limits(tensor.dtype)))
@@ -112,7 +122,11 @@ Rule = Callable[[Graph, Op, Known], list[Range]]
 
 
 def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Bound an op that is monotone in each operand, in either direction, by its results at all corners of the ranges."""
+    """Return the range of the output, as a list of one, of an op that rises or falls with each operand.
+
+    Such an op takes its extremes where the operands take theirs, so its reference runs on all combinations of these. If a
+    rescaling may overflow, the range is that of the type.
+    """
     out = graph.output(op)
     if not _is_tame(graph, op):
         return [_at_first(out)]
@@ -122,7 +136,11 @@ def _elementwise(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Bound an op that never decreases when an operand increases, by its results at the lowest and the highest values."""
+    """Return the range of each output of an op that never falls when an operand rises.
+
+    Its reference runs on the least and on the greatest values of all operands. If a rescaling may overflow, the range is that
+    of the type.
+    """
     outputs = graph.outputs_of(op)
     if not all(t.elements for t in (*outputs, *graph.inputs_of(op)) if t is not None) or not _is_tame(graph, op):
         return [_at_first(t) for t in outputs]
@@ -134,14 +152,17 @@ def _monotone(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _filled(tensor: Tensor, known: Known, side: int) -> NDArray[np.generic]:
-    """Return a tensor filled with the least (side 0) or greatest (side 1) value of each channel."""
+    """Return the data of a constant, or an array of an activation's shape with each channel at one end of its range.
+
+    `side` 0 is the least, 1 the greatest value of the channel.
+    """
     if tensor.data is not None:
         return tensor.data
     return np.broadcast_to(known[tensor.name][side], tensor.shape or (1,)).reshape(tensor.shape)
 
 
 def _is_tame(graph: Graph, op: Op) -> bool:
-    """Return whether no rescaling of the op can overflow, which would break its monotonicity."""
+    """Return whether the rescaling of the op's results cannot overflow, since an overflow would not be monotone."""
     if spec_of(op).moves:
         return True
     if op.kind == "mul":
@@ -153,7 +174,11 @@ def _is_tame(graph: Graph, op: Op) -> bool:
 
 
 def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Bound a sum of products by each product's extremes, 0 in the padding; the reference rescales and clamps."""
+    """Return the range of the output, as a list of one, of a convolution or dense layer, from the extremes of each product.
+
+    Where a window may read padding, the product may be 0. The extremes of the sums are then rescaled and clamped as in the
+    reference. Channels whose sums may overflow int32 get the whole range of the activation.
+    """
     x, out = graph.input(op), graph.output(op)
     if x.elements == 0 or (channels(x) > 1 and op.kind == "fully_connected" and graph.input(op, 1).shape[1] % channels(x)):
         return [_at_first(out)]
@@ -174,7 +199,7 @@ def _sum(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _unary(graph: Graph, op: Op, known: Known) -> list[Range]:
-    """Bound a unary op by its results for every value that the input can hold."""
+    """Return the range of the output, as a list of one, of a unary op, from its results for all values of the input."""
     (x, out), bounds = (graph.input(op), graph.output(op)), known[graph.input(op).name]
     values = np.arange(int(bounds.low.min()), int(bounds.high.max()) + 1)
     table = SPECS[op.kind].reference(graph, op, [values.astype(x.dtype)])[0]
@@ -187,7 +212,7 @@ def _unary(graph: Graph, op: Op, known: Known) -> list[Range]:
 
 
 def _rule(op: Op) -> Rule | None:
-    """Return the function that bounds the outputs of an op, or None if they can hold anything."""
+    """Return the function that computes the outputs' ranges of an op, or None if they can hold any value."""
     spec = spec_of(op)
     if spec.sums_windows:
         return _sum

@@ -1,18 +1,22 @@
-"""Planning: which ops are fused and in which order they run, with which kernels, and where every byte lies.
+"""Planning: decide which ops are fused, in which order and with which kernels they run, and where every byte lies.
 
-A Request (options and limits) and a graph make Problems; a Solution of one is laid out as a Plan, which `check` verifies.
+A graph and a Request (options and limits) become Problems. The search returns a Solution of one of them, which is laid out as a
+Plan and verified by `check`.
 
 Problem: ops in one order, tensors, row accesses and tiles as integers (`search.problem`); it can be saved and reloaded.
 Step: the time in which one op or one fused stage runs.
-Stage: consecutive ops; fused, they run row by row, and the tensors between them are line buffers.
+Stage: one op, or several consecutive ops that are fused. Fused ops run row by row; the tensors between them are line buffers.
 Line buffer: a ring buffer of the last few rows of a tensor ("rings" in plan files).
-Tile: ops of a stage that run a few columns at a time, so that their line buffers shrink too; a tiling: the tiles of a stage.
+Tile: ops of a stage that run a few columns at a time, so that their line buffers shrink too. Tiling: the tiles of a stage.
+Owner: the tensor whose memory another tensor uses, for example the input of a reshape for the reshape's output, a view.
+Relocation: the copy of a tensor to another offset between two steps.
+Rematerialisation: channels of a tensor are computed twice instead of being kept in RAM.
 Recomputation: multiply-accumulates beyond those of the graph, because tiles overlap or a tensor is rematerialised.
 Unfused bytes: RAM of an op's step if it runs on whole tensors.
 Strategy: which plan spaces are searched: best, unfused, layer, patch, msf, stream2d ("schedule" in options and plan files).
 Objective: size, balanced or speed ("optimize" in options).
-Path: stages from the first op to the last; bytes: of its largest stage, cycles: of all.
-Kernel set: the kernels that ops may use; each set has all kernels of the next smaller set. The first has the portable kernels.
+Path: a split of all ops into stages. Its bytes are those of its largest stage, its cycles those of all stages.
+Kernel set: the kernels that ops may use. Each set has all kernels of the next smaller one; the smallest has the portable ones.
 Plan space: all paths of one op order with one kernel set. Solution: a path and the number of its space.
 Pareto front: solutions that no other beats in both bytes and cycles.
 Layout: an offset for each buffer of a solution. Candidate: a solution and its layout.

@@ -2,9 +2,9 @@
 
 In: a Graph and its plan. Out: technique -> arena bytes, all with the kernels of the plan.
 
-The figure of a technique is the smaller arena of two orders: the file's order, and the order with the least peak with this
-technique. It never exceeds the figure before it, since a planner does not use a technique that does not help. Figures below
-the plan's own arena are left out; they occur if the plan spends bytes to save cycles.
+For each technique, two orders of the ops are planned: the file's order, and the order with the least peak RAM with this
+technique. The smaller arena counts. No figure exceeds the one before it, since a planner does not use a technique that does not
+help. Figures below the plan's own arena are left out; they occur if the plan spends bytes to save cycles.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ IN_ORDER = (  # technique, whether views alias, the largest overlap distance
 def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", memory: str = "sram") -> dict[str, int]:
     """Return technique -> arena bytes with this technique and all before it, as if all buffers were in one memory.
 
-    `planned` is the plan of the strategy; it is computed if left out.
+    Args:
+        graph: the network.
+        planned: the plan by `strategy`; computed if left out.
+        strategy: the strategy whose techniques are listed.
+        memory: name of the memory.
     """
     planned, name = planned or plan(graph, Request(strategy, memory=memory)), strategy.partition(":")[0]
     kernels, arenas = _kernels_of(graph, planned), dict[str, int]()
@@ -66,7 +70,10 @@ def ablation(graph: Graph, planned: Plan | None = None, strategy: str = "best", 
 
 
 def _in_order(graph: Graph, memory: str, kernels: Kernels, *, share: bool, max_distance: int) -> int:
-    """Return the smaller arena of two orders: the file's order, and the order with the least peak."""
+    """Return the arena bytes of unfused ops: the smaller of the file's order and of the order with the least peak RAM.
+
+    `share` and `max_distance` are as for `plan_in_order`.
+    """
     how = partial(plan_in_order, max_distance=max_distance, share=share, kernels=kernels)
     as_filed = how(graph, file_order(graph), memory)
     owner = views(graph) if share else without_views(graph)
@@ -83,7 +90,7 @@ def _in_one_memory(plan: Plan, *, overlap: bool) -> int:
 
 
 def _kernels_of(graph: Graph, plan: Plan) -> Kernels:
-    """Return the kernels that a plan uses, for the ops of its graph without relocations and recomputation."""
+    """Return the kernel choice of a plan, for the ops of `graph`, which has no relocations and no recomputation."""
     rows = {op.name: BY_NAME[variant] for op, variant in zip(plan.graph.ops, plan.variants, strict=True) if variant}
     cores = [row.cores for row in rows.values() if row.cores]
     if not cores:

@@ -1,7 +1,7 @@
-"""From stages to a plan: make the layout of some stages, place its buffers, and return the Plan of the placed layout.
+"""From stages to a plan: derive the buffers of some stages, place them, and return the Plan.
 
 In: a graph, its stages, its aliases. Out: a PlacedLayout, which can be compared with others, or a Plan. If the placement needs
-more bytes than the largest step, tensors may be relocated between steps.
+more bytes than the largest step, tensors may be relocated, that is copied to another offset between two steps.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .place.relocation_ops import lone_tensors, with_moves
 from .plan import Buffer, Place, Plan, Stage, Tile, scratch_name, tiles_name
 
 NO_OVERLAP = -ANY_DISTANCE  # a max_distance that allows no overlap at all
-FEWER_TRIES = TRIES // 200  # if a placement with relocations is already known
+FEWER_TRIES = TRIES // 200  # of the exact search without relocations, if a placement with relocations is known
 
 
 class Layout(NamedTuple):
-    """Buffers to be placed in one memory, the rules by which they may overlap, and what they were derived from."""
+    """Buffers to be placed in one memory, the rules by which they may overlap, and the stages from which they are derived."""
 
     row_graph: RowGraph
     stages: Sequence[tuple[int, ...]]  # the ops of each stage, by index
@@ -46,8 +46,8 @@ class Layout(NamedTuple):
 class PlacedLayout(NamedTuple):
     """A layout with an offset for each buffer, and the bytes of its arena.
 
-    `lower_bound` is that of all placements of these buffers, in bytes. If the layout relocates tensors, `unmoved` is the
-    placement without relocations, which needs more bytes and fewer cycles.
+    `lower_bound` is a lower bound in bytes on the arena of every placement of these buffers. If the layout relocates tensors,
+    `unmoved` is the placement without relocations, which needs more bytes and fewer cycles; else it is None.
     """
 
     layout: Layout
@@ -74,10 +74,11 @@ def plan_in_order(
         graph: the network.
         order: indices of its ops.
         memory: name of the memory.
-        max_distance: largest distance in bytes at which an output may overlap operands whose last use is its op.
-        share: views alias their source; otherwise they are copies.
-        moves: tensors may be relocated between steps if the arena exceeds the largest step.
-        parts: tensors may alias the tensors that they are cut from or joined into.
+        max_distance: largest overlap distance to use, in bytes. A kernel may overwrite an operand if its output starts at least
+            the kernel's overlap distance below the operand. By default no output overlaps an operand.
+        share: whether views, such as outputs of reshapes, share the memory of their input; otherwise they are copies.
+        moves: whether tensors may be relocated between steps if the arena exceeds the largest step.
+        parts: whether outputs of splits may lie inside their input, and inputs of concatenations inside their output.
         kernels: the kernel of each op.
     """
     shared = shared_in(graph, order, parts=parts) if share else Aliases(without_views(graph), {}, frozenset())
@@ -97,8 +98,14 @@ def plan_in_stages(
 ) -> Plan:
     """Return the checked plan that runs the ops in these stages.
 
-    A stage is fused if it has several ops or a streamed input or output. The ops of each tile run together, some columns at
-    a time.
+    Args:
+        graph: the network.
+        stages: indices of the ops of each stage, in order. A stage is fused if it has several ops or a streamed input or
+            output.
+        memory: name of the memory.
+        streamed_inputs: network inputs that arrive row by row.
+        tiles: ops of a stage that run together, some columns at a time.
+        streamed_outputs: network outputs that leave row by row.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
     layout = lay_out(
@@ -115,7 +122,7 @@ def plan_in_stages(
 
 
 def unfused_stages(order: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return one stage per op."""
+    """Return a stage of one op for each op, in this order."""
     return [(index,) for index in order]
 
 
@@ -131,9 +138,20 @@ def lay_out(
     max_distance: int = ANY_DISTANCE,
     kernels: Kernels = PORTABLE,
 ) -> Layout:
-    """Return the buffers of these stages, and the rules by which they may overlap.
+    """Return the buffers of these stages, and the rules by which they may overlap; offsets follow in `place_layout`.
 
-    All ops of a stage share one scratch buffer and all its tiles share one tile buffer, because they run one after the other.
+    The ops of a stage share one scratch buffer, and its tiles one tile buffer, because they run one after the other.
+
+    Args:
+        graph: the network.
+        stages: indices of the ops of each stage, in order.
+        shared: which tensors share memory.
+        memory: name of the memory.
+        streamed_inputs: network inputs that arrive row by row.
+        tiles: ops of a stage that run together, some columns at a time.
+        streamed_outputs: network outputs that leave row by row.
+        max_distance: largest overlap distance to use, in bytes; NO_OVERLAP lets no output overlap an operand.
+        kernels: the kernel of each op.
     """
     variants = variants_in(graph, shared, kernels)
     row_graph, scratch = RowGraph(graph, variants, streamed_inputs, tiles, streamed_outputs), scratch_of(graph, variants)
@@ -162,7 +180,7 @@ def lay_out(
 
 
 def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> Buffer:
-    """Return the buffer of a tensor, or of its line buffer of some rows.
+    """Return the buffer of a tensor: for all of it if `ring_rows` is None, else a line buffer of `ring_rows` rows.
 
     Fast kernels load words, so all buffers are aligned to words. Byte alignment would save at most 6 bytes on real networks.
     """
@@ -173,7 +191,7 @@ def _buffer(tensor: Tensor, ring_rows: int | None, life: Life, memory: str) -> B
 def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> PlacedLayout:
     """Return a layout with an offset for each buffer; with `moves`, tensors are relocated if that makes the arena smaller.
 
-    The exact search stops after placing one buffer `tries` times; with 0, the placement is greedy.
+    The exact search stops after it has placed single buffers `tries` times. With `tries` 0, the placement is only greedy.
     """
     placed, unmoved = place(layout.buffers, layout.rules, tries=0), None
     lower_bound = placed.lower_bound
@@ -190,7 +208,10 @@ def place_layout(layout: Layout, *, moves: bool = True, tries: int = TRIES) -> P
 
 
 def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool) -> Relocation | None:
-    """Return relocations that fit into `lower_bound` bytes, else into the smallest of some larger sizes; None if none fit."""
+    """Search for a placement with relocations in `lower_bound` bytes, else in a few larger sizes below `upper_bound`.
+
+    Return the first placement found, or None. Without `moves`, no buffer is relocated.
+    """
     graph = layout.row_graph.graph
     lone = lone_tensors(graph, layout.stages, layout.shared.owner) if moves else {}
     inputs = {layout.shared.owner[name] for name in graph.inputs if name not in layout.row_graph.streamed_inputs}
@@ -207,7 +228,7 @@ def _relocate(layout: Layout, lower_bound: int, upper_bound: int, *, moves: bool
 
 
 def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, dict[str, int]]:
-    """Return the layout of the graph with its relocations as ops, and the offset of each buffer."""
+    """Return the layout of the graph that contains the relocations as copy ops, and the offset of each of its buffers."""
     row_graph = layout.row_graph
     lone = lone_tensors(row_graph.graph, layout.stages, layout.shared.owner)
     steps: list[int | str] = []
@@ -235,7 +256,10 @@ def _with_relocations(layout: Layout, relocation: Relocation) -> tuple[Layout, d
 def plan_of_layout(
     placed: PlacedLayout, channels_once: Mapping[str, int] = MappingProxyType({}), *, checked: bool = True
 ) -> Plan:
-    """Return the plan of a placed layout; if not `checked`, the caller must check it."""
+    """Return the plan of a layout with offsets; if not `checked`, the caller must check it.
+
+    `channels_once` is as in Plan: tensor -> number of its leading channels that are computed once, the others twice.
+    """
     layout, row_graph = placed.layout, placed.layout.row_graph
     graph, schedules = row_graph.graph, schedule_stages(row_graph, layout.stages)
     plan = Plan(

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..ir import Graph, Op
-from ..kernels.table import BY_NAME, explain_kernel, variant_for
+from ..kernels.table import BY_NAME, ONLY_KERNEL, explain_kernel, variant_for
 from .fuse.row_schedule import rules_of
 from .plan import Buffer, Plan
 
 
 class Touch(NamedTuple):
-    """A step that reads or writes a tensor, and its op."""
+    """A read or write of the explained buffer: the step, and the name of the op."""
 
     step: int
     op: str
@@ -24,11 +24,14 @@ class Touch(NamedTuple):
 
 @dataclass(frozen=True)
 class Overlap:
-    """The output of an op and one of its operands, of which one is the explained buffer. All distances are in bytes."""
+    """How far the output of an op overlaps one of its operands, and how far it may. One of the two is the explained buffer.
+
+    All distances are in bytes.
+    """
 
     op: str
     kernel: str
-    other: str  # the buffer that is not explained
+    other: str  # the one of the two buffers that is not explained
     output: bool  # the explained buffer is the output
     overlap_distance: int | None  # by which the output must start below the operand; None if they must not overlap
     distance: int  # by which the output does start below the operand
@@ -39,7 +42,10 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The buffer that holds `tensor`, a tensor or scratch buffer, alive in the steps [start, end)."""
+    """What `explain` reports about a tensor or scratch buffer: its buffer and offset, the ops that use it, and its overlaps.
+
+    The buffer is alive in the steps [start, end).
+    """
 
     tensor: str
     buffer: str
@@ -52,18 +58,24 @@ class Explanation:
     writers: tuple[Touch, ...]
     readers: tuple[Touch, ...]
     persistent: tuple[str, ...]  # roles for which it is alive before its first writer or after its last reader
-    waits: Touch | None  # the op that writes the last of the other operands of the last reader; the tensor is kept until then
+    waits: Touch | None  # the op that computes the latest other operand of the last reader; the tensor is kept until then
     overlaps: tuple[Overlap, ...]
     at_other_times: tuple[str, ...]  # buffers on the same bytes while this buffer is not alive
     peak: int  # bytes of the plan's largest step
-    without: int  # bytes of the largest step if this buffer had none
-    kernels: tuple[tuple[str, str], ...] = ()  # (kernel, reason) of faster kernels passed over, then of the plan's kernel
+    without: int  # bytes of the largest step if this buffer did not exist
+    kernels: tuple[tuple[str, str], ...] = ()  # (kernel, reason) of rejected faster kernels, then of the plan's kernel
 
 
 def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
     """Explain where an activation or buffer is placed, and why the op that writes it runs on its kernel.
 
-    Kernels are left out if `core` is "". Raise KeyError if the plan has no activation or buffer of this name.
+    Args:
+        plan: the plan.
+        tensor: the name of an activation, or of a scratch or tile buffer.
+        core: the core for which kernels are explained; "" to leave kernels out.
+
+    Raises:
+        KeyError: the plan has no activation or buffer of this name.
     """
     graph = plan.graph
     home = plan.buffer(plan.places[tensor].buffer if tensor in plan.places else tensor)
@@ -98,7 +110,10 @@ def explain(plan: Plan, tensor: str, core: str = "") -> Explanation:
 
 
 def _kernels(plan: Plan, index: int, core: str) -> tuple[tuple[str, str], ...]:
-    """Return (kernel, reason) of the kernels that op `index` of the graph could have on `core`, last the one in the plan."""
+    """Return (kernel, reason) of the kernels considered for op `index` of the graph on `core`; the last is the one in the plan.
+
+    The reason says why a kernel was rejected, or why the last was chosen. Empty if the op needs no code.
+    """
     name = plan.variants[index]
     tried = explain_kernel(plan.graph, plan.graph.ops[index], core) if name else []
     if name and tried[-1][0] != name:
@@ -113,7 +128,10 @@ def _persistent(graph: Graph, names: list[str]) -> tuple[str, ...]:
 
 
 def _waits(plan: Plan, last: Touch, inside: list[str]) -> Touch | None:
-    """Return the op that writes the last of the other operands of the last reader, None if it has no others."""
+    """Return the op for which the buffer's last reader waits: it computes the latest of the reader's other operands.
+
+    None if no op computes another operand. `last` is the last reader; `inside` are the tensors in the buffer.
+    """
     graph = plan.graph
     op = next(op for op in graph.ops if op.name == last.op)
     step_of = {index: step for step, stage in enumerate(plan.stages) for index in stage.ops}
@@ -176,7 +194,7 @@ def _why_not(plan: Plan, op: Op, step: int, output: Buffer, operand: Buffer) -> 
 
 
 def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
-    """Return the bytes that two different buffers both cover, not necessarily at the same time."""
+    """Return the bytes of memory that two different buffers both use, perhaps at different times."""
     if a.name == b.name or a.memory != b.memory:
         return 0
     begin, other = plan.offsets[a.name], plan.offsets[b.name]
@@ -184,13 +202,13 @@ def _shared(plan: Plan, a: Buffer, b: Buffer) -> int:
 
 
 def _without(plan: Plan, home: Buffer) -> int:
-    """Return the bytes of the largest step if the buffer had none."""
+    """Return the bytes that the plan's largest step would need if the buffer `home` did not exist."""
     rest = replace(plan, buffers=tuple(b for b in plan.buffers if b.name != home.name))
     return max((rest.live(step) for step in range(len(plan.stages))), default=0)
 
 
 def kernel_reason(plan: Plan, index: int, core: str) -> str:
-    """Return the reason why op `index` of the graph runs on its kernel and not on another kernel of `core`."""
+    """Return why op `index` of the graph runs on its kernel in the plan and not on another kernel of `core`, as text."""
     graph, op, name = plan.graph, plan.graph.ops[index], plan.variants[index]
     if not name:
         return "no code: its output aliases its input"
@@ -208,5 +226,19 @@ def kernel_reason(plan: Plan, index: int, core: str) -> str:
     if fastest.cores:
         heavier = f"; {flash_heavy.name} would take {more:,} B more Flash" if flash_heavy.flash_heavy else ""
         return f"the fastest on a {core}{heavier}"
-    passed = explain_kernel(graph, op, core)[:-1]
-    return " ".join(passed[-1]) if passed else "the only kernel for it"
+    *passed, (_, reason) = explain_kernel(graph, op, core)
+    return " ".join(passed[-1]) if passed else reason
+
+
+def is_fast(plan: Plan, index: int, core: str) -> bool | None:
+    """Return whether op `index` runs on a kernel that uses instructions of `core` which plain C does not; None without code."""
+    name = plan.variants[index]
+    return core in BY_NAME[name].cores if name else None
+
+
+def why_portable(plan: Plan, index: int, core: str) -> str:
+    """Return why an op runs on a portable kernel although `core` has faster ones for its kind; "" if that is not so."""
+    if not core or is_fast(plan, index, core) is not False:
+        return ""
+    reason = kernel_reason(plan, index, core)
+    return "" if reason == ONLY_KERNEL else reason

@@ -16,7 +16,7 @@ from .alias.subtensors import Aliases
 
 
 class Kernels(NamedTuple):
-    """A choice of one kernel for each op: the usual fast kernel of `core`; the fields name the ops with another kernel."""
+    """A rule that chooses a kernel for each op: the usual fast kernel of `core`, or another for the ops that a field lists."""
 
     core: str = ""  # "" for portable kernels only
     portable_ops: frozenset[str] = frozenset()  # run a portable kernel
@@ -26,7 +26,7 @@ class Kernels(NamedTuple):
     reads: FlashReads | None = None  # wait states and cache lines of Flash, for cycle estimates; None for zero wait states
 
     def name(self, graph: Graph, op: Op) -> str:
-        """Return the name of an op's kernel."""
+        """Return the name of the kernel that this rule chooses for an op."""
         core = "" if op.name in self.portable_ops else self.core
         flash_heavy, lean, copying = op.name in self.flash_heavy, op.name in self.lean, op.name in self.copying
         return variant_for(graph, op, core, flash_heavy=flash_heavy, lean=lean, copying=copying).name
@@ -36,7 +36,7 @@ PORTABLE = Kernels()
 
 
 def variants_in(graph: Graph, shared: Aliases, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
-    """Return the name of each op's kernel, "" for views and other ops without code."""
+    """Return the name of each op's kernel, "" for views and other ops that need no code because their tensors share memory."""
     names = []
     for index, op in enumerate(graph.ops):
         source, target = op.inputs[0], op.outputs[0]
@@ -46,5 +46,5 @@ def variants_in(graph: Graph, shared: Aliases, kernels: Kernels = PORTABLE) -> t
 
 
 def scratch_of(graph: Graph, variants: Sequence[str]) -> list[int]:
-    """Return the scratch of each op's kernel in bytes."""
+    """Return the scratch bytes that each op's kernel needs. `variants`: the kernels' names, "" for ops without code."""
     return [BY_NAME[name].scratch(graph, op) if name else 0 for name, op in zip(variants, graph.ops, strict=True)]

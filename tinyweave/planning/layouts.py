@@ -1,8 +1,9 @@
-"""Search for the best plan in some plan spaces: solutions are laid out until no other solution can be better.
+"""Search for the best plan in some plan spaces: lay out solutions until no other solution can be better.
 
-In: plan spaces, an objective, limits of bytes and cycles. Out: a Plan, or the candidates of a Pareto front. The Pareto search
-counts the bytes of a solution's largest step and the cycles of its kernel calls. Its layout may need more bytes, if its buffers
-do not fit without gaps, and more cycles, if it relocates tensors.
+In: plan spaces, an objective, limits of bytes and cycles. Out: a Plan, or the candidates of a Pareto front. A solution is a
+sequence of stages without addresses; its layout gives each buffer an offset. The Pareto search counts the bytes of a solution's
+largest step and the cycles of its kernel calls. The layout may need more bytes, if the buffers do not fit without gaps, and
+more cycles, if it relocates tensors.
 """
 
 from __future__ import annotations
@@ -25,32 +26,42 @@ from .strategies import PlanSpace, pareto_search_of
 
 MOST_POINTS = 24  # plans of a front; more are hard to read
 MOST_LAYOUTS = 8  # solutions laid out per search
-SLACK = 0.01  # share of a solution's bytes that its layout may need more before smaller solutions are laid out too
+SLACK = 0.01  # a layout may exceed its solution's bytes by this fraction before smaller solutions are tried
 Item = TypeVar("Item")
 
 
 class Candidate(NamedTuple):
-    """A solution and its layout; the bytes and cycles of `solution` are those of the layout, not those of the search."""
+    """A solution (stages, tiles and kernels) and its layout (an offset for each buffer).
+
+    The bytes and cycles of `solution` are those of the layout, which may exceed the figures of the search.
+    """
 
     layout: PlacedLayout
     solution: Solution
 
 
 class LayoutSearch:
-    """A search for plans in some plan spaces; it remembers the solutions that it has computed."""
+    """A search for the best plan over several plan spaces; it caches the solutions that it computes."""
 
     def __init__(self, spaces: Sequence[PlanSpace]) -> None:
-        """Prepare the Pareto search of these spaces."""
+        """Create the Pareto search over these plan spaces."""
         self.spaces = spaces
         self.pareto = pareto_search_of(spaces)
 
     def plan(
         self, objective: Objective, byte_limit: int = NEVER, cycle_limit: int = NEVER, progress: Progress | None = None
     ) -> Plan:
-        """Return the best plan within the limits, else the fastest within the bytes, else the smallest; not checked."""
+        """Return the best plan by `objective` within the limits (NEVER for no limit). It is not checked.
+
+        If no plan is within both limits, return the fastest plan within `byte_limit`. If there is none either, return the
+        smallest plan.
+
+        Raises:
+            CompileError: a streamed input is read by an op that cannot run row by row.
+        """
         best = self._best(objective, byte_limit, cycle_limit, progress)
         if best is None and cycle_limit < NEVER and (fastest := self.pareto.best("speed", byte_limit)) is not None:
-            best = self._best("speed", byte_limit, fastest.path.cycles, progress)  # without relocations, which take cycles
+            best = self._best("speed", byte_limit, fastest.path.cycles, progress)  # relocations take cycles, so without them
             best = best or self._best("speed", byte_limit, NEVER, progress)
         if best is None and (byte_limit < NEVER or objective != "size"):
             best = self._best("size", NEVER, NEVER, progress)
@@ -59,7 +70,7 @@ class LayoutSearch:
         return plan_of_layout(best.layout, self.spaces[best.solution.space].channels_once, checked=False)
 
     def front(self) -> list[Candidate]:
-        """Return at most MOST_POINTS Pareto-optimal candidates, the fewest cycles first."""
+        """Return at most MOST_POINTS candidates that are Pareto-optimal in bytes and cycles, the fewest cycles first."""
         self.pareto.caps.clear()
         solutions, candidates = self.pareto.front(), list[Candidate]()
         if not solutions:
@@ -81,7 +92,10 @@ class LayoutSearch:
         return candidates
 
     def _best(self, objective: Objective, byte_limit: int, cycle_limit: int, progress: Progress | None) -> Candidate | None:
-        """Return the best candidate within the limits, or None if no solution that was laid out is within them."""
+        """Return the best candidate within the limits, or None if none of the solutions that were laid out is within them.
+
+        At most MOST_LAYOUTS solutions are laid out.
+        """
         pareto, cost = self.pareto, COSTS[objective]
         most_bytes = byte_limit if byte_limit == NEVER else -(-byte_limit // ALIGN) * ALIGN  # the search counts whole words
         most_cycles = cycle_limit
@@ -115,9 +129,14 @@ class LayoutSearch:
         return best
 
     def _smaller(self, candidates: list[Candidate], solution: Solution) -> tuple[list[Candidate], Solution]:
-        """Return a solution and its candidates, smaller than this one if the layout of this one needs SLACK more bytes.
+        """Replace a solution whose layout has large gaps by one with a smaller layout, if there is one.
 
-        It is the fastest solution that counts fewer bytes than the layout needs: it fuses least, and often has fewer gaps.
+        The gaps are large if the layout needs over SLACK (1 %) more bytes than the solution's largest step. The replacement is
+        the fastest solution of the same plan space with fewer bytes than this layout: it fuses few ops, and often leaves fewer
+        gaps. This is repeated until the layout no longer shrinks. `candidates` are the layouts of `solution`.
+
+        Returns:
+            The layouts of the final solution, and that solution.
         """
         for _ in range(MOST_LAYOUTS):
             layout_bytes = candidates[0].layout.bytes
@@ -132,13 +151,16 @@ class LayoutSearch:
         return candidates, solution
 
     def _no_plan(self) -> CompileError:
-        """Return the error that names the op that cannot read a streamed input row by row."""
+        """Return the error if no plan exists; it names the op that reads a streamed input but cannot run row by row."""
         search = self.spaces[-1].search
         return not_by_rows(search.row_graph, search.order)
 
 
 def pareto_front(items: Sequence[Item], costs: Callable[[Item], tuple[int, int]]) -> list[Item]:
-    """Return the items that no other item beats in both costs, sorted by the first cost."""
+    """Return the Pareto-optimal items, sorted by their first cost; of items with equal costs only the first.
+
+    `costs` returns the two costs of an item, both to be minimised.
+    """
     front, least = list[Item](), NEVER
     for (_, second), _, item in sorted((costs(item), number, item) for number, item in enumerate(items)):
         if second < least:

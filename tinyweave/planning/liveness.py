@@ -1,8 +1,9 @@
 """Lifetimes: in which steps the memory of each tensor is in use.
 
-In: a graph, its stages, and the owner of each tensor's memory. Out: the lifetime of each owner. Inputs and state are alive
-before the first step; outputs and state stay alive after the last step. A tensor that no op reads is alive in the step that
-writes it, an unread input in the first step.
+Several tensors may share the memory of one tensor, their owner, for example a reshape's output that of its input. In: a graph,
+its stages, and the owner of each tensor's memory. Out: the lifetime of each owner. Inputs and state are alive before the first
+step; outputs and state stay alive after the last step. A tensor that no op reads is alive in the step that writes it, an unread
+input in the first step.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ BEFORE = -1  # the first step of inputs and state
 
 
 class Life(NamedTuple):
-    """A lifetime: the steps [begin, end), and also after the last step if `persistent`."""
+    """The steps [begin, end) in which memory is in use; if `persistent`, it stays in use after the last step.
+
+    `begin` is BEFORE (-1) for state and for inputs that are not streamed, which exist before the first step.
+    """
 
     begin: int
     end: int
@@ -51,7 +55,7 @@ def lifetimes(
 
 
 def alive(lives: Mapping[str, Life], steps: int) -> list[tuple[str, ...]]:
-    """Return for each step the owners that are alive in it; a network without steps counts as one step."""
+    """Return, for each of `steps` steps, the names in `lives` that are alive in it; 0 steps count as one step."""
     names: list[list[str]] = [[] for _ in range(max(1, steps))]
     for name, life in lives.items():
         for step in range(max(life.begin, 0), life.end):

@@ -20,15 +20,25 @@ TRIES_TO_CHOOSE = 10_000  # placements of one buffer per distribution; the chose
 
 
 def excess(arena: Mapping[str, int], memories: Mapping[str, int]) -> int:
-    """Return the bytes by which arenas exceed their memories; both by name of the memory."""
+    """Return by how many bytes arenas exceed the memories that hold them, summed over the memories.
+
+    Both arguments map the name of a memory to bytes: used in the arena, and available. A memory that is not listed has 0 bytes.
+    """
     return sum(max(0, count - memories.get(name, 0)) for name, count in arena.items())
 
 
 def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checked: bool = True) -> Plan:
-    """Return `plan` with its buffers distributed over memories (name -> bytes, fastest first), all in the first if they fit.
+    """Return `plan` with its buffers distributed over several memories; all are in the first memory if they fit there.
 
-    If no distribution that was tried fits, the one with the least excess is returned. `overlap` says whether outputs may
-    overlap operands, as in `plan`. If not `checked`, the caller must check the plan.
+    Args:
+        plan: a plan in one memory.
+        memories: name -> bytes, the fastest memory first.
+        overlap: whether outputs may overlap operands, as in `plan`.
+        checked: whether to check the result; if not, the caller must check it.
+
+    Returns:
+        The distribution with the least excess over the memories, among the ones that were tried; of equal ones, the one with
+        the least traffic to slow memories.
     """
     whole = sum(plan.arena.values())
     fastest, capacity = next(iter(memories.items()))
@@ -54,7 +64,11 @@ def distribute(plan: Plan, memories: Mapping[str, int], *, overlap: bool, checke
 def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overlap: bool, checked: bool = True) -> Plan:
     """Return `plan` distributed over the first memory map that holds it, or over the one with the least excess.
 
-    `overlap` and `checked` as for `distribute`.
+    Args:
+        plan: a plan in one memory.
+        maps: memory maps (name -> bytes, the fastest memory first), in the order in which to try them.
+        overlap: as for `distribute`.
+        checked: as for `distribute`.
     """
     plans: list[Plan] = []
     for memories in maps:
@@ -66,9 +80,9 @@ def distribute_over_maps(plan: Plan, maps: Sequence[Mapping[str, int]], *, overl
 
 
 def traffic(plan: Plan) -> dict[str, int]:
-    """Return for each buffer an estimate of the bytes that one inference reads and writes in it.
+    """Return, for each buffer, an estimate of the bytes that one inference reads and writes in it.
 
-    The data operand of an op is read once per multiplication; every other tensor is read or written once.
+    An op reads its data operand once per multiplication. It reads or writes every other tensor once.
     """
     graph = plan.graph
     heat = dict.fromkeys((buffer.name for buffer in plan.buffers), 0)
@@ -92,7 +106,7 @@ def traffic(plan: Plan) -> dict[str, int]:
 
 
 def _orders(heat: Mapping[str, int]) -> tuple[Callable[[Buffer], Any], ...]:
-    """Return the sort keys by which buffers are offered to the fastest memory: heat, size or lifetime."""
+    """Return sort keys: the orders in which to offer buffers to the fastest memory, by traffic (`heat`), size or lifetime."""
     return (
         lambda b: (-heat[b.name] / max(b.bytes, 1), b.name),
         lambda b: (-heat[b.name], b.name),
@@ -107,7 +121,8 @@ def _assigned(
 ) -> dict[str, str]:
     """Return buffer -> memory. Each memory takes the buffers that still fit, in the order of `key`.
 
-    A buffer that fits into no memory goes to the one with the most free bytes.
+    A buffer that fits into no memory goes to the one with the most free bytes. `allowed` are the rules by which buffers may
+    overlap.
     """
     left, homes, room = sorted(buffers, key=key), dict[str, str](), dict(memories)
     for memory, capacity in memories.items():
@@ -122,9 +137,9 @@ def _assigned(
 
 
 def _fill(chosen: list[Buffer], offered: list[Buffer], allowed: Sequence[Rule], capacity: int) -> list[Buffer]:
-    """Return `chosen` and those offered buffers that also fit into `capacity` bytes.
+    """Return `chosen` and those `offered` buffers that fit into `capacity` bytes together with them.
 
-    If they do not all fit, add the first half as far as it fits, then the second half.
+    If not all fit, add the first half as far as it fits, then the second half, each in the same way.
     """
     if not offered or _place(chosen + offered, allowed, 0, capacity).bytes <= capacity:
         return chosen + offered
@@ -143,10 +158,10 @@ def _place(buffers: Sequence[Buffer], allowed: Sequence[Rule], tries: int | None
 def _placed(
     plan: Plan, homes: Mapping[str, str], allowed: Sequence[Rule], memories: Mapping[str, int], tries: int | None
 ) -> Plan:
-    """Return the plan with each buffer placed in its memory of `homes`.
+    """Return the plan with each buffer placed in its memory of `homes` (buffer -> memory).
 
-    The search for the placement in a memory ends when its buffers fit, or after `tries`. If `tries` is None, it seeks the
-    smallest arena, within the default limit of tries.
+    In each memory, the search ends when the buffers fit, or after `tries` placements of single buffers. If `tries` is None, it
+    looks for the smallest arena, within the default limit of tries.
     """
     buffers = tuple(replace(b, memory=homes[b.name]) for b in plan.buffers)
     parts = {name: [b for b in buffers if b.memory == name] for name in memories}
@@ -162,7 +177,7 @@ def _placed(
 
 
 def _renamed(plan: Plan, memory: str) -> Plan:
-    """Return the plan with its one memory renamed."""
+    """Return the plan with all buffers in the memory called `memory`, at their old offsets."""
     return replace(
         plan,
         buffers=tuple(replace(b, memory=memory) for b in plan.buffers),

@@ -8,9 +8,12 @@ MAX_COLUMNS = 64
 
 
 def memory_picture(plan: Plan, labels: dict[str, str] | None = None, max_columns: int = MAX_COLUMNS) -> list[str]:
-    """Return one table per memory as lines: the offset of each buffer, and a # in each step in which it is alive.
+    """Return one table per memory as lines of text: the offset of each buffer, and a # in each step in which it is alive.
 
-    `labels` are names to print instead of the buffers' own. If there are more than `max_columns` steps, steps share columns.
+    Args:
+        plan: the plan to show.
+        labels: buffer name -> text to print instead of the name.
+        max_columns: most columns for steps; if the plan has more steps, each column stands for several consecutive steps.
     """
     labels = labels or {}
     steps = max(1, len(plan.stages))

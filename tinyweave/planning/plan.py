@@ -1,6 +1,7 @@
-"""The plan: the stages in the order in which they run, their kernels, and the place of every byte.
+"""The data of a plan: its stages in execution order, the kernel of each op, and the memory offset of every buffer.
 
-In: a Graph and the planner's decisions. Out: a frozen value. Step i runs stage i; intervals are half-open.
+A stage is one op, or several ops that are fused. Step i is the time in which stage i runs. Intervals are half-open: the steps
+[start, end) do not include `end`. The planner returns a `Plan` as a frozen value.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from ..notebook import table
 
 @dataclass(frozen=True)
 class Tile:
-    """Ops of a fused stage that run together on a tile of `rows` rows and `cols` columns of the last op's output.
+    """Consecutive ops of a fused stage that compute a block of `rows` x `cols` pixels of the last op's output at a time.
 
-    The tensors between these ops exist only as tiles. Overlapping rows of the next tile are recomputed. Overlapping columns
-    are kept if `cached`; otherwise they are recomputed too, and the tile is a patch.
+    Of the tensors between these ops, only the pixels that the current block needs are in memory. Rows that the next block down
+    needs too are recomputed. Columns that the next block to the right needs too are kept if `cached`; otherwise they are
+    recomputed, and the tile is a patch as in MCUNetV2. `ops` are indices of the graph's ops.
     """
 
     ops: tuple[int, ...]
@@ -30,16 +32,20 @@ class Tile:
 
 
 class RowTiming(NamedTuple):
-    """When an op of a fused stage computes its rows: iteration i runs at tick first + i * every."""
+    """When an op of a fused stage computes its output rows: iteration i runs at tick `first + i * every`.
+
+    Ticks count the passes of the stage's loop. Each iteration computes `rows_per_iteration` rows of `rows` in total; the last
+    one may compute fewer.
+    """
 
     first: int  # tick
     every: int  # ticks
-    rows: int  # in all iterations
+    rows: int  # that all iterations compute together
     rows_per_iteration: int = 1  # the last iteration may compute fewer
 
     @property
     def iterations(self) -> int:
-        """Return the number of iterations that compute all rows."""
+        """Return the number of iterations in which the op computes all its rows."""
         return -(-self.rows // self.rows_per_iteration)
 
     @property
@@ -49,7 +55,7 @@ class RowTiming(NamedTuple):
 
     @property
     def ticks_per_row(self) -> int:
-        """Return the number of ticks per row."""
+        """Return the ticks (passes of the stage's loop) between two rows, averaged over an iteration."""
         return self.every // self.rows_per_iteration
 
 
@@ -59,23 +65,23 @@ Node = int | str
 
 @dataclass(frozen=True)
 class RowSchedule:
-    """When each op of a fused stage computes its rows, and how many rows of each tensor are kept."""
+    """When each op of a fused stage computes its rows, and how many rows of each tensor inside the stage are kept in memory."""
 
-    timings: Mapping[Node, RowTiming]  # nodes that are due at the same tick run in this order
+    timings: Mapping[Node, RowTiming]  # in the order in which nodes run that are due at the same tick
     line_buffers: Mapping[str, int]  # tensor that no other stage uses, or a streamed output -> rows kept
     tiles: Mapping[str, tuple[int, int]]  # tensor inside a tile -> (rows, columns) kept
 
     @property
     def ticks(self) -> int:
-        """Return the number of ticks that the stage takes."""
+        """Return the number of ticks (passes of the stage's loop) in which the stage computes all its rows."""
         return max(timing.first + (timing.iterations - 1) * timing.every for timing in self.timings.values()) + 1
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Ops that run together, by index: one op on whole tensors, or a fused stage that runs row by row as its schedule says.
+    """One step of a plan: a single op that computes whole tensors, or fused ops that run row by row as `schedule` says.
 
-    `tiles` and `schedule` are None if the stage is not fused.
+    `ops` are indices of the graph's ops. `tiles` and `schedule` are None if the stage is not fused.
     """
 
     ops: tuple[int, ...]
@@ -97,7 +103,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor is: `offset` bytes into a buffer. A view has the buffer of its source."""
+    """Where a tensor is: `offset` bytes after the start of a buffer.
+
+    Views share a buffer: the output of a reshape, for example, is in the buffer of its input.
+    """
 
     buffer: str
     offset: int = 0
@@ -105,32 +114,33 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which stages run in which order with which kernels, and the place of every byte.
+    """A complete plan: the stages in execution order, the kernel of each op, and the memory offset of every buffer.
 
-    If tensors are relocated or rematerialised, `graph` holds these ops too, in the order in which they run. Streamed inputs
-    arrive, and streamed outputs leave, row by row; they are never whole in RAM.
+    If the plan relocates tensors (copies them to another offset between two steps) or rematerialises them (computes them
+    twice), `graph` contains the added ops. Streamed inputs arrive and streamed outputs leave row by row; they are never whole
+    in RAM.
     """
 
     graph: Graph
     stages: tuple[Stage, ...]
     variants: tuple[str, ...]  # name of each op's kernel, "" if no code runs
     buffers: tuple[Buffer, ...]
-    places: Mapping[str, Place]  # by activation
+    places: Mapping[str, Place]  # activation -> where it is in its buffer
     offsets: Mapping[str, int]  # buffer -> its offset in its memory
     arena: Mapping[str, int]  # memory -> bytes used
     scratch: int  # the most scratch bytes that one kernel call uses
-    lower_bound: int  # bytes; of any placement of these buffers, or if outputs overlap operands of the largest step
+    lower_bound: int  # bytes; on every placement of these buffers
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
     channels_once: Mapping[str, int] = field(default_factory=dict)  # tensor -> leading channels computed once, others twice
 
     def __repr__(self) -> str:
-        """Return one line with the arena's bytes and the number of steps."""
+        """Return one line with the bytes used of each memory and the number of steps."""
         arena = ", ".join(f"{size:,} B of {memory}" for memory, size in self.arena.items())
         return f"<Plan of '{self.graph.name}': {arena}, {len(self.stages)} steps>"
 
     def _repr_html_(self) -> str:
-        """Return the table of buffers that a notebook shows."""
+        """Return an HTML table of the buffers, for notebooks."""
         rows = []
         for buffer in sorted(self.buffers, key=lambda buffer: (buffer.memory, self.offsets[buffer.name], buffer.start)):
             begin, steps = self.offsets[buffer.name], f"{buffer.start + 1} to {buffer.end}"
@@ -139,16 +149,16 @@ class Plan:
 
     @property
     def gap(self) -> int:
-        """Return the bytes between the arenas and their lower bound; 0 means that the placement is optimal."""
+        """Return by how many bytes all arenas together exceed `lower_bound`; 0 means that the placement is optimal."""
         return sum(self.arena.values()) - self.lower_bound
 
     @property
     def optimal(self) -> bool | None:
-        """Return True if no placement of these buffers is smaller, None if that is not known."""
+        """Return True if `lower_bound` proves that no placement of these buffers is smaller, else None (unknown)."""
         return True if self.gap == 0 else None
 
     def buffer(self, name: str) -> Buffer:
-        """Return the buffer of that name."""
+        """Return the buffer with this name."""
         return self._by_name[name]
 
     @cached_property
@@ -156,12 +166,12 @@ class Plan:
         return {buffer.name: buffer for buffer in self.buffers}
 
     def alive(self, step: int) -> list[Buffer]:
-        """Return the buffers that are alive in a step, by memory and offset."""
+        """Return the buffers that are alive in a step, sorted by memory, then by offset."""
         buffers = [buffer for buffer in self.buffers if buffer.start <= step < buffer.end]
         return sorted(buffers, key=lambda b: (b.memory, self.offsets[b.name], -b.bytes))
 
     def live(self, step: int) -> int:
-        """Return the bytes in use in a step; bytes where buffers overlap count once."""
+        """Return the bytes of all memories that live buffers occupy in a step; bytes that several buffers share count once."""
         total, memory, top = 0, "", 0
         for buffer in self.alive(step):
             begin, end = self.offsets[buffer.name], self.offsets[buffer.name] + buffer.bytes
@@ -170,12 +180,15 @@ class Plan:
         return total
 
     def offset(self, tensor: str) -> int:
-        """Return the offset of a tensor in its memory."""
+        """Return the offset of a tensor in its memory, in bytes."""
         place = self.places[tensor]
         return self.offsets[place.buffer] + place.offset
 
     def scratch_of(self, index: int) -> str:
-        """Return the name of the scratch buffer of an op, which all ops of its stage share."""
+        """Return the name of the scratch buffer of the stage that runs op `index`; all ops of a stage share one scratch buffer.
+
+        The plan has no buffer of this name if no kernel of the stage needs scratch.
+        """
         stage = next(stage for stage in self.stages if index in stage.ops)
         return scratch_name(self.graph.ops[stage.ops[0]].name)
 
@@ -185,10 +198,13 @@ class Plan:
 
 
 def scratch_name(op_name: str) -> str:
-    """Return the name of the scratch buffer of the stage that starts with an op."""
+    """Return the name of a stage's scratch buffer. `op_name`: the stage's first op.
+
+    An op that accumulates row by row in a fused stage, such as a mean, has a buffer for its accumulators under its own name.
+    """
     return f"{op_name}.scratch"
 
 
 def tiles_name(op_name: str) -> str:
-    """Return the name of the tile buffer of the fused stage that ends with an op."""
+    """Return the name of the buffer for the tensors inside the tiles of a fused stage. `op_name`: the stage's last op."""
     return f"{op_name}.tiles"

@@ -1,8 +1,10 @@
 """The planner. In: a Graph and a Request. Out: a checked Plan, or a Pareto front of plans.
 
-1. `strategies` turns the request into plan spaces. Each is a path search over one order of the ops, with fused stages that are
-   grown from its Problem. All plan spaces of a search share one kernel set.
-2. `search` finds Solutions: the best path over all plan spaces by an objective, within limits of bytes and cycles.
+1. `strategies` turns the request into plan spaces. A plan space holds all ways to split one order of the ops into stages
+   (unfused
+ops and fused stages) with one kernel set. All plan spaces of a search share the kernel set.
+2. `search` finds Solutions: the best sequence of stages over all plan spaces by an objective, within limits of bytes and
+   cycles.
 3. `layouts` gives each buffer of a solution its offset, and returns the best laid-out solution as a Plan.
 4. If the plan exceeds the Flash limit, PlanSearch repeats this with a smaller kernel set.
 5. `check` verifies the plan; `memories` distributes its buffers over several memories.
@@ -41,15 +43,15 @@ SpaceCache = dict[tuple[Graph, str, StreamedIO, tuple[Kernels, ...], bool], Plan
 def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None = None) -> Plan:
     """Return the checked plan of `graph` that a request asks for.
 
-    Strategy `best` uses the order of ops with the least peak and lets outputs overlap operands whose last use is the same step.
-    It relocates tensors between steps, fuses ops into stages that run row by row or tile by tile, and recomputes tensors, each
-    only if that makes the arena smaller. `unfused` does the same without fusion and recomputation. `layer`, the baseline,
-    keeps the file's order and never overlaps an output with an operand. `patch`, `msf` and `stream2d` are `unfused` with the
-    stages of other planners (fuse/baselines.py). `patch:N:K` has N x N patches of the first K layers; a number that is
-    missing or 0 is searched for.
+    Strategy `best` runs the ops in the order with the least peak RAM, and lets outputs overlap operands whose last use is the
+    same step. It relocates tensors between steps, fuses ops into stages that run row by row or tile by tile, and recomputes
+    tensors, each only if that makes the arena smaller. `unfused` does the same without fusion and recomputation. `layer`, the
+    baseline, keeps the file's order and never overlaps an output with an operand. `patch`, `msf` and `stream2d` are `unfused`
+    with the fused stages of other planners (fuse/baselines.py). `patch:N:K` has N x N patches of the first K layers; if a
+    number is missing or 0, the planner searches for the best.
 
-    The plan uses the first memory map that holds it, or the one that it exceeds least. Cycles are estimates from shapes. If
-    the best plan exceeds the Flash limit, it is the best plan of a smaller kernel set.
+    If there are memory maps, the plan uses the first one that holds it, else the one with the least excess. If the best plan
+    exceeds the Flash limit, the planner uses a smaller kernel set. Cycles are estimates from shapes.
 
     Args:
         graph: the network after the passes.
@@ -63,7 +65,7 @@ def plan(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None 
 
 
 def front(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None = None) -> list[Plan]:
-    """Return the Pareto-optimal plans in RAM and cycles by strategy `best`, the fewest cycles first.
+    """Return the Pareto-optimal plans of strategy `best` in RAM and cycles, the fewest cycles first.
 
     There are at most layouts.MOST_POINTS plans, each in one memory. The request's limits of RAM and time are ignored.
     """
@@ -71,17 +73,29 @@ def front(graph: Graph, request: Request = DEFAULT, *, progress: Progress | None
 
 
 def smallest_plan(graph: Graph, request: Request, kernels: Kernels) -> Plan:
-    """Return the smallest plan without recomputation by a request's strategy and streams, with these kernels; not checked."""
+    """Return the plan with the least RAM that recomputes nothing. It is not checked.
+
+    Args:
+        graph: the network.
+        request: its strategy, memory and streamed inputs and outputs apply; its limits and objective are ignored.
+        kernels: the kernel of each op.
+    """
     streams = streamed_io(graph, request)
     spaces = PlanSpaces(graph, request.memory, streams, [kernels], fast=False).of(request.strategy, 1.0)
     return LayoutSearch(spaces).plan("size")
 
 
 class PlanSearch:
-    """A search for plans of one graph and request, for several objectives and limits of RAM and time."""
+    """A search for plans of one graph and request, for several objectives and limits of RAM and time.
+
+    It caches plan spaces and layouts between calls.
+    """
 
     def __init__(self, graph: Graph, request: Request = DEFAULT, known: SpaceCache | None = None) -> None:
-        """Prepare the kernel sets of a request; plan spaces are built on first use, or taken from the cache `known`."""
+        """Compute the kernel sets of the request.
+
+        Plan spaces are built on first use. If `known` is not None, they are shared with all searches that have the same cache.
+        """
         self.graph, self.request, self.flash_limit = graph, request, request.limits.flash
         self.kernel_sets = kernel_sets(graph, request.core, request.limits.reads)
         self._streams = streamed_io(graph, request)
@@ -92,7 +106,7 @@ class PlanSearch:
             self._fallback = PlanSearch(graph, replace(request, core=request.fallback_core, fallback_core=""), known)
 
     def spaces(self, kernel_set: int = -1) -> list[PlanSpace]:
-        """Return the plan spaces of a kernel set, by default the fastest."""
+        """Return the plan spaces that the strategy searches with one kernel set, given by its number; -1 is the fastest set."""
         kernels, memory, fast = tuple(self.kernel_sets[kernel_set]), self.request.memory, self.request.fast
         key = self.graph, memory, self._streams, kernels, fast
         if key not in self._spaces:
@@ -101,7 +115,7 @@ class PlanSearch:
 
     @cached_property
     def least_bytes(self) -> int:
-        """Return a lower bound on the RAM of all plans in bytes; NEVER if there is no plan."""
+        """Return a lower bound in bytes on the RAM of every plan; NEVER (infinity) if there is no plan."""
         least = least_bytes(self.spaces())
         return least if self._fallback is None else min(least, self._fallback.least_bytes)
 
@@ -113,9 +127,10 @@ class PlanSearch:
         checked: bool = True,
         progress: Progress | None = None,
     ) -> Plan:
-        """Return the plan for an objective within limits of RAM and time, by default those of the request.
+        """Return the best plan by an objective within limits of RAM and time, by default those of the request.
 
-        The limits of Flash are always those of the request. If not `checked`, the plan may be compared but not used.
+        The limit of Flash is always that of the request. If `checked` is False, the plan has not been verified: callers may
+        compare it with other plans, but not generate code from it.
         """
         objective = objective or self.request.objective or ("balanced" if self.request.core else "size")
         limits = limits or self.request.limits
@@ -138,8 +153,8 @@ class PlanSearch:
     def front(self, progress: Progress | None = None, *, checked: bool = True) -> list[Plan]:
         """Return the Pareto-optimal plans in RAM and cycles, the fewest cycles first.
 
-        Each is what `plan` returns for objective `speed` within the bytes that it needs. If not `checked`, the plans may be
-        compared but not used.
+        Each plan equals the result of `plan` for objective `speed` with the plan's own RAM as the limit. If `checked` is False,
+        the plans have not been verified: callers may compare them, but not generate code from them.
         """
         sizes = [candidate.layout.bytes for candidate in self._layout_search().front()]
         by_bytes = dict[int, Plan]()
@@ -156,9 +171,10 @@ class PlanSearch:
         return [check(made) for made in plans] if checked else plans
 
     def by_flash(self, ram_limit: int | None = None, progress: Progress | None = None) -> list[Plan]:
-        """Return the Pareto-optimal plans in constants and cycles within a limit of RAM, the fewest cycles first.
+        """Return the Pareto-optimal plans in bytes of Flash constants and in cycles, the fewest cycles first.
 
-        Each is the fastest plan of one of at most MOST_FLASH_POINTS kernel sets, between which constants rise evenly.
+        The plans need at most `ram_limit` bytes of RAM (None for no limit). Each is the fastest plan of one kernel set. At most
+        MOST_FLASH_POINTS kernel sets are planned, chosen so that their constants grow in even steps.
         """
         sizes, plans = [max_constant_bytes(self.graph, kernels) for kernels in self.kernel_sets], list[Plan]()
         targets = [sizes[0] + (sizes[-1] - sizes[0]) * number // (MOST_FLASH_POINTS - 1) for number in range(MOST_FLASH_POINTS)]
@@ -181,10 +197,10 @@ class PlanSearch:
     def _within_flash(
         self, objective: Objective, byte_limit: int, cycle_limit: int = NEVER, progress: Progress | None = None
     ) -> Plan:
-        """Return the plan of the fastest kernel set that fits into Flash, or of the smallest set if none does; not checked.
+        """Return the plan with the fastest kernel set that fits into Flash, or with the smallest set if none fits; not checked.
 
-        Which sets can fit is predicted: each op keeps its kernel of the fastest set's plan if the smaller set has it. Starting
-        from that prediction, a larger Flash limit never yields a slower plan.
+        To skip kernel sets that cannot fit, predict each op's kernel: the one in the fastest set's plan if the smaller set has
+        it. Starting from that prediction, a larger Flash limit never yields a slower plan.
         """
         best = self._layout_search().plan(objective, byte_limit, cycle_limit, progress)
         if self._fits_flash(best.graph, best.variants):
@@ -202,7 +218,11 @@ class PlanSearch:
         return self.flash_limit is None or flash_bytes(graph, variants, self.request.other_flash) <= self.flash_limit
 
     def _exceeds_macs(self, plan: Plan) -> bool:
-        """Return whether a plan exceeds a limit below 1.0, which plans can meet only by leaving out rows that no op needs."""
+        """Return whether a plan executes more than `max_mac_overhead` times the network's MACs, if that limit is below 1.0.
+
+        The path search already enforces limits of 1.0 and more. A plan can meet a smaller limit only if it skips rows that no
+        op reads.
+        """
         overhead = self.request.max_mac_overhead
         return overhead is not None and overhead < 1 and sum(plan_macs(plan)) > scaled_macs(macs(self.graph), overhead)
 
@@ -211,7 +231,7 @@ class PlanSearch:
         return CompileError(what, "give 1.0 or more, or see 'plan --pareto'")
 
     def _cycles(self, plan: Plan) -> int:
-        """Return the cycles by which plans are compared; 0 if cycles are unknown for the core."""
+        """Return the estimated cycles by which plans are compared; 0 if the core has no cycle model."""
         cycles_of = self.spaces()[0].search.cycles_of
         return round(cycles_to_compare(plan, cycles_of.core, cycles_of.reads)) if cycles_of.core else 0
 

@@ -1,4 +1,4 @@
-"""The request: everything that the planner is asked for, as one frozen value. In: options and a device. Out: a Request."""
+"""The input of the planner besides the network, as one frozen value: the strategy, the objective, the limits and the core."""
 
 from __future__ import annotations
 
@@ -26,37 +26,42 @@ class Limits:
 
     @property
     def bytes(self) -> int | None:
-        """Return the RAM limit: the bytes of the largest memory map, or `ram` if there are no maps."""
+        """Return the RAM limit in bytes: the size of the largest memory map, or `ram` if there are no maps."""
         return max((sum(memories.values()) for memories in self.maps), default=self.ram)
 
     @property
     def cycles(self) -> int | None:
-        """Return the cycle limit of one inference; None without time limit or clock."""
+        """Return the most cycles that one inference may take; None without a time limit or a clock frequency."""
         if self.latency_ms is None or self.clock_hz is None:
             return None
         return int(self.latency_ms * self.clock_hz / 1e3 + ROUNDING)
 
     def latency_excess(self, cycles: int | None) -> float | None:
-        """Return the milliseconds by which `cycles` exceed the time limit, 0 if they do not; None if either is unknown."""
+        """Return by how many milliseconds `cycles` exceed the time limit, at least 0; None if cycles or limit is unknown."""
         if self.cycles is None or self.clock_hz is None or cycles is None:
             return None
         return max(0, cycles - self.cycles) / self.clock_hz * 1e3
 
     def memories(self, arena: Mapping[str, int]) -> Mapping[str, int] | None:
-        """Return the memory map that arenas (memory -> bytes) exceed least; None if there are no maps."""
+        """Return the memory map that `arena` (memory -> bytes used) exceeds by the fewest bytes; None if there are no maps."""
         return min(self.maps, key=lambda memories: excess(arena, memories), default=None)
 
     def less(self, rest: int, flash: int = 0) -> Limits:
-        """Return the limits with `rest` bytes of RAM and `flash` bytes of Flash reserved.
+        """Return smaller limits, with `rest` bytes of RAM and `flash` bytes of Flash set aside for other uses.
 
-        In a memory map the RAM is reserved in the largest memory.
+        In each memory map, the RAM is set aside in the largest memory.
         """
         maps = tuple({**sizes, (most := max(sizes, key=lambda name: sizes[name])): sizes[most] - rest} for sizes in self.maps)
         ram, left = (limit and max(0, limit - taken) for limit, taken in ((self.ram, rest), (self.flash, flash)))
         return replace(self, ram=ram, flash=left, maps=maps)
 
     def ram_excess(self, arena: Mapping[str, int], rest: int = 0) -> int | None:
-        """Return the bytes by which arenas (memory -> bytes) plus `rest` in one memory exceed the RAM; None if unlimited."""
+        """Return by how many bytes a program exceeds the RAM limit, 0 if it fits; None if there is no limit.
+
+        Args:
+            arena: memory -> bytes that the plan uses.
+            rest: more bytes of RAM that the program needs, all in one memory.
+        """
         memories = self.memories(arena)
         if memories is None:
             return None if self.ram is None else max(0, sum(arena.values()) + rest - self.ram)
@@ -66,11 +71,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Request:
-    """What the planner is asked for: a strategy, an objective, limits and a core. Use dataclasses.replace for variants.
+    """The input of the planner besides the network: a strategy, an objective, limits and a core.
 
-    Objective `size` asks for the least RAM, `speed` for the fewest cycles, `balanced` for the least product of both, within the
-    limits. If no plan is within the limits, the planner returns the fastest plan within the RAM, else the smallest. Options,
-    command line and JSON call the strategy `schedule`, and the objective `optimize`.
+    Objective `size` minimises RAM, `speed` minimises cycles, and `balanced` minimises the product of both, within the limits.
+    If no plan is within the limits, the planner returns the fastest plan within the RAM, else the smallest. Options, command
+    line and JSON call the strategy `schedule`, and the objective `optimize`. Use dataclasses.replace for variants.
     """
 
     strategy: str = "best"  # one of strategies.STRATEGIES, or patch:N:K

@@ -2,7 +2,7 @@
 
 In: a Plan, or the text of a file and its graph. Out: the text, or the Plan.
 
-The file holds only the graph's fingerprint, `channels_once`, and, if tensors are relocated, the order of ops and
+Of the graph, the file holds only the fingerprint, `channels_once`, and, if tensors are relocated, the order of ops and
 relocations. A file is untrusted: this module checks its types and ranges, and `check` checks its claims.
 """
 
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 def to_json(plan: Plan) -> str:
-    """Return the plan as JSON."""
+    """Return the plan as JSON text, from which `from_json` restores it with the same graph."""
     record = {name: getattr(plan, name) for name in ("variants", "offsets", "arena", "scratch", "lower_bound")}
     record |= {"streamed_inputs": list(plan.streamed_inputs), "streamed_outputs": list(plan.streamed_outputs)}
     record |= {"channels_once": dict(plan.channels_once)}
@@ -39,9 +39,14 @@ def to_json(plan: Plan) -> str:
 
 
 def from_json(text: str, graph: Graph) -> Plan:
-    """Return the checked plan of a JSON text; raise CompileError if it is no plan of `graph` or is damaged.
+    """Return the checked plan of a JSON text. Its `lower_bound` is only the file's claim, which nothing proves.
 
-    The `lower_bound` is the file's claim; it is not proved here.
+    Args:
+        text: the result of `to_json`.
+        graph: the network as it was before the planner added relocations and recomputation.
+
+    Raises:
+        CompileError: the text is no plan, is damaged, or is a plan of another graph.
     """
     try:
         record = _mapping(lambda value: value)(json.loads(text))
@@ -160,7 +165,7 @@ def _word(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    """Return a non-negative integer of at most 31 bits; raises ValueError for all else."""
+    """Return `value` if it is an integer of 0 to 2**31 - 1; raise ValueError otherwise."""
     if type(value) is not int or not 0 <= value < 1 << 31:
         raise ValueError(f"{value!r:.40} is not a count")
     return value

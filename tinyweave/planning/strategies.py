@@ -1,6 +1,7 @@
 """Strategies: the plan spaces that each strategy searches. In: a Graph, a strategy, kernels, streams. Out: plan spaces.
 
-A strategy is `best`, `unfused`, `layer`, or that of another planner: `patch`, `patch:N:K`, `msf`, `stream2d`.
+A plan space holds all ways to split one order of the ops into stages. A strategy is `best`, `unfused`, `layer`, or that of
+another planner: `patch`, `patch:N:K`, `msf`, `stream2d`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ from .search.problem import NEVER
 
 STRATEGIES = ("best", "unfused", "layer", "patch", "msf", "stream2d")
 RECOMPUTING = ("patch", "msf")  # may recompute without limit if the request sets none
-OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # limits for which tensors to rematerialise are chosen, besides the request's
+OVERHEADS = (1.05, 1.1, 1.2, 1.3, 1.5, 2.0)  # MAC limits of rematerialisation to try below the request's
 ROUNDING = 1e-6  # multiply-accumulates; a limit may be a quotient of two counts
 FEW_SETS = 500  # sets of ops that a short search for an order looks at, in a few milliseconds
 
 
 def streamed_io(graph: Graph, request: Request) -> StreamedIO:
-    """Return the names of the inputs and outputs to stream; raise CompileError if the request cannot be met."""
+    """Return which network inputs and outputs the request streams row by row; inputs that no op reads are left out.
+
+    Raises:
+        CompileError: the strategy cannot stream, no output can be streamed, all of the graph is constant, or a constant output
+            has infinite or NaN elements.
+    """
     name = _parsed(request.strategy)[0]
     for what, is_wanted in (("inputs", request.stream_inputs), ("outputs", request.stream_outputs)):
         if is_wanted and name in ("layer", "unfused"):
@@ -62,7 +68,10 @@ def streamed_io(graph: Graph, request: Request) -> StreamedIO:
 
 
 def _parsed(strategy: str) -> tuple[str, int, int]:
-    """Return a strategy's name, its patches per side and its patched layers; 0 for a number that is to be searched for."""
+    """Split a strategy such as "patch:4:10" into name, patches per side (4) and number of patched layers (10).
+
+    A missing number is returned as 0: the planner searches for the best.
+    """
     name, *numbers = strategy.split(":")
     if name not in STRATEGIES:
         raise CompileError(f"unknown schedule '{strategy}'", f"schedules are: {', '.join(STRATEGIES)}")
@@ -74,10 +83,11 @@ def _parsed(strategy: str) -> tuple[str, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class PlanSpace:
-    """All paths of one order of ops, and how to lay out a path.
+    """All ways to split one order of the ops into stages ("paths") with one kernel set, and how to give their buffers offsets.
 
-    With `nested`, tensors lie inside those that they are cut from or joined into. Without `overlap`, no output overlaps an
-    operand. With `fast`, layouts are placed greedily and without relocations.
+    If `nested`, outputs of splits and slices are part of their input's buffer, and inputs of concatenations part of their
+    output's. If not `overlap`, no output overlaps an operand of its op. If `fast`, placement is greedy and no tensor is
+    relocated.
     """
 
     search: PathSearch
@@ -88,11 +98,11 @@ class PlanSpace:
     nested: bool = False
     overlap: bool = True
     fast: bool = False
-    channels_once: Mapping[str, int] = field(default_factory=dict)  # see Plan; tensors rematerialised in the graph of `search`
+    channels_once: Mapping[str, int] = field(default_factory=dict)  # as in Plan; the graph of `search` does so
     _layouts: dict[Path, PlacedLayout] = field(default_factory=dict, init=False)
 
     def lay_out(self, path: Path) -> PlacedLayout:
-        """Return the placed layout of a path, with relocations if they make it smaller."""
+        """Return the path's buffers with their offsets, with relocations of tensors if these make the arena smaller. Cached."""
         if path not in self._layouts:
             graph, stages = self.search.row_graph.graph, path.stages
             names = {index: name for stage in stages for index, name in zip(stage.ops, stage.kernels, strict=True)}
@@ -112,7 +122,13 @@ class PlanSpace:
 
 
 def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[int, str]) -> Kernels:
-    """Return the choice of kernels, out of a kernel set, that gives each op (by index) the kernel of this name."""
+    """Return the `Kernels` rule by which each op runs the kernel that `names` gives it.
+
+    Args:
+        graph: the network.
+        kernel_set: the kernels that ops may use; the names are from it.
+        names: index of an op -> name of its kernel.
+    """
     if len(kernel_set) == 1:
         return kernel_set[0]
     fast, portable_ops, asked_for = kernel_set[1], set[str](), {which: set[str]() for which in ASKED_FOR}
@@ -130,22 +146,32 @@ def _kernels_named(graph: Graph, kernel_set: Sequence[Kernels], names: Mapping[i
 
 
 def recomputable_macs(macs: int, overhead: float) -> int:
-    """Return the multiply-accumulates that may be recomputed within `overhead` times `macs`; CompileError unless above 0."""
+    """Return how many multiply-accumulates a plan may recompute if it may execute `overhead` times the network's `macs`.
+
+    The result is 0 if `overhead` is below 1.
+
+    Raises:
+        CompileError: `overhead` is not above 0, or not finite.
+    """
     if not (overhead > 0 and math.isfinite(overhead * max(macs, 1))):
         raise CompileError(f"a network cannot run with {overhead:g} times its work", "give 1.0 or more, for example 1.1")
     return max(scaled_macs(macs, overhead) - macs, 0)
 
 
 def scaled_macs(macs: int, overhead: float) -> int:
-    """Return `overhead` times some multiply-accumulates, rounded down."""
+    """Return `overhead` times `macs`, rounded down to whole multiply-accumulates."""
     return math.floor(overhead * macs + ROUNDING)
 
 
 class PlanSpaces:
-    """The plan spaces of a graph with one kernel set; spaces that several strategies share are built once, on first use."""
+    """The plan spaces of all strategies for one graph and one kernel set, built on first use and shared by strategies."""
 
     def __init__(self, graph: Graph, memory: str, streams: StreamedIO, kernel_set: Sequence[Kernels], *, fast: bool) -> None:
-        """Find the aliases of the graph; a `fast` search uses few orders and no fused stages."""
+        """Compute which tensors of the graph share memory.
+
+        With `fast`, orders of the ops are searched only briefly, and strategy `best` fuses ops only to stream inputs or
+        outputs.
+        """
         self.graph, self.streams, self.fast = graph, streams, fast
         self._plan_space = partial(PlanSpace, memory=memory, kernel_set=kernel_set, streams=streams, fast=fast)
         self._path_search = partial(
@@ -158,7 +184,7 @@ class PlanSpaces:
     def of(self, strategy: str, overhead: float | None) -> list[PlanSpace]:
         """Return the plan spaces of a strategy, limited to `overhead` times the network's multiply-accumulates.
 
-        None allows no recomputation, except for the strategies of RECOMPUTING, which are unlimited then.
+        None allows no recomputation, except for the strategies in RECOMPUTING, whose recomputation is then unlimited.
         """
         if (strategy, overhead) not in self._known:
             self._known[strategy, overhead] = self._of(strategy, overhead)
@@ -181,13 +207,16 @@ class PlanSpaces:
 
     @cached_property
     def _layer(self) -> PlanSpace:
-        """Return the space of the file's order without overlaps and fusion."""
+        """Return the plan space of strategy `layer`: the file's order, no fusion, and no output overlaps an operand."""
         search = self._path_search(self.graph, file_order(self.graph), self._aliases, overlap=False, budget=0, fuses=False)
         return self._plan_space(search, 0, overlap=False)
 
     @cached_property
     def _whole(self) -> list[PlanSpace]:
-        """Return unfused spaces whose layouts are sometimes smaller: without overlaps, and with nested tensors."""
+        """Return plan spaces without fusion that sometimes have smaller layouts: `layer`, and spaces with nested tensors.
+
+        Empty if inputs or outputs are streamed.
+        """
         spaces, sets = list[PlanSpace]() if any(self.streams) else [self._layer], FEW_SETS if self.fast else MOST_SETS
         for order in orders_of(self.graph, self._nested_aliases, sets, self.streams) if self._has_nested else ():
             search = self._path_search(self.graph, order, self._nested_aliases, budget=0, fuses=False)
@@ -196,7 +225,7 @@ class PlanSpaces:
 
     @cached_property
     def _orders(self) -> Sequence[tuple[int, ...]]:
-        """Return the best order found and the file's order, without nested tensors."""
+        """Return the orders of ops to search without nested tensors: the one with the least peak RAM found, and the file's."""
         sets = FEW_SETS if self.fast else MOST_SETS
         return orders_of(self.graph, self._aliases, sets // 5 if self._has_nested else sets, self.streams)
 
@@ -206,7 +235,11 @@ class PlanSpaces:
         return [self._plan_space(search, 0) for search in searches]
 
     def _rematerialised(self, overhead: float | None, budget: int) -> Iterator[PlanSpace]:
-        """Yield spaces in which some tensors are computed twice: those that save most within each of OVERHEADS."""
+        """Yield plan spaces of graphs that compute some channels of maps twice, chosen to save most RAM within a limit of MACs.
+
+        The limits are `overhead` times the network's MACs, and the smaller ones of OVERHEADS. There are no such spaces if
+        `overhead` is None or allows no recomputation.
+        """
         if not budget or overhead is None:
             return
         graph, streams = self.graph, self.streams
@@ -223,10 +256,12 @@ class PlanSpaces:
                     yield self._plan_space(search, left, channels_once=channels_once)
 
     def _of_baseline(self, strategy: str, unfused: list[PlanSpace], budget: int) -> list[PlanSpace]:
-        """Return the spaces with the fused stages of a published planner, or `unfused` if there are none or they save no bytes.
+        """Return the plan spaces with the fused stages of a published planner, or `unfused` if these stages save no RAM.
 
-        Patch numbers and streaming ask for fused stages: then these are returned even if they save no bytes. Raise CompileError
-        if there are none to stream with.
+        If `strategy` has patch numbers or the plan streams, the fused stages are returned even if they save no RAM.
+
+        Raises:
+            CompileError: the plan streams, but this strategy has no fused stages for the network.
         """
         name, grid, layers = _parsed(strategy)
         spaces = list[PlanSpace]()
@@ -256,11 +291,11 @@ class PlanSpaces:
 
 
 def pareto_search_of(spaces: Sequence[PlanSpace]) -> ParetoSearch:
-    """Return the Pareto search of these spaces."""
+    """Return the Pareto search over these plan spaces, each with its own budget of recomputation."""
     return ParetoSearch([(each.search, each.budget) for each in spaces])
 
 
 def least_bytes(spaces: Sequence[PlanSpace]) -> int:
-    """Return a lower bound on the RAM of all plans of these spaces in bytes; NEVER if there is no plan."""
+    """Return a lower bound in bytes on the RAM of all plans in these spaces; NEVER (infinity) if there is no plan."""
     solution = pareto_search_of(spaces).least_bytes()
     return NEVER if solution is None else solution.path.bytes

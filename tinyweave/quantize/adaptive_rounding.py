@@ -1,7 +1,8 @@
-"""Adaptive rounding: round each weight up or down, so that its layer's output comes closest to the float layer's output.
+"""Adaptive rounding: round each weight up or down so as to minimise the square error of its layer's output.
 
-Layer by layer, coordinate descent lowers the square error of the output on the layer's int8 inputs. Each step changes one
-weight of every output channel to the better of its two neighbouring integers; scales do not change.
+The layers are processed in execution order. For each, coordinate descent minimises the error between the float layer's output
+and the output of the int8 layer on its int8 inputs. Each step changes one weight of every output channel to the better of its
+two neighbouring integers; scales do not change.
 
 Sources: Nagel et al., Up or Down? Adaptive Rounding (2020), which solves a relaxation of this problem; Behdin et al., QuantEase
 (2023), for coordinate descent.
@@ -22,16 +23,22 @@ from ..progress import Progress, silent
 from .evaluate import Array
 from .layerwise import Maps, in_float_layout, layer_by_layer
 
-SWEEPS = 20  # most sweeps over all weights of a layer
-MOST_ROWS = 8192  # most windows of a layer, evenly spaced
-MOST_DEPTH = 4096  # most weights per output: a matrix of depth x depth is kept
-DAMPING = 0.01  # ridge as a share of the mean input power, against overfitting to few samples
+SWEEPS = 20  # limit on sweeps over all weights of a layer
+MOST_ROWS = 8192  # limit on windows per layer; they are evenly spaced over all windows
+MOST_DEPTH = 4096  # limit on weights per output channel (depth): a matrix of depth x depth is kept in memory
+DAMPING = 0.01  # ridge regularisation relative to the mean input power, against overfitting to few samples
 
 
 def adaptively_rounded(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Graph:
-    """Return the int8 graph with adaptively rounded weights in convolutions and dense layers, unless other ops share them.
+    """Return the int8 graph with adaptively rounded weights in convolutions and dense layers.
 
-    `inputs` are real numbers of few samples, because all maps are kept in memory.
+    Layers whose weights other ops share, or that have more than MOST_DEPTH weights per output channel, keep their weights.
+
+    Args:
+        real: the float graph, from `simplify_float`.
+        small: its int8 form.
+        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
+        progress: called after each layer.
     """
 
     def improve(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
@@ -51,7 +58,11 @@ def _is_roundable(graph: Graph, op: Op) -> bool:
 
 
 def _rounded(graph: Graph, op: Op, weights: Tensor, exact: Array, actual: Array) -> Tensor:
-    """Return the rounded weights of an op; `exact` is its input in the float graph, `actual` in the int8 graph."""
+    """Return the int8 weights tensor of an op, adaptively rounded.
+
+    `weights` are its int8 weights so far. `exact` is the op's input in the float graph, and `actual` in the int8 graph, both as
+    real numbers [samples, *shape].
+    """
     real = graph.input(op, 1)
     assert weights.quant is not None and weights.data is not None and real.data is not None
     floats = _as_matrix(op, real.data.astype(np.float64))
@@ -67,16 +78,20 @@ def _rounded(graph: Graph, op: Op, weights: Tensor, exact: Array, actual: Array)
 
 
 def _as_matrix(op: Op, weights: Array) -> Array:
-    """Return weights of the float op as [outputs, depth]."""
+    """Return the weights of a float op as a matrix [output channels, weights per output channel]."""
     is_depthwise = op.kind == "depthwise_conv_2d"
     return weights.reshape(-1, weights.shape[3]).T.copy() if is_depthwise else weights.reshape(len(weights), -1)
 
 
 def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tuple[int, int]) -> Array:
-    """Return integers W [outputs, depth] that minimise the distance of `actual @ W.T` from `exact @ steps.T`.
+    """Return integer weights W [outputs, depth] that minimise the square error of `actual @ W.T` against `exact @ steps.T`.
 
-    `steps` are real weights divided by their scale; each is rounded up or down, within the least and greatest integer `limits`.
-    `exact` and `actual` are input rows [rows, depth] of the float and the int8 layer. The result is never worse than `start`.
+    Args:
+        start: the integer weights to start from, [outputs, depth]. The result is never worse.
+        steps: the real weights divided by their scales, [outputs, depth]. Each is rounded up or down.
+        exact: inputs of the float layer, [rows, depth].
+        actual: inputs of the int8 layer as real numbers, [rows, depth].
+        limits: the least and the greatest integer.
     """
     power = actual.T @ actual
     ridge = DAMPING * np.trace(power) / max(len(power), 1) + 1e-30
@@ -100,7 +115,11 @@ def descend(start: Array, steps: Array, exact: Array, actual: Array, limits: tup
 
 
 def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Yield for each convolution group its output channels, and its windows [rows, depth] of the exact and the actual map."""
+    """Yield for each convolution group its output channels, and the inputs that its windows read from both maps.
+
+    `exact` and `actual` are the op's input in the float and in the int8 graph. Inputs are yielded as [rows, depth], with a row
+    per window and a column per weight.
+    """
     weights = graph.input(op, 1)
     if op.kind == "fully_connected":
         exact_rows, actual_rows = (_sampled(values.reshape(-1, weights.shape[1])) for values in (exact, actual))
@@ -117,7 +136,7 @@ def _windows(graph: Graph, op: Op, exact: Array, actual: Array) -> Iterator[tupl
 
 
 def _im2col(graph: Graph, op: Op, values: Array) -> Array:
-    """Return the windows of a convolution, [windows, taps, channels]."""
+    """Return the inputs of a convolution's windows as [windows, positions in the window, channels]; padding is 0."""
     where = {name: op.attrs[name] for name in ("stride", "dilation", "padding")}
     x = values.reshape(-1, *values.shape[2:])
     all_taps = taps(x, kernel=kernel_size(graph, op), fill=0, **where)
@@ -125,6 +144,6 @@ def _im2col(graph: Graph, op: Op, values: Array) -> Array:
 
 
 def _sampled(rows: Array) -> Array:
-    """Return at most `MOST_ROWS` of the rows, evenly spaced."""
+    """Return at most MOST_ROWS rows of an array, evenly spaced, in float64."""
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(int)
     return np.asarray(rows[chosen], np.float64)

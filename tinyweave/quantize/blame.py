@@ -1,7 +1,7 @@
 """Find the layers that lose accuracy: measure the SQNR at the network's outputs with each layer quantised alone and together.
 
-A layer is an op with its weights and its output, or an input of the network. Everything is measured on the float graph, with
-fake quantisation of the layer's weights and output.
+SQNR is the signal to quantisation noise ratio. A layer is an op with its weights and its output, or an input of the network.
+Everything is measured on the float graph, with fake quantisation of the layer's weights and output.
 """
 
 from __future__ import annotations
@@ -20,43 +20,50 @@ from .evaluate import Array, evaluate
 from .fidelity import decibel, noise_to_signal, signal_tensors
 from .layerwise import int8_ops, real_constants
 
-COSTLY = 1.0  # dB: a layer is accused only if it costs at least this much at the outputs
+COSTLY = 1.0  # dB: a layer is accused only if it costs at least this much SQNR at the outputs
 POOR_WEIGHTS = 35.0  # dB: 8 bits reach 40 and more unless the largest weight of a channel is many times the others
-OUTLIER = 3.0  # largest weight of a channel over its 90 % quantile; about 1.8 for normally distributed weights
-CLIPPING = 8.0  # clipping noise over rounding noise; about 1 for the best range
-UNEVEN = 16.0  # largest value of the largest channel over that of the median channel
+OUTLIER = 3.0  # limit of (largest weight of a channel) / (its 90 % quantile); about 1.8 for normally distributed weights
+CLIPPING = 8.0  # limit of (clipping noise) / (rounding noise); about 1 for the best range
+UNEVEN = 16.0  # limit of (largest value of the largest channel) / (largest value of the median channel)
 
 
 @dataclass(frozen=True)
 class LayerNoise:
-    """What quantising one layer does to the network. All numbers are in dB."""
+    """How much noise the quantisation of one layer causes. All numbers are in dB."""
 
     name: str
     kind: str
     alone: float  # SQNR at the outputs if only this layer is quantised
     costs: float  # gain in SQNR at the outputs if only this layer stays float
-    cumulated: float  # SQNR at the outputs if the layers up to this one are quantised
+    cumulated: float  # SQNR at the outputs if this layer and all layers before it are quantised
     output: float  # SQNR of the layer's own output
     weights: float | None  # SQNR of its worst weight channel; None without weights
-    helps: str  # what would help
-    accused: bool  # whether it costs `COSTLY` or more and has a fault
+    helps: str  # advice in words
+    accused: bool  # whether it costs `COSTLY` or more and has a fault: clipped values, or weights with outliers
 
 
 @dataclass(frozen=True)
 class Blame:
-    """The layers, worst first, and the SQNR at the outputs with all of them quantised."""
+    """The noise of each layer, and the SQNR at the outputs with all layers quantised. The layers to be blamed are first."""
 
     sqnr_db: float
     layers: tuple[LayerNoise, ...]
 
     @property
     def accused(self) -> tuple[LayerNoise, ...]:
-        """The layers that cost much and have a fault."""
+        """The layers that cost much SQNR and have a fault."""
         return tuple(layer for layer in self.layers if layer.accused)
 
 
 def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> Blame:
-    """Return the noise of each layer. `real` is a graph of `simplify_float`, `inputs` are real numbers of few samples."""
+    """Measure the noise of each layer of a network.
+
+    Args:
+        real: the float graph, from `simplify_float`.
+        small: its int8 form, whose scales and constants are measured.
+        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
+        progress: called after each layer.
+    """
     maker = {name: op for op in real.ops for name in op.outputs}
     int8 = {name: small.tensors[name] for name in (*real.inputs, *maker)}
     pairs = zip(real.ops, int8_ops(real, small), strict=True)
@@ -66,7 +73,10 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
     layers = tuple(by_layer)
 
     def rerun(values: Mapping[str, Array], layer: str, chosen: Collection[str]) -> dict[str, Array]:
-        """Compute a layer and all that depends on it again, with the layers in `chosen` quantised."""
+        """Recompute a layer and everything that depends on it, and return all activations.
+
+        `values` are the activations so far. The layers in `chosen` are quantised, all others are float.
+        """
 
         def visit(name: str, array: Array) -> Array:
             op = maker.get(name)
@@ -105,17 +115,21 @@ def blame(real: Graph, small: Graph, inputs: Mapping[str, Array], progress: Prog
 
 
 def _moves(op: Op) -> bool:
-    """Return whether an op only moves or selects values, so that it adds no noise."""
+    """Return whether an op only moves or selects values, so that its quantisation adds no noise."""
     return SPECS[op.kind].shares_scale and not SPECS[op.kind].averages
 
 
 def _rounded(values: Array, quant: Quant | None) -> Array:
-    """Return averages of int8 values, rounded to multiples of their scale; they need no clipping."""
+    """Round averages of int8 values to multiples of their scale. They are in range, so they need no clipping."""
     return values if quant is None else (np.rint(values / quant.scale[0]) * quant.scale[0]).astype(np.float32)
 
 
 def _output_noise(values: Array, int8: Tensor) -> tuple[float, bool]:
-    """Return the SQNR of an activation in dB, and whether clipping noise is above `CLIPPING` times the rounding noise."""
+    """Return the SQNR of an activation in dB, and whether its range clips too much.
+
+    `values` are its real values, `int8` is its tensor in the int8 graph. The range clips too much if the clipping noise is
+    above CLIPPING times the rounding noise.
+    """
     quant, values = int8.quant, values.astype(np.float64)
     if quant is None:
         return np.inf, False
@@ -126,9 +140,10 @@ def _output_noise(values: Array, int8: Tensor) -> tuple[float, bool]:
 
 
 def _weight_noise(real: Graph, op: Op, constants: Mapping[str, Array]) -> tuple[float | None, str]:
-    """Return the SQNR of the worst weight channel in dB, and a description of a fault, or "".
+    """Return the SQNR in dB of an op's worst weight channel, and a description of the weights' fault, "" if they have none.
 
-    A fault is a channel below `POOR_WEIGHTS`, or most noise in channels with outliers.
+    `constants` are the dequantised constants of the int8 op. Weights have a fault if a channel is below POOR_WEIGHTS, or if
+    channels with outliers cause most of the noise. For an op without quantised weights the SQNR is None.
     """
     layer = SPECS[op.kind].weights
     weights = None if layer is None else real.input(op, 1).data

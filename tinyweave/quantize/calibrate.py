@@ -1,8 +1,8 @@
 """Calibrate a float graph: choose the scale of every activation from samples.
 
-The methods minmax, percentile, mse and entropy are functions of `ranges.py`. The method "auto" tries the different ranges that
-they choose for each scale group, takes the one that changes the network's outputs least, and then compares this mixture with
-each method used for all groups.
+The methods minmax, percentile, mse and entropy are functions of `ranges.py`; each chooses a range from a histogram. The method
+"auto" tries the ranges of all methods on each scale group (tensors that must share a scale), and takes the range that changes
+the network's outputs least. It then compares this mixture with each single method.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ from .fidelity import noise_to_signal, signal_tensors
 from .ranges import METHODS, Histogram
 from .scale_groups import ScaleGroups, is_float, least_scales, scale_groups
 
-FINEST = 2.0**-6  # smallest output scale, as a multiple of the scale of the sum or product that is rescaled to it
-MOST_CELL_BITS = 6  # integer bits of an LSTM's cell state
-SAME_SCALE = 0.001  # scales that differ by less are the same candidate; 1 % can cost some dB if a range ends at a clamp
-TRIED = 32  # most samples for trying candidates
-FAR_ABOVE = 1.2  # a sample with this multiple of the largest magnitude among those is tried as well
-MOST_WORK = 4e10  # most multiply-accumulates of all trials together, about
+FINEST = 2.0**-6  # smallest output scale of an op, as a multiple of the scale of the sum or product that is rescaled to it
+MOST_CELL_BITS = 6  # limit on integer bits of an LSTM's cell state
+SAME_SCALE = 0.001  # relative difference below which two scales are the same candidate; 1 % can cost some dB at a clamp
+TRIED = 32  # limit on samples for trying candidates
+FAR_ABOVE = 1.2  # a sample whose magnitude exceeds the largest one among these samples by this factor is tried, too
+MOST_WORK = 4e10  # approximate limit on multiply-accumulates of all trials together
 
 Choice = tuple[str, Quant]  # the method, and the scale that it chose
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The scale groups of a float graph, and for each group its scale and the method that chose it."""
+    """The scale groups of a float graph; for each group its scale, and the name of the method that chose it.
+
+    A scale group is a set of tensors that must share a scale and zero point.
+    """
 
     groups: ScaleGroups
-    quants: Mapping[str, Quant]
-    methods: Mapping[str, str]  # "given" for a scale that the op or the input's integer samples dictate
+    quants: Mapping[str, Quant]  # group -> its scale and zero point
+    methods: Mapping[str, str]  # group -> method; "given" if the op or the integer samples of an input dictate the scale
 
     def of(self, tensor: str) -> Quant | None:
-        """Return the scale of a tensor, or None if it is not a float activation."""
+        """Return the scale and zero point of a tensor, or None if it is not a float activation."""
         return self.quants[self.groups.group(tensor)] if tensor in self.groups.parent else None
 
 
@@ -52,7 +55,15 @@ def calibrate(
     progress: Progress = silent,
     input_quants: Mapping[str, Quant] | None = None,
 ) -> Calibration:
-    """Return the scales of a graph of `simplify_float`, chosen on at least one sample; `input_quants` are fixed scales."""
+    """Choose the scales of a float graph.
+
+    Args:
+        graph: a float graph, from `simplify_float`.
+        inputs: input name -> real numbers of at least one sample, [samples, *shape].
+        method: "auto", or a key of `ranges.METHODS`.
+        progress: called after each chunk of samples and each trial.
+        input_quants: input name -> scale, for inputs whose scale is fixed.
+    """
     if method != "auto" and method not in METHODS:
         raise CompileError(f"the method {method} is unknown", f"it is one of auto, {', '.join(METHODS)}")
     groups = scale_groups(graph)
@@ -73,14 +84,17 @@ def calibrate(
     differing = {group: choices for group, choices in candidates.items() if group not in settled}
     if differing:
         settled |= _best_candidates(graph, inputs, differing, groups, settled=settled, progress=progress)
-    # only requantised copies without other members are left
+    # the only groups that are left consist of requantised copies, which have no histogram
     settled |= {group: ("minmax", affine(0, 0)) for group in members if group not in settled}
     quants = {group: quant for group, (_, quant) in settled.items()}
     return Calibration(groups, _coarsened(graph, groups, quants), {group: name for group, (name, _) in settled.items()})
 
 
 def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return the scales, with output scales raised to at least `FINEST` times the scale of the op's sum or product."""
+    """Return the scales of all groups, with output scales raised that are too fine for the kernel of their op.
+
+    Too fine means below FINEST times the scale of the sum or product that the op computes before it rescales.
+    """
     coarse = dict(quants)
     for op in graph.ops:
         inputs = [coarse[groups.group(name)].scale[0] for name in op.inputs if name in groups.parent]
@@ -108,7 +122,10 @@ def _coarsened(graph: Graph, groups: ScaleGroups, quants: Mapping[str, Quant]) -
 
 
 def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Progress = silent) -> dict[str, Histogram]:
-    """Return the histogram of every float activation over all samples."""
+    """Return the histogram of the values of every float activation, over all samples.
+
+    Raise CompileError if a value is infinite or NaN.
+    """
     histograms = {t.name: Histogram() for t in graph.tensors.values() if t.dtype == "float32" and t.data is None}
 
     def count(name: str, values: Array) -> Array:
@@ -125,7 +142,7 @@ def collect_histograms(graph: Graph, inputs: Mapping[str, Array], progress: Prog
 
 
 def largest_cell_states(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, float]:
-    """Return the largest magnitude of each LSTM's cell state, over all samples and time steps."""
+    """Return the largest magnitude of each LSTM's cell state (by the name of the state), over all samples and time steps."""
     largest = dict[str, float]()
     layers = [op for op in graph.ops if SPECS[op.kind].family == "recurrent"]
     names = [op.inputs[0] or "" for op in layers]
@@ -145,13 +162,13 @@ def largest_cell_states(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, 
 
 
 def power_of_two_quant(largest: float) -> Quant:
-    """Return the smallest int16 scale that represents `largest`, a power of two as the LSTM's kernels demand."""
+    """Return the smallest power of two that is an int16 scale for values up to `largest`; LSTM kernels demand such a scale."""
     bits = np.ceil(np.log2(max(largest, 2.0**-15) / (1 - 2.0**-15)))
     return Quant((float(2.0 ** (np.clip(bits, 0, MOST_CELL_BITS) - 15)),), (0,))
 
 
 def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
-    """Return the names of the ops, in order, that depend on one of these tensors."""
+    """Return the names of the ops, in execution order, that depend on one of the tensors `names`, directly or indirectly."""
     reached, ops = set(names), []
     for op in graph.ops:
         if reached.intersection(name for name in op.inputs if name is not None):
@@ -161,7 +178,10 @@ def downstream(graph: Graph, names: set[str]) -> tuple[str, ...]:
 
 
 def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return the candidates, each replaced by the first one that is nearly equal."""
+    """Return method -> Quant, where nearly equal Quants are replaced by the first of them, so that each is tried once.
+
+    They are nearly equal if their scales differ by less than SAME_SCALE (relative) and their zero points by 2 at most.
+    """
     merged: dict[str, Quant] = {}
     for name, quant in choices.items():
         alike = (
@@ -174,7 +194,11 @@ def _merged(choices: Mapping[str, Quant]) -> dict[str, Quant]:
 
 
 def subsample(graph: Graph, inputs: Mapping[str, Array], runs: float, most: int = TRIED) -> dict[str, Array]:
-    """Return at most `most` samples, evenly spaced: few enough for `runs` runs within limits of work and memory."""
+    """Return at most `most` samples, evenly spaced over all samples.
+
+    They are so few that `runs` runs of the graph need at most about MOST_WORK multiply-accumulates, and that all activations
+    fit into memory.
+    """
     chosen = _subsample_indices(graph, inputs, runs, most)
     return {name: array[chosen] for name, array in inputs.items()}
 
@@ -186,10 +210,10 @@ def _subsample_indices(graph: Graph, inputs: Mapping[str, Array], runs: float, m
 
 
 def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array]:
-    """Return the chosen samples, plus, for each input, the sample with its largest magnitude if that is far above theirs.
+    """Return the samples with the indices `chosen`, and for each input a sample with far larger values if there is one.
 
-    That is far above if it is more than FAR_ABOVE times the largest magnitude of this input in the chosen samples. Without
-    these samples, a range that clips them would look best.
+    This is the sample with the input's largest magnitude. It is far larger if its magnitude is above FAR_ABOVE times the
+    largest magnitude in the chosen samples. Without it, a range that clips it would look best.
     """
     more = set[int]()
     for array in inputs.values():
@@ -200,12 +224,12 @@ def _with_largest(inputs: Mapping[str, Array], chosen: Array) -> dict[str, Array
 
 
 def evenly_spaced(count: int, total: int) -> Array:
-    """Return at most `count` indices, evenly spaced over `total` samples."""
+    """Return at most `count` indices in [0, total), evenly spaced."""
     return np.unique(np.linspace(0, total - 1, min(count, total)).astype(int))
 
 
 def fake_quantised(values: Array, quant: Quant | None, dtype: str = "int8") -> Array:
-    """Return real numbers after quantising and dequantising them; unchanged if there is no scale."""
+    """Quantise real numbers and dequantise them again; return them unchanged if `quant` is None."""
     return values if quant is None else dequantised(quantised(values, quant, dtype), quant)
 
 
@@ -218,10 +242,19 @@ def _best_candidates(
     settled: Mapping[str, Choice],
     progress: Progress,
 ) -> dict[str, Choice]:
-    """Return a choice for each group of `candidates` (group -> method -> scale) that changes the outputs little.
+    """Return the best method and scale for each scale group in `candidates`.
 
-    Each group gets the candidate that changes the outputs least if nothing else is quantised. These together are compared with
-    each method for all groups, with all tensors quantised, since one clipped range can hide the clipping of another.
+    First each group gets the candidate that changes the outputs least if nothing else is quantised. This mixture is then
+    compared with each method used for all groups, with all tensors quantised, because one clipped range can hide the clipping
+    of another.
+
+    Args:
+        graph: a float graph.
+        inputs: input name -> real samples.
+        candidates: group -> method -> scale.
+        groups: the scale groups of the graph.
+        settled: the choices for all other groups.
+        progress: called after each trial.
     """
     trials = sum(len({*choices.values()}) for choices in candidates.values())
     values = evaluate(graph, _with_largest(inputs, _subsample_indices(graph, inputs, trials / 2 + len(METHODS))), keep=True)

@@ -1,6 +1,6 @@
 """Read calibration samples: arrays, a NumPy file, or a folder of images, wav files or .npy files; and their labels.
 
-The contents are untrusted. Files are read when a sample is used.
+The contents are untrusted. A file of a folder is read when its sample is used.
 """
 
 from __future__ import annotations
@@ -20,58 +20,62 @@ from ..media import Array
 from .scale_groups import is_float
 
 MAX_FILES = 1 << 20
-TOLERANCE = 1e-4  # distance of a zero point from an integer, from scales and offsets in decimals
+TOLERANCE = 1e-4  # largest distance of a zero point from an integer; scales and offsets are rounded decimals
 SOURCES = {**dict.fromkeys(media.IMAGES, "images"), **dict.fromkeys(media.RECORDINGS, "waveforms")}
-LABELS = "y"  # the array of labels in an .npz, unless an input has this name
-FOLDERS = "folders"  # in place of labels: the name of a sample's folder is its class
+LABELS = "y"  # name of the array of labels in an .npz file, unless an input has this name
+FOLDERS = "folders"  # value of the option `labels`: the name of a sample's folder is its class
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to the values of a file: value * scale + offset, with one number for all channels or one per channel."""
+    """The conversion of a file's values to values of a network input: value * scale + offset.
 
-    # "images": first resized to the input by bilinear interpolation; "waveforms": in [-1, 1), first cut or padded with 0 to
-    # the input's length; "arrays": as they are
+    `scale` and `offset` have one number for all channels, or one per channel.
+    """
+
+    # the kind of file. "images" are first resized to the input by bilinear interpolation. "waveforms", in [-1, 1), are first
+    # cut or padded with 0 to the input's length. "arrays" have the input's shape already
     source: str = "arrays"
     scale: tuple[float, ...] = (1.0,)
     offset: tuple[float, ...] = (0.0,)
 
     def apply(self, values: Array) -> NDArray[np.float32]:
-        """Return scaled and shifted values."""
+        """Return values * scale + offset in float32; channels count along the last axis."""
         return np.asarray(values.astype(np.float64) * np.array(self.scale) + np.array(self.offset), np.float32)
 
     def record(self, tensor: Tensor) -> dict[str, Any]:
-        """Return the metadata of an input in the model file."""
+        """Return the preprocessing of the input `tensor` as the JSON object that is stored in a model file's metadata."""
         return {"version": 1, "input": tensor.name, "shape": list(tensor.shape), **asdict(self)}
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples of a network's inputs, each a path or one array per input, with their preprocessing."""
+    """Samples of a network's inputs, which are read and preprocessed when they are used."""
 
-    tensors: Sequence[Tensor]
-    sources: Sequence[Any]
+    tensors: Sequence[Tensor]  # the inputs of the network
+    sources: Sequence[Any]  # for each sample, the path of its file, or a list with one array per input
     preprocessing: Preprocessing
-    labels: Array | None = None  # a class per sample
+    labels: Array | None = None  # the number of the class of each sample
 
     def __len__(self) -> int:
         """Return the number of samples."""
         return len(self.sources)
 
     def only(self, indices: Sequence[int]) -> Samples:
-        """Return some of the samples, with their labels."""
+        """Return the samples with these indices, and their labels."""
         labels = None if self.labels is None else self.labels[list(indices)]
         return Samples(self.tensors, [self.sources[index] for index in indices], self.preprocessing, labels)
 
     def batch(self, indices: Iterable[int]) -> dict[str, Array]:
-        """Return some samples as one array [samples, *shape] per input, by input name."""
+        """Read the samples with these indices; return one array [samples, *shape] per input, by input name."""
         columns = zip(*map(self.read, indices), strict=True)
         return {t.name: np.stack(column) for t, column in zip(self.tensors, columns, strict=True)}
 
     def integer_scales(self) -> dict[str, Quant]:
-        """Return the scales with which int8 samples, or uint8 samples minus 128, are the values of int8 inputs.
+        """Return, for inputs whose samples are 8-bit integers, the scale with which these integers are the int8 input itself.
 
-        Firmware then has nothing to compute. Other inputs, and samples with a scale per channel, are left out.
+        Firmware then need not convert its data: int8 samples are used unchanged, uint8 samples minus 128. An input is left out
+        if its zero point would not be an int8 integer, and all inputs are left out if the preprocessing is per channel.
         """
         (factor, *more), (offset, *others), quants = self.preprocessing.scale, self.preprocessing.offset, dict[str, Quant]()
         if more or others or factor <= 0 or not self.sources:
@@ -86,12 +90,12 @@ class Samples:
         return quants
 
     def _raw(self, index: int) -> Sequence[Any]:
-        """Return the arrays of a sample before preprocessing."""
+        """Return the arrays of a sample, one per input, before preprocessing."""
         source = self.sources[index]
         return [_from_file(source, self.tensors[0])] if isinstance(source, Path) else source
 
     def read(self, index: int) -> list[Array]:
-        """Return a preprocessed sample, one array per input; raise CompileError if it does not fit the inputs."""
+        """Return a preprocessed sample, a list of one array per input; raise CompileError if it does not fit the inputs."""
         source, raw = self.sources[index], self._raw(index)
         what = f"'{source}'" if isinstance(source, Path) else f"sample {index}"
         if len(raw) != len(self.tensors):
@@ -118,7 +122,10 @@ class Samples:
 
 
 def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
-    """Return a sample in the shape of its input; it may lack axes of extent 1, be flat, or have channels first."""
+    """Reshape a sample to the shape of the input `tensor`; `what` names the sample in messages.
+
+    The sample may lack axes of extent 1, be flat, or have channels first. Other shapes raise CompileError.
+    """
     shape, own = tuple(e for e in tensor.shape if e != 1), tuple(e for e in values.shape if e != 1)
     if own == shape or (values.ndim == 1 and values.size == tensor.elements):
         return values.reshape(tensor.shape)
@@ -133,11 +140,17 @@ def _channels_last(values: Array, tensor: Tensor, what: str) -> Array:
 def open_samples(
     data: Any, graph: Graph, scale: Sequence[float] | None = None, offset: Sequence[float] = (0.0,), labels: Any = None
 ) -> Samples:
-    """Return samples for the inputs of a graph; raise CompileError if they are unusable.
+    """Return the samples for the inputs of a graph; raise CompileError if they are unusable.
 
-    `data` is a path, an array [samples, *shape], or an iterable of samples, each an array or a tuple of one per input. Images
-    require `scale`. `labels` are a sequence, a path (.npy, or text with a number per line), or "folders" if the folder of each
-    file, in alphabetical order, is its class.
+    Args:
+        data: a path of a folder or file, an array [samples, *shape], a mapping of such arrays by input name, or an iterable of
+            samples, each an array or a tuple of one array per input.
+        graph: the network.
+        scale: the factors of Preprocessing; images require them.
+        offset: the offsets of Preprocessing.
+        labels: a class number per sample, as a sequence or a path (.npy, or text with a number per line), or "folders": the
+            class of a file is the position of its folder in alphabetical order. None means the labels of an .npz file, or no
+            labels.
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
     by_folder = isinstance(labels, str) and labels == FOLDERS
@@ -184,7 +197,7 @@ def _check_factors(scale: Sequence[float] | None, offset: Sequence[float]) -> No
 
 
 def _check_source(source: str, tensors: Sequence[Tensor], scale: Sequence[float] | None) -> None:
-    """Raise CompileError if images or waveforms do not fit the inputs."""
+    """Raise CompileError if images or waveforms do not fit the inputs `tensors`, or if images have no `scale`."""
     if source == "arrays":
         return
     if len(tensors) != 1:
@@ -223,7 +236,7 @@ def _from_file(path: Path, tensor: Tensor) -> Array:
 
 
 def _numpy_file(path: Path, tensors: Sequence[Tensor]) -> tuple[list[list[Array]], Array | None]:
-    """Return the samples of a .npy or .npz file, and the labels of an .npz."""
+    """Return the samples of a .npy or .npz file, each a list of one array per input, and the labels of an .npz or None."""
     hint = "give a folder, or a .npy or .npz file"
     if path.suffix.lower() not in media.ARRAYS and path.is_file():
         raise CompileError(f"'{path}' holds no samples", hint)
@@ -270,7 +283,7 @@ def _checked_labels(labels: Array) -> Array:
 
 
 def check_labels(labels: Array, count: int) -> None:
-    """Raise CompileError for a label outside of [0, count)."""
+    """Raise CompileError if a label is not a class number in [0, count)."""
     for label in map(int, (labels.min(), labels.max())):
         if not 0 <= label < count:
             hint = f"it has {count}: give numbers from 0 to {count - 1}"

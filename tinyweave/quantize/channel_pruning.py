@@ -1,9 +1,9 @@
 """Structured pruning: remove whole channels with the smallest weights until a network meets a RAM and a Flash limit.
 
-Channels that are tied, such as those of both operands of an addition, are removed together. Each step tries to remove an eighth
-of the channels of every layer, those of least L1 norm. It measures what this saves with the planner, and takes the layer that
-saves most for the least share of its norm.
-Source: Li et al., Pruning Filters for Efficient ConvNets (2017), for the norm; the planner's bytes replace parameter counts.
+Tied channels, such as the channels of both operands of an addition, are removed together. A step tries each layer: it removes
+the eighth of the layer's channels that has the smallest L1 norm, and measures with the planner how many bytes this saves. It
+then keeps the removal that saves most in relation to the lost norm. Source: Li et al., Pruning Filters for Efficient ConvNets
+(2017), for the norm; the planner's bytes replace parameter counts.
 """
 
 from __future__ import annotations
@@ -20,40 +20,43 @@ from ..passes.value_ranges import channels
 from ..progress import Progress, silent
 from .evaluate import Array
 
-PARTS = 8  # a step removes 1 / PARTS of a layer's channels
-LEAST = 2  # channels that a layer keeps
+PARTS = 8  # a step removes 1 / PARTS of a layer's original channels
+LEAST = 2  # a layer keeps at least this number of channels
 Channel = tuple[str, int]  # tensor and index along its last axis
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes of RAM and of Flash."""
+    """The bytes of RAM and of Flash that a network needs, or the limits on them."""
 
     ram: int
     flash: int
 
     def excess(self, limits: Footprint) -> float:
-        """Return the excess over both limits, each as a share of the limit, added up; 0 if both are met."""
+        """Return the sum of the relative excess over the RAM limit and over the Flash limit; 0 if both are met."""
         return max(0.0, self.ram / limits.ram - 1) + max(0.0, self.flash / limits.flash - 1)
 
 
 @dataclass(frozen=True)
 class PrunedLayer:
-    """Ops whose tied channels were pruned, and the number of channels before and after."""
+    """One or more ops whose channels were pruned together, and the number of channels before and after."""
 
     layers: tuple[str, ...]
     before: int
     after: int
-    lost: float  # removed share of their L1 norm
+    lost: float  # L1 norm of the removed filters, as a fraction of the norm of all filters
 
 
 @dataclass(frozen=True)
 class ChannelGroup:
-    """Channels that can be removed, of the ops `makers` that compute them together."""
+    """The removable channels of an op, or of several ops (`makers`) that must lose channels together.
+
+    A member is a set of tied channels, of the outputs of the makers and of maps computed from these.
+    """
 
     makers: tuple[str, ...]
-    members: tuple[tuple[Channel, ...], ...]  # each is a set of tied channels
-    norms: Array  # L1 norm of each member, as a share of the layer's norm
+    members: tuple[tuple[Channel, ...], ...]  # each member is a set of tied channels, which must be removed together
+    norms: Array  # L1 norm of the filters of each member, as a fraction of the layer's norm
 
 
 def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
@@ -62,7 +65,7 @@ def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
     for tensor in graph.tensors.values():
         if tensor.data is None and tensor.elements:
             start[tensor.name], total = total, total + channels(tensor)
-    parent = np.arange(total + 1)  # union-find over all channels; `total` is the set of channels that must stay
+    parent = np.arange(total + 1)  # union-find over all channels; channels that must stay are joined with `total`
 
     def root(index: int) -> int:
         while parent[index] != index:
@@ -85,7 +88,7 @@ def channel_groups(graph: Graph) -> tuple[ChannelGroup, ...]:
         if _is_sum(graph, op):
             continue
         links = links_of(graph, op)
-        for one in (*op.inputs, *op.outputs) if links is None else ():  # its channels depend on each other
+        for one in (*op.inputs, *op.outputs) if links is None else ():  # the op's channels depend on each other
             keep(one)
         for link in links or ():
             for a, b in zip(link.source, link.target, strict=True):
@@ -112,7 +115,7 @@ def _by_makers(graph: Graph, members: Iterable[list[Channel]]) -> Iterator[Chann
 
 
 def _filter_norms(graph: Graph, op: Op) -> Array:
-    """Return the L1 norm of each filter as a share of the op's total."""
+    """Return the L1 norm of each filter of an op, as a fraction of the sum of all norms."""
     weights = graph.input(op, 1)
     assert weights.data is not None
     norms = np.abs(weights.data.astype(np.float64)).reshape(len(weights.data), -1).sum(axis=1)
@@ -120,7 +123,7 @@ def _filter_norms(graph: Graph, op: Op) -> Array:
 
 
 def _is_sum(graph: Graph, op: Op) -> bool:
-    """Return whether each output channel is a sum over all input channels, so that channels of both can be removed."""
+    """Return whether each output channel is a sum over all input channels, so that the two sets are not tied."""
     if op.kind == "fully_connected":
         x = graph.input(op)
         return bool(x.shape) and graph.input(op, 1).shape[1] % channels(x) == 0
@@ -128,7 +131,7 @@ def _is_sum(graph: Graph, op: Op) -> bool:
 
 
 def without_channels(graph: Graph, group: ChannelGroup, removed: Array) -> Graph:
-    """Return the graph without the members of a group that the indices `removed` select."""
+    """Return the graph without some channels of a group; `removed` are indices into the group's members."""
     needed = {t.name: np.ones(channels(t), bool) for t in graph.tensors.values() if t.data is None and t.elements}
     for index in removed:
         for name, channel in group.members[index]:
@@ -139,12 +142,12 @@ def without_channels(graph: Graph, group: ChannelGroup, removed: Array) -> Graph
 def pruned(
     graph: Graph, limits: Footprint, measure: Callable[[Graph], Footprint], progress: Progress = silent
 ) -> tuple[Graph, tuple[PrunedLayer, ...]]:
-    """Return the graph with channels removed until it meets the limits, and the layers that lost channels.
+    """Remove channels of a float graph until it meets the limits; return the graph, and the layers that lost channels.
 
-    `measure` returns what a graph needs. Raise CompileError if the limits cannot be met.
+    `measure` returns the bytes that a graph needs. Raise CompileError if the limits cannot be met.
     """
     first = {group.makers: len(group.members) for group in channel_groups(graph)}
-    kept = dict.fromkeys(first, 1.0)  # remaining share of each layer's norm
+    kept = dict.fromkeys(first, 1.0)  # remaining fraction of each layer's norm
     need = measure(graph)
     initial = need.excess(limits)
     while need.excess(limits) > 0:

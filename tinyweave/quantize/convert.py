@@ -1,6 +1,6 @@
 """Convert a float graph to int8 in TFLite's scheme, given the scales of its activations.
 
-Weights lie in [-127, 127], or are int4, with a scale per output channel. A bias is int32; its scale is the product of the
+Weights are int8 in [-127, 127], or int4, with a scale per output channel. A bias is int32; its scale is the product of the
 input's scale and the weights' scale.
 """
 
@@ -20,12 +20,15 @@ from ..ops.fixed_point import round_half_away
 from ..ops.spec import LEAST_SCALE
 from .scale_groups import ScaleGroups, check_quantisable, is_float
 
-INT4_CLIPPING = np.linspace(1.0, 0.4, 31)  # ranges of 4-bit weights to try, as a share of the largest magnitude
-MOST_BIAS = 1 << 30  # largest quantised bias: the sum that it starts stays far from 2^31
+INT4_CLIPPING = np.linspace(1.0, 0.4, 31)  # ranges of 4-bit weights to try, relative to the largest magnitude
+MOST_BIAS = 1 << 30  # largest quantised bias: the accumulator, which starts with the bias, stays far from 2^31
 
 
 def affine(low: float, high: float, dtype: str = "int8", least_scale: float = LEAST_SCALE) -> Quant:
-    """Return the scale and zero point for the range [low, high], widened to include 0, which has no rounding error."""
+    """Return the scale and zero point that map the range [low, high] to all integers of `dtype`.
+
+    The range is widened to include 0, so that 0 is exact. The scale is at least `least_scale`.
+    """
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     if low == high:
         return Quant((1.0,), (0,))  # always 0
@@ -35,13 +38,13 @@ def affine(low: float, high: float, dtype: str = "int8", least_scale: float = LE
 
 
 def interval(quant: Quant, dtype: str = "int8") -> tuple[float, float]:
-    """Return the smallest and largest real number that a per-tensor scale and zero point can represent."""
+    """Return the least and the greatest real number that integers of `dtype` represent with a per-tensor `quant`."""
     least, most = ((level - quant.zero_point[0]) * quant.scale[0] for level in limits(dtype))
     return least, most
 
 
 def quantised(values: NDArray[Any], quant: Quant, dtype: str = "int8") -> NDArray[Any]:
-    """Return real numbers as integers, saturated at the limits of `dtype`."""
+    """Return real numbers as integers of `dtype`, rounded half away from 0 and saturated."""
     least, most = limits(dtype)
     scale, zero = broadcast(quant, values.ndim)
     steps = round_half_away(values.astype(np.float64) / scale) + zero
@@ -49,40 +52,46 @@ def quantised(values: NDArray[Any], quant: Quant, dtype: str = "int8") -> NDArra
 
 
 def dequantised(values: NDArray[Any], quant: Quant) -> NDArray[np.float32]:
-    """Return the real numbers that integers represent."""
+    """Return the real numbers that integers represent, scale * (value - zero point), in float32."""
     scale, zero = broadcast(quant, values.ndim)
     return ((values.astype(np.float64) - zero) * scale).astype(np.float32)
 
 
 def as_real(tensor: Tensor, values: NDArray[Any]) -> NDArray[Any]:
-    """Dequantise values by the scale of a tensor; return them unchanged if it has none."""
+    """Dequantise values of a tensor by the tensor's scale; return them unchanged if it has none."""
     return values if tensor.quant is None else dequantised(values, tensor.quant)
 
 
 def as_integers(tensor: Tensor, values: NDArray[Any]) -> NDArray[Any]:
-    """Quantise real numbers to the type and scale of a tensor; return them unchanged if it has no scale."""
+    """Quantise real numbers to the type and scale of a tensor; return them unchanged if it has none."""
     return values if tensor.quant is None else quantised(values, tensor.quant, tensor.dtype)
 
 
 def quantised_constant(tensor: Tensor, quant: Quant, dtype: str = "int8") -> Tensor:
-    """Return a float constant quantised; raise CompileError if it holds NaN or infinity."""
+    """Return a float constant quantised to `dtype` with the scale `quant`; raise CompileError if it holds NaN or infinity."""
     return replace(tensor, dtype=dtype, quant=quant, data=quantised(finite_data(tensor), quant, dtype))
 
 
 def broadcast(quant: Quant, rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return scales and zero points, shaped to broadcast against a tensor of this rank."""
+    """Return the scales and the zero points of `quant`, each in a shape that broadcasts against a tensor of this rank."""
     scale, zero_point = np.array(quant.scale), np.array(quant.zero_point, np.float64)
     return along(scale, quant.axis, rank), along(zero_point, quant.axis, rank)
 
 
 def along(values: NDArray[Any], axis: int | None, rank: int) -> NDArray[Any]:
-    """Return a vector, shaped to broadcast along one axis of a tensor of this rank; axis None: the vector has one element."""
+    """Reshape a vector so that it broadcasts along one axis of a tensor of this rank.
+
+    The axis None is only allowed for a vector of one element.
+    """
     return values.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 @dataclass(frozen=True)
 class WeightFormat:
-    """The type of an op's weights, int8 or int4, and their scale per output channel; None to choose scales from the weights."""
+    """The type of an op's weights, "int8" or "int4", and their scale per output channel.
+
+    Without scales (None) they are chosen from the weights.
+    """
 
     dtype: str = "int8"
     scales: NDArray[np.float64] | None = None
@@ -99,10 +108,17 @@ def to_int8(
     *,
     weights: Mapping[str, WeightFormat] = MappingProxyType({}),
 ) -> Graph:
-    """Return the int8 graph of a float graph.
+    """Convert a float graph to int8.
 
-    `quants` has the scale of each group; `weights` has the format of an op's weights, by op name, where it is not int8.
-    Raise CompileError for ops without a scale rule, and for an op that would break a constraint of its int8 kernel.
+    Args:
+        graph: a float graph, from `simplify_float`.
+        groups: its scale groups.
+        quants: scale group -> scale and zero point.
+        name: name of the new graph, by default the name of `graph`.
+        weights: op name -> format of the op's weights, for ops whose weights are not plain int8.
+
+    Raises:
+        CompileError: an op has no scale rule, or breaks a constraint of its int8 kernel.
     """
     check_quantisable(graph)
     tensors = {t.name: t for t in graph.tensors.values() if not is_float(t) or t.role == "constant"}
@@ -124,7 +140,7 @@ def to_int8(
 
 
 def _initial_state(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:
-    """Return the op that initialises a state, with an integer constant."""
+    """Return the op that initialises a state, with its constant quantised; the constant is added to `tensors`."""
     state = tensors[op.outputs[0]]
     assert state.quant is not None
     return replace(op, inputs=(_add(tensors, op, quantised_constant(graph.input(op), state.quant, state.dtype)),))
@@ -133,7 +149,10 @@ def _initial_state(graph: Graph, op: Op, tensors: dict[str, Tensor]) -> Op:
 def _with_integer_constants(
     graph: Graph, op: Op, of: Mapping[str, Quant], tensors: dict[str, Tensor], form: WeightFormat
 ) -> Op:
-    """Return an op that reads quantised constants, which are added to `tensors`; `of` has the scale of each activation."""
+    """Return the op with its float constants quantised; the new constants are added to `tensors`.
+
+    `of` has the scale of each activation, `form` is the format of the op's weights.
+    """
     spec, inputs = SPECS[op.kind], list(op.inputs)
     if spec.family == "recurrent":
         return _with_integer_gates(graph, op, of[op.inputs[0] or ""].scale[0], tensors)
@@ -163,7 +182,10 @@ def _with_integer_constants(
 
 
 def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str, Tensor]) -> Op:
-    """Return an LSTM with int8 weights, one scale per gate, and int32 biases, which are added to `tensors`."""
+    """Return an LSTM with int8 weights and int32 biases, one scale per gate and matrix; constants are added to `tensors`.
+
+    `x_scale` is the scale of its input.
+    """
     inputs = list(op.inputs)
     for gate in range(lstm.GATES):
         for index in (lstm.WEIGHTS + gate, lstm.RECURRENT + gate):
@@ -181,9 +203,16 @@ def _with_integer_gates(graph: Graph, op: Op, x_scale: float, tensors: dict[str,
 def weight_scales(
     weights: NDArray[Any], axis: int, bias: NDArray[Any], x_scale: float, form: WeightFormat = INT8
 ) -> NDArray[np.float64]:
-    """Return the weights' scale per output channel, large enough that the quantised bias fits int32.
+    """Return the scale of the weights for each output channel, large enough that the quantised bias fits int32.
 
-    Unless `form` has scales, int8 weights are not clipped, and int4 weights are clipped where that minimises the square error.
+    If `form` has no scales, int8 weights get the scale that clips nothing, and int4 weights the scale of least square error.
+
+    Args:
+        weights: the real weights.
+        axis: the axis of output channels.
+        bias: the real bias, [channels].
+        x_scale: the scale of the op's input.
+        form: the type of the weights, and perhaps their scales.
     """
     scales = form.scales
     if scales is None:
@@ -197,7 +226,10 @@ def weight_scales(
 
 
 def _least_error(channels: NDArray[np.float64], unclipped: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the int4 scale of least square error per row, among `INT4_CLIPPING` times the scale that clips nothing."""
+    """Return for each row of real weights the int4 scale of least square error.
+
+    `unclipped` are the scales that clip nothing. The candidates are INT4_CLIPPING times these.
+    """
     least, most = limits("int4")
     best, error = unclipped.copy(), np.full(len(channels), np.inf)
     for factor in INT4_CLIPPING:
@@ -208,7 +240,11 @@ def _least_error(channels: NDArray[np.float64], unclipped: NDArray[np.float64]) 
 
 
 def quantised_bias(name: str, bias: NDArray[Any], x_scale: float, scales: NDArray[np.float64], dtype: str = "int32") -> Tensor:
-    """Return a bias as int32, or for int16 activations as int64 below 2^46 in magnitude; `scales` are those of the weights."""
+    """Return a bias as a constant tensor of type `dtype`, with the scale x_scale * scales[i] for channel i.
+
+    `x_scale` is the scale of the op's input, `scales` are the scales of its weights. int32 is for int8 activations. int64, for
+    int16 activations, is limited to magnitudes below 2^46.
+    """
     quant = Quant(tuple(map(float, (x_scale * scales).astype(np.float32))), (0,) * len(scales), 0)
     least, most = (-(2**31), 2**31 - 1) if dtype == "int32" else (1 - 2**46, 2**46 - 1)
     steps = round_half_away(bias.astype(np.float64) / (x_scale * scales))
@@ -224,7 +260,10 @@ def finite_data(tensor: Tensor) -> NDArray[Any]:
 
 
 def _add(tensors: dict[str, Tensor], op: Op, tensor: Tensor) -> str:
-    """Add a constant of `op` to `tensors` and return its name, a new one if another op has quantised it differently."""
+    """Add a constant of `op` to `tensors` and return its name.
+
+    If another op has quantised the same constant differently, the name gets the suffix `.of_<op>`.
+    """
     present = tensors.get(tensor.name)
     same = present is not None and present.quant == tensor.quant and np.array_equal(present.data, tensor.data)  # type: ignore[arg-type]
     if present is not None and present.dtype != "float32" and not same:

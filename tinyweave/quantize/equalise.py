@@ -1,7 +1,7 @@
 """Equalise channels between two weighted ops, so that one scale suits all channels of the map between them.
 
-Sources: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction (2019); the trade between a map's
-channels and the next weights as in SmoothQuant (Xiao et al., 2023).
+Sources: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction (2019). The trade-off between a
+map's channels and the weights that read them is from SmoothQuant (Xiao et al., 2023).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .evaluate import Array, visit_all
 from .simplify_float import with_weights
 
 HOMOGENEOUS = ("none", "relu")  # activations f with f(a x) = a f(x) for a > 0
-MOST_FACTOR = 64.0  # by which a channel is scaled up or down
+MOST_FACTOR = 64.0  # largest factor by which a channel is scaled up or down
 
 
 def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
-    """Return an equivalent float graph with equalised channels.
+    """Return an equivalent float graph with equalised channels; `inputs` are real samples, from which ranges are measured.
 
     A channel is divided by a factor, and the weights that read it are multiplied by it. The factor is proportional to
-    sqrt(largest magnitude / largest weight that reads the channel), or to the largest magnitude if a depthwise convolution
-    reads the channel, since its weights have a scale per channel. The geometric mean of a map's factors is 1 before each is
-    clipped to 1 / MOST_FACTOR .. MOST_FACTOR. A channel that is always 0 keeps the factor 1.
+    sqrt(largest magnitude / largest weight that reads the channel). If a depthwise convolution reads the channel, the factor is
+    proportional to the largest magnitude, since the weights of this channel have a scale of their own. The geometric mean of a
+    map's factors is 1 before each is clipped to 1 / MOST_FACTOR .. MOST_FACTOR. A channel that is always 0 keeps the factor 1.
     """
     pairs = list(_pairs(graph))
     largest = _largest(graph, inputs, {graph.output(first).name for first, _ in pairs}) if pairs else {}
@@ -39,7 +39,11 @@ def equalised(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[Op, Op]]:
-    """Yield pairs of weighted ops that can be equalised: the second is the only reader of the first."""
+    """Yield pairs of weighted ops between which channels can be equalised.
+
+    The second op is the only reader of the first op's output, no other op uses their constants, and the activation in between
+    is linear for positive factors.
+    """
     for second in graph.ops:
         if not SPECS[second.kind].sums_windows:
             continue
@@ -59,7 +63,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[Op, Op]]:
 
 
 def _largest(graph: Graph, inputs: Mapping[str, Array], names: set[str]) -> dict[str, Array]:
-    """Return the largest magnitude of each channel of the maps `names`."""
+    """Return the largest magnitude of each channel of the maps `names` over all samples, by map name."""
     found: dict[str, Array] = {}
 
     def see(name: str, values: Array) -> Array:

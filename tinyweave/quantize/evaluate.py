@@ -1,7 +1,7 @@
 """Run a float or int8 graph on a batch of samples with the numpy references.
 
-Inputs and outputs have the shape [samples, *shape]. Ops whose first axis is a batch take all samples along it, others run
-sample by sample. A tensor is dropped after its last use.
+Inputs and outputs have the shape [samples, *shape], where shape is the shape of the tensor in the graph. If the first axis of
+an op's tensors is a batch, the op runs once on all samples stacked along it. Other ops run sample by sample.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..ops.state import initial_state
 
 Array = NDArray[Any]
 Visit = Callable[[str, Array], Array]  # tensor name and value -> the value that later ops read
-MOST_ELEMENTS = 1 << 21  # of the largest tensor of a chunk of samples; references compute in float64
+MOST_ELEMENTS = 1 << 21  # limit on the largest tensor times the samples of a chunk; references compute in float64
 
 
 def evaluate(
@@ -34,10 +34,17 @@ def evaluate(
     ops: Collection[str] | None = None,
     constants: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
-    """Return the outputs, or all activations if `keep` is set. Each sample starts with the initial state.
+    """Run the graph on a batch of samples; return the outputs by name, or all activations if `keep` is set.
 
-    `values` are the inputs. If `ops` names some ops, only these run, and `values` must have all activations that they read.
-    `visit` is called on each activation, inputs included. `constants` replace constants of the graph.
+    Each sample starts with the initial state.
+
+    Args:
+        graph: a float or int8 graph.
+        values: the inputs, [samples, *shape] each.
+        visit: called with the name and value of each activation, inputs included; later ops read what it returns.
+        keep: return all activations, and not only the outputs.
+        ops: names of the ops to run; `values` must have all activations that they read. None runs all ops.
+        constants: values that replace constants of the graph, by name.
     """
     count = len(next(iter(values.values()))) if values else 0
     held = dict(values) | {n: np.broadcast_to(first, (count, *first.shape)) for n, first in initial_state(graph).items()}
@@ -59,7 +66,7 @@ def evaluate(
 
 
 def chunks(graph: Graph, count: int) -> Iterator[slice]:
-    """Yield slices of `count` samples, each of at most 64 and small enough for `MOST_ELEMENTS`."""
+    """Yield slices that divide `count` samples into chunks of at most 64, fewer if a tensor would exceed MOST_ELEMENTS."""
     largest = max(tensor.elements for tensor in graph.tensors.values() if tensor.data is None)
     step = max(1, min(64, MOST_ELEMENTS // max(largest, 1)))
     for start in range(0, count, step):
@@ -67,14 +74,20 @@ def chunks(graph: Graph, count: int) -> Iterator[slice]:
 
 
 def visit_all(graph: Graph, inputs: Mapping[str, Array], visit: Visit) -> Iterator[int]:
-    """Run the graph on all samples, in chunks, and call `visit` on each activation; yield the number of samples done."""
+    """Run the graph on all samples, chunk by chunk; call `visit` on each activation, whose result later ops read instead.
+
+    Yield the number of samples done after each chunk; the work is done as the caller iterates.
+    """
     for part in chunks(graph, len(next(iter(inputs.values())))):
         evaluate(graph, {name: array[part] for name, array in inputs.items()}, visit=visit)
         yield part.stop
 
 
 def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = ()) -> list[Array]:
-    """Return the values of the tensors `wanted`, by default the outputs, for any number of samples."""
+    """Return the values of the tensors `wanted`, [samples, *shape] each; by default these are the graph's outputs.
+
+    The samples are processed in chunks.
+    """
     names = tuple(wanted) or graph.outputs
     stopped = replace(graph, outputs=names)
     parts = []
@@ -85,7 +98,10 @@ def outputs(graph: Graph, inputs: Mapping[str, Array], wanted: Iterable[str] = (
 
 
 def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
-    """Return the outputs of an op for a batch of samples."""
+    """Return the outputs of an op for a batch of samples.
+
+    `arrays` are its inputs: [samples, *shape] for activations, [*shape] for constants, None for absent inputs.
+    """
     inputs, results = graph.inputs_of(op), graph.outputs_of(op)
     varies = [tensor is not None and tensor.data is None for tensor in inputs]
     stacked = [a for a, v in zip(arrays, varies, strict=True) if a is not None and v]
@@ -110,7 +126,7 @@ def _run(graph: Graph, op: Op, arrays: list[Array | None]) -> list[Array]:
 
 
 def _is_batched(graph: Graph, op: Op) -> bool:
-    """Return whether samples can be stacked along the first axis of the op's activations."""
+    """Return whether an op gives the same results if all samples are stacked along the first axis of its activations."""
     tensors = [t for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None and t.data is None]
     rank, out = len(tensors[-1].shape), tensors[-1]
     if op.kind == "fully_connected":

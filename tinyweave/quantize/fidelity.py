@@ -1,6 +1,6 @@
-"""Compare an int8 graph with the float graph it was made from: signal to quantisation noise ratio (SQNR) and agreement.
+"""Compare an int8 graph with its float graph: signal to quantisation noise ratio (SQNR) and agreement of classes.
 
-SQNR is measured before a final softmax, sigmoid or the like.
+If an output is computed by a softmax, a sigmoid or a similar op, SQNR is measured at the input of this op.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .calibration_samples import Samples, check_labels
 from .convert import as_integers, as_real
 from .evaluate import Array, chunks, outputs
 
-LEAST_POWER = 1e-100  # of a signal, against division by 0; below the square of the smallest float32
+LEAST_POWER = 1e-100  # least power of a signal, against division by 0; below the square of the smallest float32
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Closeness of an int8 network to the float one on some samples."""
+    """How closely an int8 network reproduces the float network on some samples."""
 
     samples: int
     sqnr_db: float
-    agreement: float | None  # share of samples with the same predicted class; None if the network is no classifier
-    accuracy: tuple[float, float] | None  # (float, int8) share of samples with the right class; None without labels
+    agreement: float | None  # fraction of samples with the same predicted class; None if the network is no classifier
+    accuracy: tuple[float, float] | None  # fraction of samples with the right class (float, int8); None without labels
 
 
 def signal_tensors(graph: Graph) -> tuple[str, ...]:
-    """Return the tensors at which SQNR is measured: the outputs, or the input of a final softmax or the like."""
+    """Return the tensors at which SQNR is measured: each output, or the input of a final softmax, sigmoid or similar op."""
     names = []
     for name in graph.outputs:
         op = graph.ops[graph.producer[name]] if name in graph.producer else None
@@ -40,7 +40,10 @@ def signal_tensors(graph: Graph) -> tuple[str, ...]:
 
 
 def noise_to_signal(reference: Mapping[str, Array], changed: Mapping[str, Array], names: tuple[str, ...]) -> float:
-    """Return the power of the difference over the power of the reference, added over the tensors `names`."""
+    """Return the sum, over the tensors `names`, of (power of the error) / (power of the signal).
+
+    `reference` has the signals and `changed` the signals with errors, by tensor name.
+    """
     total = 0.0
     for name in names:
         signal = reference[name].astype(np.float64)
@@ -49,12 +52,12 @@ def noise_to_signal(reference: Mapping[str, Array], changed: Mapping[str, Array]
 
 
 def decibel(noise_to_signal: float) -> float:
-    """Return a noise to signal ratio as SQNR in dB."""
+    """Convert a noise to signal ratio of powers to SQNR in dB."""
     return float(-10 * np.log10(max(noise_to_signal, 1e-30)))
 
 
 def sqnr(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> float:
-    """Return the SQNR of an int8 graph in dB for real inputs [samples, *shape]."""
+    """Return the SQNR in dB of the int8 graph `small` against the float graph `real`; `inputs` are real, [samples, *shape]."""
     names = signal_tensors(real)
     expected = dict(zip(names, outputs(real, inputs, names), strict=True))
     computed = zip(names, outputs(small, as_int8(small, inputs), names), strict=True)
@@ -62,7 +65,7 @@ def sqnr(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> float:
 
 
 def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = silent) -> Fidelity:
-    """Compare an int8 graph with the float one, which has the same tensor names, on all samples."""
+    """Compare an int8 graph (`small`) with its float graph (`real`), which has the same tensor names, on all samples."""
     check_sample_labels(real, samples)
     names = (*signal_tensors(real), real.outputs[0])
     power, lost = np.zeros(len(names) - 1), np.zeros(len(names) - 1)
@@ -90,7 +93,7 @@ def fidelity(real: Graph, small: Graph, samples: Samples, progress: Progress = s
 
 
 def accuracy(graph: Graph, samples: Samples, inputs: Sequence[str]) -> float:
-    """Return the share of labelled samples that a float or int8 graph classifies right.
+    """Return the fraction of labelled samples whose class a float or int8 graph predicts right.
 
     `inputs` are the names of the samples' arrays, in the order of the graph's inputs.
     """
@@ -105,12 +108,15 @@ def accuracy(graph: Graph, samples: Samples, inputs: Sequence[str]) -> float:
 
 
 def as_int8(small: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return real inputs quantised to the types and scales of an int8 graph's inputs."""
+    """Quantise real inputs, by name, to the types and scales of an int8 graph's inputs."""
     return {name: as_integers(small.tensors[name], values) for name, values in inputs.items()}
 
 
 def is_classifier(graph: Graph) -> bool:
-    """Return whether the only output is a vector of scores, not of the size of an input, or a single sigmoid."""
+    """Return whether the graph looks like a classifier: its only output is a vector of scores, or a single sigmoid.
+
+    A vector with as many elements as an input is not taken for scores: the network may be an autoencoder.
+    """
     out = graph.tensors[graph.outputs[0]]
     if len(graph.outputs) != 1 or out.shape[-1:] != (out.elements,):
         return False
@@ -120,12 +126,12 @@ def is_classifier(graph: Graph) -> bool:
 
 
 def check_sample_labels(graph: Graph, samples: Samples) -> None:
-    """Raise CompileError for a label that is not a class of the network."""
+    """Raise CompileError if the network is a classifier and a label is not one of its classes."""
     if samples.labels is not None and is_classifier(graph):
         check_labels(samples.labels, max(graph.tensors[graph.outputs[0]].elements, 2))
 
 
 def predicted_classes(scores: Array) -> Array:
-    """Return the class of each sample: the highest score, or 1 if the only score, a probability, is at least 0.5."""
+    """Return the class of each sample: the index of its highest score. A single score is a probability: class 1 from 0.5 on."""
     flat = scores.reshape(len(scores), -1)
     return flat.argmax(axis=1) if flat.shape[1] > 1 else np.asarray(flat[:, 0] >= 0.5, np.int64)

@@ -1,7 +1,7 @@
 """Give ops of an int8 graph int16 activations: TFLite's 16x8 scheme with symmetric scales, int8 weights and int64 biases.
 
-Every map that such an op writes or reads becomes int16; `quantize` ops convert between int8 and int16. Dense layers and
-depthwise convolutions become ordinary convolutions with the same sums, because only these have an int16 kernel.
+Every activation that such an op reads or writes becomes int16; `quantize` ops convert between int8 and int16. Dense layers and
+depthwise convolutions become ordinary convolutions with the same sums, because only ordinary convolutions have an int16 kernel.
 """
 
 from __future__ import annotations
@@ -17,25 +17,34 @@ from ..passes.rewrite import integers
 from .convert import finite_data, quantised_bias, quantised_constant
 from .scale_groups import ScaleGroups, float_inputs, is_float
 
-HEADROOM = 2.0  # range of an int16 map as a multiple of the largest magnitude in samples: one bit against saturation
+HEADROOM = 2.0  # range of an int16 map divided by the largest magnitude in the samples: one bit against saturation
 
 
 def int16_quant(largest: float) -> Quant:
-    """Return the symmetric int16 scale for values up to `largest` in magnitude, with headroom."""
+    """Return the symmetric int16 scale (zero point 0) for values up to `largest` in magnitude, with HEADROOM."""
     return Quant((float(np.float32(max(largest * HEADROOM, 2.0**-20) / 32767)),), (0,))
 
 
 def takes_int16(graph: Graph, op: Op, groups: ScaleGroups) -> bool:
-    """Return whether an op of a float graph has an int16 kernel, and needs no requantised copy of an input."""
+    """Return whether an op of a float graph can have int16 activations.
+
+    It needs an int16 kernel, and may not read a requantised copy, a copy of an input with another scale
+    (`ScaleGroups.requantised`).
+    """
     activations = [t.name for t in (*graph.inputs_of(op), *graph.outputs_of(op)) if t is not None and t.data is None]
     is_copied = any((op.name, index) in groups.requantised for index in range(len(op.inputs)))
     return SPECS[op.kind].int16 and not is_copied and all(name in groups.parent for name in activations)
 
 
 def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[str], quants: Mapping[str, Quant]) -> Graph:
-    """Return the int8 graph with int16 activations in `ops`, named as in the float graph; `quants`: group -> int16 scale.
+    """Return the int8 graph with int16 activations in some ops; raise CompileError if one breaks a constraint of its kernel.
 
-    Raise CompileError if such an op would break a constraint of its kernel.
+    Args:
+        real: the float graph.
+        small: its int8 form.
+        groups: its scale groups.
+        ops: the names of the ops that get int16 activations.
+        quants: scale group -> int16 scale.
     """
     chosen = [op for op in real.ops if op.name in ops]
     made = {name for op in chosen for name in op.outputs}
@@ -64,7 +73,7 @@ def with_int16(real: Graph, small: Graph, groups: ScaleGroups, ops: Collection[s
 
 
 def _with_int16_constants(real: Graph, op: Op, renamed: Op, tensors: dict[str, Tensor]) -> list[Op]:
-    """Return the ops for a float op whose activations are int16: itself, and views around a dense layer.
+    """Return the ops that compute the float op `op` on int16 activations: one op, or three for a dense layer.
 
     `renamed` is the int8 op with int16 tensors as inputs and outputs. New constants are added to `tensors`.
     """
@@ -95,7 +104,7 @@ def _with_int16_constants(real: Graph, op: Op, renamed: Op, tensors: dict[str, T
 
 
 def _depthwise(real: Graph, op: Op, tensors: dict[str, Tensor]) -> list[Op]:
-    """Return a depthwise convolution as a convolution with one group per channel."""
+    """Return a depthwise convolution as a conv_2d with one group per channel; its weights are added to `tensors`."""
     weights = tensors[op.inputs[1] or ""]
     assert weights.quant is not None and weights.data is not None
     data, name = np.ascontiguousarray(weights.data.transpose(3, 1, 2, 0)), f"{weights.name}.by_channel"
@@ -105,7 +114,7 @@ def _depthwise(real: Graph, op: Op, tensors: dict[str, Tensor]) -> list[Op]:
 
 
 def _dense(real: Graph, op: Op, tensors: dict[str, Tensor]) -> list[Op]:
-    """Return a dense layer as a 1x1 convolution between two reshapes."""
+    """Return a dense layer as a 1x1 convolution between two reshapes; their tensors are added to `tensors`."""
     x, out, weights = (tensors[name or ""] for name in (op.inputs[0], op.outputs[0], op.inputs[1]))
     assert weights.data is not None
     units, depth = weights.shape

@@ -1,6 +1,7 @@
-"""Improve an int8 graph layer by layer, each layer on the outputs of the int8 layers before it; bias correction is one use.
+"""Improve the constants of an int8 graph layer by layer; each layer sees the outputs of the improved layers before it.
 
-Source of bias correction: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction (2019).
+Bias correction is one such improvement. Source: Nagel et al., Data-Free Quantization Through Weight Equalization and Bias
+Correction (2019).
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from .convert import as_real
 from .evaluate import Array, evaluate
 from .scale_groups import is_float
 
-Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the float graph; real values of the int8 graph's
+Maps = tuple[Mapping[str, Array], Mapping[str, Array]]  # activations of the float graph; dequantised ones of the int8 graph
 
 
 def bias_corrected(real: Graph, small: Graph, inputs: Mapping[str, Array]) -> Graph:
     """Return the int8 graph with biases changed so that each channel has the same mean as in the float graph.
 
-    Means are those before the activation. `real` is a graph of `simplify_float`. `inputs` are real numbers of few samples,
-    because all maps are kept in memory.
+    The mean is taken before the activation. Biases that several ops share stay.
+
+    Args:
+        real: the float graph, from `simplify_float`.
+        small: its int8 form.
+        inputs: input name -> real numbers of a few samples [samples, *shape]. All maps are kept in memory.
     """
 
     def correct(op: Op, int8_op: Op, maps: Maps, constants: Mapping[str, Array]) -> Tensor | None:
@@ -54,10 +59,15 @@ def layer_by_layer(
     improve: Callable[[Op, Op, Maps, Mapping[str, Array]], Tensor | None],
     done: Callable[[int], None] = lambda count: None,
 ) -> Graph:
-    """Return the int8 graph with one constant of each layer improved, in execution order.
+    """Return the int8 graph with one constant of each layer replaced, in execution order.
 
-    `improve` gets the float op, its int8 op, the activations so far, and the int8 op's constants as real numbers. It returns
-    the new constant, or None to leave the layer unchanged. `done` gets the number of layers done.
+    Args:
+        real: the float graph, from `simplify_float`.
+        small: its int8 form.
+        inputs: input name -> real numbers of a few samples [samples, *shape].
+        improve: called with the float op, its int8 op, the activations so far (Maps), and the int8 op's constants as real
+            numbers. It returns the new constant, or None to leave the layer unchanged.
+        done: called with the number of layers done.
     """
     expected = evaluate(real, inputs, keep=True)
     computed = {name: _as_kept(small, name, values) for name, values in inputs.items()}
@@ -77,13 +87,13 @@ def _as_kept(small: Graph, name: str, values: Array) -> Array:
 
 
 def int8_ops(real: Graph, small: Graph) -> Iterator[Op]:
-    """Yield the op of the int8 graph for each op of the float graph, which has the same name."""
+    """Yield, for each op of the float graph, the op of the same name in the int8 graph."""
     by_name = {op.name: op for op in small.ops}
     return (by_name[op.name] for op in real.ops)
 
 
 def real_constants(real: Graph, small: Graph, op: Op, int8_op: Op) -> dict[str, Array]:
-    """Return the dequantised constants of an int8 op, by their names and in their shapes in the float graph."""
+    """Return the dequantised constants of an int8 op, with the names and shapes that they have in the float graph."""
     pairs = zip(real.inputs_of(op), small.inputs_of(int8_op), strict=False)
     return {
         exact.name: in_float_layout(as_real(now, now.data), exact.shape, op)
@@ -93,6 +103,9 @@ def real_constants(real: Graph, small: Graph, op: Op, int8_op: Op) -> dict[str, 
 
 
 def in_float_layout(weights: Array, shape: tuple[int, ...], op: Op) -> Array:
-    """Return weights in the layout of the float op: `int16_activations` turns depthwise and dense ops into convolutions."""
+    """Return int8 weights in the layout that the float op's weights have, with the shape `shape`.
+
+    The layouts differ if `int16_activations` has made a convolution of a depthwise or dense op.
+    """
     turned = weights.transpose(3, 1, 2, 0) if op.kind == "depthwise_conv_2d" and weights.shape != shape else weights
     return turned.reshape(shape)

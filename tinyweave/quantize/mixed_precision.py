@@ -1,9 +1,9 @@
 """Mixed precision: choose layers with int4 weights and layers with int16 activations, so that a network meets its limits.
 
-The damage of int4 weights is measured layer by layer at the network's outputs. Choosing the layers that save enough bytes with
-the least damage is a knapsack problem. It is solved exactly under the assumption that noise is additive, and again with the
-damage of each layer measured beside the chosen ones; measured exchanges improve the result. Limits are always measured on the
-graph that is returned.
+The damage of a layer is the noise at the network's outputs that int4 weights in this layer add. Choosing the layers that save
+enough bytes with the least damage is a knapsack problem. It is solved exactly under the assumption that noise is additive. It
+is solved again with each damage measured while the chosen layers have int4 weights, and then improved by measured exchanges of
+layers. Limits are always measured on the graph that is returned.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from .evaluate import Array, evaluate, outputs
 from .fidelity import decibel, noise_to_signal, signal_tensors
 from .int16_activations import int16_quant, takes_int16, with_int16
 
-LEVELS = 2048  # resolution of the knapsack: bytes are rounded down to multiples of the wanted saving / LEVELS
-ROUNDS = 2  # most rounds of measuring the damage of each layer beside the chosen ones
-REPLANS = 8  # most attempts to save enough; the code size changes with the chosen layers
-EXCHANGES = 48  # most choices of layers that are measured after the knapsack
-TRIALS = 8  # most layers that are added or dropped one at a time at the end, each measured on all samples
+LEVELS = 2048  # resolution of the knapsack: bytes are rounded down to multiples of (saving to reach) / LEVELS
+ROUNDS = 2  # limit on rounds in which damages are measured while the chosen layers have int4 weights
+REPLANS = 8  # limit on attempts to save enough bytes; the code size changes with the chosen layers
+EXCHANGES = 48  # limit on sets of layers that are measured after the knapsack
+TRIALS = 8  # limit on layers that are added or dropped individually at the end, each measured on all samples
 INT4 = WeightFormat("int4")
-Names = frozenset[str]  # of ops
+Names = frozenset[str]  # names of ops
 NONE: Names = frozenset()
 
 
 @dataclass(frozen=True)
 class PrecisionLimits:
-    """Limits that mixed precision must meet; None is no limit."""
+    """Limits that a network with mixed precision must meet; None means no limit."""
 
-    flash: int | None = None  # most bytes
+    flash: int | None = None  # largest number of bytes
     sqnr_db: float | None = None  # least SQNR at the outputs
-    accuracy_drop: float | None = None  # most percentage points below the float network
+    accuracy_drop: float | None = None  # largest loss against the float network, in percentage points
 
     @property
     def has_quality(self) -> bool:
@@ -50,35 +50,35 @@ class PrecisionLimits:
 
 @dataclass(frozen=True)
 class LayerPrecision:
-    """A layer that is not int8 throughout."""
+    """A layer that has int4 weights or int16 activations."""
 
     name: str
     kind: str
-    weights: str | None  # their type; None for an op without weights
-    activations: str  # their type
-    saved: int  # bytes of constants, relative to this layer in int8
-    gained: float  # SQNR at the outputs in dB, relative to this layer in int8; negative for a loss
+    weights: str | None  # type of its weights; None for an op without weights
+    activations: str  # type of its activations
+    saved: int  # bytes of constants that are saved against this layer in int8
+    gained: float  # gain in SQNR at the outputs in dB against this layer in int8; negative for a loss
 
 
 @dataclass(frozen=True, eq=False)
 class MixedPrecision:
-    """The int8 graph that meets the limits, and its layers that are not int8."""
+    """The quantised graph that meets the limits, and its layers that are not int8 throughout."""
 
     graph: Graph
     layers: tuple[LayerPrecision, ...]
-    sqnr_db: float  # at the outputs, on the samples that measure layers
-    int8_sqnr_db: float  # of the graph with int8 throughout, on the same samples
-    saved: int  # bytes of constants
+    sqnr_db: float  # SQNR at the outputs, on the samples `Measures.inputs`
+    int8_sqnr_db: float  # SQNR of the graph with int8 throughout, on the same samples
+    saved: int  # bytes of constants that are saved against int8 throughout
 
 
 @dataclass(frozen=True)
 class Measures:
-    """How the damage of layers and the limits are measured."""
+    """How to measure the damage of layers, and whether a graph meets the limits."""
 
-    inputs: Mapping[str, Array]  # few real samples, for the damage of layers
-    ranging: Mapping[str, Array]  # real samples, for the ranges of int16 activations
-    flash: Callable[[Graph], int]  # bytes that a graph needs
-    quality: Callable[[Graph], tuple[float, float]]  # SQNR in dB, and accuracy drop in percentage points
+    inputs: Mapping[str, Array]  # real inputs of a few samples, for the damage of layers
+    ranging: Mapping[str, Array]  # real inputs of samples, for the ranges of int16 activations
+    flash: Callable[[Graph], int]  # returns the bytes of Flash that a graph needs
+    quality: Callable[[Graph], tuple[float, float]]  # returns SQNR in dB, and accuracy drop in percentage points
 
 
 def meets_limits(graph: Graph, limits: PrecisionLimits, measures: Measures) -> bool:
@@ -94,10 +94,11 @@ def _meets_quality(graph: Graph, limits: PrecisionLimits, measures: Measures) ->
 
 
 class _Search:
-    """The search for layers with int4 weights and layers with int16 activations.
+    """The search for ops with int4 weights and ops with int16 activations. A choice is a set of op names.
 
-    It holds the float graph's outputs, and the int8 graphs with int4 weights in no layer (`small`) and in every layer that can
-    have them (`narrow`).
+    `expected` are the float graph's outputs. `small` is the int8 graph with int4 weights nowhere, and `narrow` with int4
+    weights in all `candidates`, the ops that can have them. `saves` are the bytes that each candidate saves. `able` are the ops
+    that can have int16 activations.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class _Search:
         self.saves = {name: before[name] - after[name] for name in self.candidates}
 
     def _takes_int4(self, op: Op) -> bool:
-        """Return whether an op can have int4 weights: they are not shared, they save bytes, and a kernel takes them."""
+        """Return whether an op can have int4 weights: a kernel takes them, no other op shares them, and they save bytes."""
         if not SPECS[op.kind].takes_int4_weights or len(self.real.consumers[op.inputs[1] or ""]) > 1:
             return False
         try:
@@ -126,21 +127,21 @@ class _Search:
         return _weight_bytes(narrow)[op.name] < _weight_bytes(self.small)[op.name]
 
     def graph(self, int4: Names, int16: Names = NONE) -> Graph:
-        """Return the graph with int4 weights in some ops and int16 activations in others."""
+        """Return the graph with int4 weights in the ops `int4` and int16 activations in the ops `int16`."""
         weights = dict.fromkeys(int4, INT4)
         small = to_int8(self.real, self.groups, self.quants, weights=weights) if int4 else self.small
         return with_int16(self.real, small, self.groups, int16, self.int16_quants) if int16 else small
 
     @cached_property
     def int16_quants(self) -> dict[str, Quant]:
-        """The scale of each group in int16."""
+        """Scale group -> its scale for int16 activations."""
         seen = collect_histograms(self.real, self.measures.ranging)
         largest = {name: max(-histogram.low, histogram.high) for name, histogram in seen.items()}
         members = self.groups.members().items()
         return {group: int16_quant(max(largest.get(name, 0.0) for name in names)) for group, names in members}
 
     def noise(self, graph: Graph) -> float:
-        """Return the noise to signal ratio of an int8 graph at its outputs."""
+        """Return the noise to signal ratio at the outputs of a quantised graph."""
         return self._noise(graph, dict(zip(self.names, outputs(graph, self.inputs, self.names), strict=True)))
 
     def _noise(self, graph: Graph, values: Mapping[str, Array]) -> float:
@@ -148,11 +149,11 @@ class _Search:
         return noise_to_signal(self.expected, real, self.names)
 
     def meets_quality(self, int4: Names, int16: Names = NONE) -> bool:
-        """Return whether a graph meets the limits of SQNR and accuracy."""
+        """Return whether the graph with these int4 and int16 ops meets the limits of SQNR and accuracy."""
         return _meets_quality(self.graph(int4, int16), self.limits, self.measures)
 
     def damages(self, int4: Names) -> dict[str, float]:
-        """Return by how much int4 weights in each candidate raise the noise, given int4 weights in the other ops of `int4`."""
+        """Return for each candidate by how much int4 weights in it raise the noise, if all other ops of `int4` have them."""
         base = self.graph(int4)
         held = evaluate(base, self.inputs, keep=True)
         level, damages = self._noise(base, held), dict[str, float]()
@@ -166,11 +167,11 @@ class _Search:
         return damages
 
     def least_damage(self, saved: int, damages: Mapping[str, float]) -> Names | None:
-        """Return the candidates that save `saved` bytes for the least damage; None if all of them save less."""
+        """Return the candidates for int4 weights that save `saved` bytes for the least total damage; None if all save less."""
         return knapsack([(name, self.saves[name], damages[name]) for name in self.candidates], saved)
 
     def fitting(self, saved: int) -> Names | None:
-        """Return candidates that save `saved` bytes for little measured noise; None if all of them save less."""
+        """Return candidates for int4 weights that save `saved` bytes for little measured noise; None if all save less."""
         best = self.least_damage(saved, self.damages(NONE))
         if not best:
             return best
@@ -184,7 +185,17 @@ class _Search:
         return self.exchanged(best, reached, saved, damages)
 
     def exchanged(self, best: Names, reached: float, saved: int, damages: Mapping[str, float]) -> Names:
-        """Improve a choice by local search: add, drop or swap a layer as long as that lowers the noise `reached`."""
+        """Improve a choice of ops with int4 weights by local search, and return it.
+
+        A step adds, drops or swaps ops so that the noise is lower and at least `saved` bytes are saved. At most EXCHANGES
+        choices are measured.
+
+        Args:
+            best: the choice to start from.
+            reached: its noise.
+            saved: the bytes that it must save.
+            damages: the damage of each candidate, by which promising steps are tried first.
+        """
         tried = {best}
         while len(tried) < EXCHANGES:
             inside, outside = sorted(best), sorted(set(self.candidates) - best)
@@ -207,10 +218,10 @@ class _Search:
 
 
 def knapsack(items: Sequence[tuple[str, int, float]], saved: int) -> Names | None:
-    """Return the items (name, bytes, damage) of least damage that have `saved` bytes; None if all together have fewer.
+    """Return the items of least total damage that have at least `saved` bytes together; None if all items have fewer.
 
-    The bytes of each item are rounded down, so the result always has enough. If only rounding prevents a result, all items are
-    returned.
+    An item is (name, bytes, damage). Bytes are rounded down to multiples of saved / LEVELS, so the result always has enough. If
+    only this rounding keeps the items from reaching `saved`, all items are returned.
     """
     if saved <= 0:
         return NONE
@@ -239,10 +250,10 @@ def knapsack(items: Sequence[tuple[str, int, float]], saved: int) -> Names | Non
 def choose_precision(
     real: Graph, calibration: Calibration, limits: PrecisionLimits, measures: Measures, progress: Progress = silent
 ) -> MixedPrecision:
-    """Return the graph that meets the limits with little noise; raise CompileError if none is found.
+    """Choose ops with int4 weights and int16 activations so that the limits are met with little noise.
 
-    A Flash limit is met by int4 weights. Without one, int4 weights save as many bytes as the limits of quality allow. If int8
-    misses the limits of quality, some activations become int16.
+    A Flash limit is met by int4 weights. Without a Flash limit, int4 weights save as many bytes as the limits of quality allow.
+    If int8 misses the limits of quality, some activations become int16. Raise CompileError if no choice is found.
     """
     search = _Search(real, calibration, limits, measures, progress)
     int4, int16, need, budget = NONE, NONE, 0, 0
@@ -267,7 +278,10 @@ def choose_precision(
 
 
 def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
-    """Return the ops with int4 weights that save `budget` bytes; raise CompileError if all of them save less."""
+    """Return the ops with int4 weights that save `budget` bytes; raise CompileError if all candidates save less.
+
+    `flash` is the Flash limit, for the message.
+    """
     int4 = search.fitting(budget)
     if int4 is None:
         least = min(search.measures.flash(graph) for graph in (search.small, search.narrow))
@@ -279,7 +293,7 @@ def _int4_to_fit(search: _Search, budget: int, flash: int) -> Names:
 
 
 def _most_int4(search: _Search) -> Names:
-    """Return the ops with int4 weights that save most bytes within the limits of quality, found by bisection."""
+    """Return the ops with int4 weights that save as many bytes as the limits of quality allow, found by bisection."""
     damages, total = search.damages(NONE), sum(search.saves.values())
     best, low, high = NONE, 0, LEVELS + 1  # `low` / LEVELS of the total saving meets the limits
     while high - low > 1:
@@ -297,7 +311,10 @@ def _most_int4(search: _Search) -> Names:
 
 
 def _fewest_int16(search: _Search, int4: Names) -> Names:
-    """Return few ops whose activations must be int16 to meet the limits of quality; raise CompileError if all are too few."""
+    """Return few ops that meet the limits of quality if their activations are int16 and `int4` have int4 weights.
+
+    Raise CompileError if the limits are missed with int16 activations in all ops that lower the noise.
+    """
     if search.meets_quality(int4):
         return NONE
     units = list(dict.fromkeys(_int16_units(search, search.able - int4)))
@@ -310,7 +327,7 @@ def _fewest_int16(search: _Search, int4: Names) -> Names:
     def first(count: int) -> Names:
         return NONE.union(*units[:count])
 
-    # errors can cancel each other: all units need not be the best
+    # errors can cancel each other: int16 activations in all units need not give the least noise
     most = min(range(len(units) + 1), key=lambda count: search.noise(search.graph(int4, first(count))))
     if not search.meets_quality(int4, first(most)):
         sqnr_db, drop = search.measures.quality(search.graph(int4, first(most)))
@@ -333,9 +350,10 @@ def _fewest_int16(search: _Search, int4: Names) -> Names:
 
 
 def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
-    """Yield, for each op in `able` that computes values, the op and the readers of its outputs: they become int16 together.
+    """Yield, for each op in `able` that computes values, a set of ops that become int16 together: the op and its readers.
 
-    Readers are ops in `able`, also behind ops in `able` that only move values. An op without readers is left out.
+    Readers are ops in `able` that read its outputs, directly or through ops in `able` that only move values. An op without
+    readers gives no set.
     """
     for op in search.real.ops:
         if op.name not in able or SPECS[op.kind].moves:
@@ -352,7 +370,7 @@ def _int16_units(search: _Search, able: Names) -> Iterator[Names]:
 
 
 def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
-    """Return the graph of a choice, with the bytes and SQNR that each layer saves and gains."""
+    """Return the MixedPrecision of a choice; the saved bytes and gained SQNR of each layer are measured."""
     graph, int8_sqnr = search.graph(int4, int16), decibel(search.noise(search.small))
     reached, layers = decibel(search.noise(graph)), list[LayerPrecision]()
     before, after = _constant_bytes(search.small), _constant_bytes(graph)
@@ -367,7 +385,7 @@ def _described(search: _Search, int4: Names, int16: Names) -> MixedPrecision:
 
 
 def _with_constants_of(graph: Graph, name: str, source: Graph) -> Graph:
-    """Return `graph` with the constants of the op `name` replaced by those of its namesake in `source`."""
+    """Return `graph`, where the op `name` reads the constants that the op of the same name reads in `source`."""
     op, other = (next(op for op in each.ops if op.name == name) for each in (graph, source))
     new = {t.name: replace(t, name=f"{t.name}.exchanged") for t in source.inputs_of(other) if t is not None and is_constant(t)}
     inputs = [new[name].name if name in new else own for name, own in zip(other.inputs, op.inputs, strict=True)]
@@ -375,10 +393,10 @@ def _with_constants_of(graph: Graph, name: str, source: Graph) -> Graph:
 
 
 def _weight_bytes(graph: Graph) -> dict[str, int]:
-    """Return the bytes of each op's weights."""
+    """Return the bytes of the weights of each op whose kind can have int4 weights, by op name."""
     return {op.name: graph.input(op, 1).bytes for op in graph.ops if spec_of(op).takes_int4_weights}
 
 
 def _constant_bytes(graph: Graph) -> int:
-    """Return the bytes of all constants that ops read."""
+    """Return the total bytes of all constants that ops read."""
     return sum(tensor.bytes for name, tensor in graph.tensors.items() if name in graph.consumers and tensor.data is not None)

@@ -1,10 +1,12 @@
-"""Convert a model that was quantised elsewhere, and brings its scales and integers, to TFLite's int8 scheme.
+"""Convert a model that another tool has quantised to TFLite's int8 scheme; its scales and integers are kept.
 
-The model is a float graph in which activations may have a scale (`Tensor.quant`) and constants may be integers; both are kept.
-If an op demands another scale (1/256 for softmax), it gets that scale. If an op demands one scale for all its tensors, a
-`quantize` op converts between two scales. A missing scale is inferred: from the other side of an op that only moves values, or
-from the range that the ops before can produce and the ops after can distinguish (hard swish maps all values below -3 to 0). Ops
-whose scale cannot be inferred are refused.
+The model is a float graph in which activations may have a scale (`Tensor.quant`) and constants may be integers. If an op kind
+demands another scale (1/256 for softmax), its output gets that scale. If an op kind demands one scale for all its tensors, a
+`quantize` op converts between two scales.
+
+A missing scale is inferred. It is copied through ops that only move values, or computed from two ranges: the range that the ops
+before can produce, and the range that the ops after can distinguish (hard swish maps all values below -3 to 0). If a scale
+cannot be inferred, the model is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ ALL: Range = (-inf, inf)
 
 
 def from_prequantised(graph: Graph) -> Graph:
-    """Return the int8 graph of a model that was quantised elsewhere.
+    """Return the int8 graph of a model that another tool has quantised.
 
     Raise CompileError for ops without a scale rule, or for all tensors whose scale is missing and cannot be inferred.
     """
@@ -49,7 +51,7 @@ def from_prequantised(graph: Graph) -> Graph:
 
 
 def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Quant]:
-    """Return a scale for every activation, inferred where it is not known."""
+    """Return a scale for every activation: the `known` scale, or an inferred one."""
     fixed = [(op, SPECS[op.kind].output_quant) for op in graph.ops]
     quants = dict(known) | {name: quant for op, quant in fixed if quant is not None for name in op.outputs}
     for op in graph.ops:
@@ -72,7 +74,11 @@ def _completed_scales(graph: Graph, known: Mapping[str, Quant]) -> dict[str, Qua
 
 
 def _propagate_scale(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards: bool) -> None:
-    """Copy the scale from the only input of a scale-preserving op to its outputs, or from an output to the input."""
+    """Copy a known scale through `op`, if all its tensors have one scale and it has one input; `quants` is extended.
+
+    If `forwards` is set, it is copied from the input to the outputs, else from an output to the input. Scales that are already
+    in `quants` stay.
+    """
     sources = [name for _, name in float_inputs(graph, op)]
     spec = SPECS[op.kind]
     if not spec.shares_scale or len(sources) != 1 or (spec.averages and not forwards):
@@ -85,7 +91,10 @@ def _propagate_scale(graph: Graph, op: Op, quants: dict[str, Quant], *, forwards
 
 
 def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
-    """Return the range of each activation: what it can hold, cut to what later ops can distinguish."""
+    """Return the range of each activation: the values that it can hold, cut to the values that later ops can distinguish.
+
+    A known scale in `quants` determines the range of its tensor. Unlimited ends are infinite.
+    """
     possible = {name: interval(quants[name]) if name in quants else ALL for name in graph.inputs}
     for op in graph.ops:
         for name in op.outputs:
@@ -110,7 +119,7 @@ def _ranges(graph: Graph, quants: Mapping[str, Quant]) -> dict[str, Range]:
 
 
 def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
-    """Return the range of an op's output, given the ranges of its inputs."""
+    """Return the range of an op's output; `known` has the ranges of its inputs, and a missing range is infinite."""
     operands = [
         known.get(t.name, ALL) if t.data is None else (float(t.data.min()), float(t.data.max())) if t.data.size else (0.0, 0.0)
         for t in graph.inputs_of(op)
@@ -140,7 +149,11 @@ def _output_range(graph: Graph, op: Op, known: Mapping[str, Range]) -> Range:
 
 
 def _input_range(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -> Range:
-    """Return the range of input `name` that the op must distinguish to give the useful range of its output."""
+    """Return the range of the input `name` in which a change of the value can matter for the op's outputs.
+
+    Outside of it the outputs no longer change, or only outside of `useful[output]`, the range that later ops can distinguish.
+    The range is infinite if nothing is known.
+    """
     outputs = [useful[out] for out in op.outputs if out in useful]
     if not outputs:
         return ALL
@@ -170,7 +183,7 @@ def _input_range(graph: Graph, op: Op, name: str, useful: Mapping[str, Range]) -
 
 
 def _gates(graph: Graph, gate: Tensor, name: str) -> bool:
-    """Return whether `gate` is the sigmoid of tensor `name`."""
+    """Return whether the tensor `gate` is logistic(x), the sigmoid of the tensor x called `name`."""
     op = maker(graph, gate)
     return op is not None and op.kind == "logistic" and op.inputs[0] == name
 
@@ -180,10 +193,14 @@ def _hull(ranges: Sequence[Range]) -> Range:
 
 
 def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str, Quant], dict[tuple[str, int], str]]:
-    """Give each op that demands one scale for its tensors that scale.
+    """Let the tensors of each op that demands one scale for all of them have one scale.
 
-    If the output of an op with one input is no larger than the input, it is rescaled after the op, by a reshape to its own
-    shape. Otherwise inputs are requantised. Return the graph, the scales, and the inputs as in `ScaleGroups.requantised`.
+    If the op has one input, and an output that is no larger, the op computes with the input's scale. Its output is rescaled
+    afterwards: a reshape to the same shape is added, which reads a requantised copy. Otherwise the op itself reads requantised
+    copies of its inputs.
+
+    Returns:
+        The graph, the scale of each activation, and the copies as in `ScaleGroups.requantised`.
     """
     for op in graph.ops:
         outputs = [name for name in op.outputs if name in quants]
@@ -214,7 +231,11 @@ def _reconciled(graph: Graph, quants: dict[str, Quant]) -> tuple[Graph, dict[str
 
 
 def _with_own_integers(graph: Graph, small: Graph, integers_of: Mapping[str, Tensor]) -> Graph:
-    """Return the int8 graph with the model's own int8 constants in place of those that were dequantised and quantised."""
+    """Return the int8 graph `small` with the int8 constants of the model's file instead of its own.
+
+    Its own constants are the file's constants after dequantisation and quantisation, so they may have lost precision. `graph`
+    is the float graph of `small`. `integers_of` maps names to the file's constants.
+    """
     tensors = dict(small.tensors)
     before = {op.name: op for op in graph.ops}
     for op in small.ops:
@@ -240,7 +261,11 @@ def _with_own_integers(graph: Graph, small: Graph, integers_of: Mapping[str, Ten
 
 
 def _per_channel(weights: Tensor, op: Op, axis: int) -> Tensor:
-    """Return int8 weights with zero point 0 and a scale per output channel; raise CompileError if that is not possible."""
+    """Return int8 weights with zero point 0 and a scale per output channel (along `axis`).
+
+    Raise CompileError if the scales are along another axis, or the weights do not fit int8 after their zero point is
+    subtracted.
+    """
     quant, count = weights.quant, weights.shape[axis]
     assert quant is not None and weights.data is not None
     if quant.axis not in (None, axis):
@@ -258,7 +283,7 @@ def _per_channel(weights: Tensor, op: Op, axis: int) -> Tensor:
 
 
 def _dequantised(tensor: Tensor) -> NDArray[np.float64]:
-    """Return the values of a constant in float64."""
+    """Return the real values of a constant, quantised or not, in float64."""
     assert tensor.data is not None
     if tensor.quant is None:
         return tensor.data.astype(np.float64)
@@ -267,7 +292,7 @@ def _dequantised(tensor: Tensor) -> NDArray[np.float64]:
 
 
 def _without_copy(graph: Graph, op: Op) -> Graph:
-    """Remove a reshape to the same shape and scale."""
+    """Remove `op` if it is a reshape to the same shape and scale."""
     if op.kind != "reshape" or not same_kind(graph.input(op), graph.output(op)):
         return graph
     return without(graph, op, op.inputs[0] or "")

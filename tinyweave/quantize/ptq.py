@@ -23,10 +23,10 @@ from .layerwise import bias_corrected
 from .mixed_precision import Measures, MixedPrecision, PrecisionLimits, choose_precision, meets_limits
 from .simplify_float import simplify_float
 
-MEASURED = 64  # most samples for measuring gains and correcting biases
-LEARNED = 16  # fewest samples for adaptive rounding
-WEIGHED = 32  # most samples for measuring the cost of each layer in mixed precision
-CALIBRATION = 200  # most samples for calibration, by default
+MEASURED = 64  # limit on samples for measuring gains and correcting biases
+LEARNED = 16  # least number of samples for adaptive rounding
+WEIGHED = 32  # limit on samples for measuring the damage of each layer in mixed precision
+CALIBRATION = 200  # default limit on samples for calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Quantised:
     real: Graph  # the simplified float graph
     graph: Graph  # its int8 form
     calibration: Calibration
-    used: tuple[int, ...]  # indices of the calibration samples
+    used: tuple[int, ...]  # indices of the samples used for calibration
     gains: Mapping[str, float]  # improvement that was tried -> gain in SQNR at the outputs in dB; kept only if above 0
     precision: MixedPrecision | None  # None without limits
     left_out: tuple[str, ...] = ()  # improvements that gained, but broke a limit and were dropped
@@ -46,16 +46,16 @@ class Quantised:
 class QuantiseOptions:
     """Options of quantisation.
 
-    Equalisation, adaptive rounding and bias correction are each kept only if they raise the SQNR; the last two also only if the
-    limits still hold.
+    Equalisation, adaptive rounding and bias correction are each kept only if they raise the SQNR. The latter two must also keep
+    the limits.
     """
 
     method: str = "auto"  # how ranges are chosen: "auto" or one of `ranges.METHODS`
-    count: int = CALIBRATION  # most calibration samples
+    count: int = CALIBRATION  # largest number of calibration samples
     equalize: bool = False  # rescale channels between layers, see `equalise.py`
     correct_bias: bool = False  # restore the means of channels, see `layerwise.py`
     adaptive_rounding: bool = False  # learn to round each weight up or down, see `adaptive_rounding.py`
-    limits: PrecisionLimits | None = None  # allow int4 weights and int16 activations to meet these, see `mixed_precision.py`
+    limits: PrecisionLimits | None = None  # int4 weights and int16 activations are used to meet these, see `mixed_precision.py`
 
 
 def quantise(
@@ -66,7 +66,7 @@ def quantise(
     flash: Callable[[Graph], int] = lambda graph: 0,
     progress: Progress = silent,
 ) -> Quantised:
-    """Return the int8 form of a float graph, calibrated on evenly spaced samples.
+    """Quantise a float graph, calibrated on evenly spaced samples, and apply the improvements that `options` ask for.
 
     `flash` returns the bytes of Flash that an int8 graph needs; it is called only if there is a Flash limit.
     """
@@ -99,7 +99,10 @@ def quantise(
         reached = sqnr(real, small, few) if adjusts else 0.0
 
     def better(other: Graph, what: str) -> tuple[Graph, float]:
-        """Return the graph with an improvement, and its SQNR, if it gains and meets the limits, else those before it."""
+        """Return the graph `other`, which has the improvement `what`, and its SQNR, or the current graph and its SQNR.
+
+        The improvement is taken if it raises the SQNR and the limits still hold.
+        """
         gains[what] = (now := sqnr(real, other, few)) - reached
         if now > reached and limits is not None and not meets_limits(other, limits, measures):
             left_out.append(what)
@@ -114,7 +117,10 @@ def quantise(
 
 
 def _held_out(inputs: Mapping[str, Array], few: Mapping[str, Array]) -> Mapping[str, Array]:
-    """Return the samples on which gains are not measured, or all samples if fewer than `LEARNED` would be left."""
+    """Return the samples of `inputs` that are not among the samples `few`, on which gains are measured.
+
+    Return all samples if fewer than LEARNED would be left.
+    """
     total, measured = (len(next(iter(arrays.values()))) for arrays in (inputs, few))
     others = np.setdiff1d(np.arange(total), evenly_spaced(measured, total))
     return {name: array[others] for name, array in inputs.items()} if len(others) >= LEARNED else inputs
@@ -129,7 +135,10 @@ def _measures(
     flash: Callable[[Graph], int],
     progress: Progress,
 ) -> Measures:
-    """Return how the cost of layers is measured, on some inputs, and the limits of quality, on all samples."""
+    """Return the Measures of mixed precision: layers are measured on a part of `inputs`, limits of quality on all `samples`.
+
+    Raise CompileError if accuracy is limited and cannot be measured.
+    """
     if limits.accuracy_drop is not None and (samples.labels is None or not is_classifier(real)):
         why = "the samples have no labels" if samples.labels is None else "the network is not a classifier"
         raise CompileError(

@@ -1,8 +1,8 @@
 """Quantisation-aware training: run a float graph as a PyTorch module that computes what its int8 form will compute.
 
 Normalisation is folded and activations are part of their layers from the first step. Gradients pass roundings unchanged
-(straight-through). The scales of activations and of int4 weights are learned (Esser et al., Learned Step Size Quantization,
-2020); zero points are not.
+(straight-through estimator). The scales of activations and of int4 weights are learned (Esser et al., Learned Step Size
+Quantization, 2020); zero points are not learned.
 """
 
 from __future__ import annotations
@@ -30,26 +30,34 @@ from .evaluate import Array
 from .scale_groups import is_float
 
 BATCH = 32
-MOST_NORM = 5.0  # gradients are clipped to this norm
+MOST_NORM = 5.0  # gradients whose norm is larger are scaled down to this norm
 Inputs = list[Tensor]  # operands of an op that are present: activations [samples, *shape] and constants [*shape]
 
 
 class FakeQuantModule(nn.Module):
-    """A float graph with fake-quantised weights and activations. Its inputs are those of the graph, [samples, ...] each."""
+    """A PyTorch module that computes a float graph with fake-quantised weights and activations.
+
+    Fake-quantised values are real numbers that are rounded and clipped as their int8 form will be. Inputs have the shapes of
+    the graph's inputs, with samples along the first axis.
+    """
 
     def __init__(
         self, graph: Graph, calibration: Calibration, weights: Mapping[str, WeightFormat], turned: tuple[bool, ...] = ()
     ) -> None:
-        """Take the weights of a graph of `simplify_float` as parameters.
+        """Create the module with the weights of the graph as parameters.
 
-        `weights` has the formats that are not int8, by op name. `turned` says for each input whether it has channels first.
+        Args:
+            graph: a float graph, from `simplify_float`.
+            calibration: its initial scales.
+            weights: op name -> format of its weights, for ops whose weights are not int8.
+            turned: for each input, whether it has channels first; missing entries mean channels last.
         """
         super().__init__()
         _check_trainable(graph)
         self.graph, self.calibration, self.forms, self.turned = graph, calibration, dict(weights), turned
-        # `scales` of activations and `steps` of int4 weights are logarithms: the optimiser changes all by similar factors
+        # `scales` of activations and `steps`, the scales of int4 weights, are logarithms: a step changes all by similar factors
         self.values, self.scales, self.steps = nn.ParameterDict(), nn.ParameterDict(), nn.ParameterDict()
-        self.sources: dict[str, list[Tensor]] = {}  # op that moves values -> source index of each output element
+        self.sources: dict[str, list[Tensor]] = {}  # op that moves values -> its `_source_indices`, computed once
         self.steps_of: dict[str, Tensor] = {}  # op -> scales of its weights in the last forward pass
         groups, keys = calibration.groups, {name: str(index) for index, name in enumerate(calibration.quants)}
         self.keys = {name: keys[groups.group(name)] for name in groups.parent}
@@ -72,7 +80,7 @@ class FakeQuantModule(nn.Module):
                 self.steps[str(index)] = torch.from_numpy(chosen.astype(np.float32)).log()
 
     def forward(self, *inputs: Tensor) -> Any:
-        """Return the outputs, a tensor or a tuple of tensors."""
+        """Return the network's output, or a tuple of its outputs, with samples along the first axis."""
         held: dict[str, Tensor] = {}
         for number, (name, x) in enumerate(zip(self.graph.inputs, inputs, strict=True)):
             moved = x.permute(0, 2, 3, 1) if number < len(self.turned) and self.turned[number] else x
@@ -83,7 +91,7 @@ class FakeQuantModule(nn.Module):
         return found[0] if len(found) == 1 else found
 
     def layer(self, index: int, op: Op, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the fake-quantised outputs of the op number `index`; `held` has its input activations."""
+        """Return the fake-quantised outputs of the op number `index` by name; `held` has the activations that it reads."""
         spec, arrays = SPECS[op.kind], Inputs()
         for place, (name, tensor) in enumerate(zip(op.inputs, self.graph.inputs_of(op), strict=True)):
             if name is None or tensor is None or (spec.weights is not None and place in (1, spec.weights.bias)):
@@ -104,21 +112,27 @@ class FakeQuantModule(nn.Module):
         return {op.outputs[0]: value}
 
     def fake_quantised(self, name: str, values: Tensor, bits: Tensor | None = None) -> Tensor:
-        """Return an activation rounded and clipped to its int8 scale; `bits` as in `fake_quantise`."""
+        """Return the real `values` of the activation `name`, rounded and clipped to its int8 scale; unchanged if it has none.
+
+        `bits` is as in `fake_quantise`.
+        """
         if name not in self.keys:
             return values
         zero, (least, most) = self.quants[self.keys[name]].zero_point[0], limits("int8")
         return fake_quantise(values, self.scale(name, values[0].numel()), (least - zero, most - zero), bits)
 
     def scale(self, name: str, count: int = 1) -> Tensor:
-        """Return the scale of an activation; its gradient is reduced for `count` elements per sample."""
+        """Return the scale of the activation `name`, a parameter unless an op dictates it.
+
+        Its gradient is divided by sqrt(127 * count), where `count` is the number of elements per sample.
+        """
         key = self.keys[name]
         if key not in self.scales:
             return torch.tensor(self.quants[key].scale[0])
         return _slowed(self.scales[key].exp().clamp_min(LEAST_SCALE), count * 127)
 
     def _weights(self, index: int, op: Op) -> Inputs:
-        """Return the fake-quantised weights and bias of an op."""
+        """Return the fake-quantised weights and bias of the op number `index`, and record the scales of the weights."""
         spec = SPECS[op.kind]
         assert spec.weights is not None
         axis, kernel, bias = spec.weights.axis, self.values[f"{index}_weights"], self.values[f"{index}_bias"]
@@ -134,7 +148,11 @@ class FakeQuantModule(nn.Module):
         return [fake_quantise(kernel, steps.reshape(shape), ends), fake_quantise(bias, steps.detach() * x, (-(2**31), 2**31))]
 
     def _constant(self, op: Op, data: Array) -> Tensor:
-        """Return a constant fake-quantised to the scale of the output, if the op demands one scale, or to its own scale."""
+        """Return a constant operand of an op, fake-quantised.
+
+        It has the scale of the output if the op kind demands one scale for all its tensors, else the scale of its own range.
+        Integers, such as axes, are returned unchanged.
+        """
         if data.dtype != np.float32:
             return torch.from_numpy(data.copy())
         if SPECS[op.kind].shares_scale:
@@ -143,7 +161,7 @@ class FakeQuantModule(nn.Module):
         return torch.from_numpy(dequantised(quantised(data, quant), quant))
 
     def _moved(self, op: Op, arrays: Inputs) -> list[Tensor]:
-        """Return the outputs of an op that only moves values, gathered by source indices."""
+        """Return the outputs of an op that only moves values. The elements are gathered by `_source_indices`."""
         if SPECS[op.kind].family == "view":
             return [arrays[0].reshape(-1, *self.graph.output(op).shape)]
         operands = [(t, a) for t, a in zip(filter(None, self.graph.inputs_of(op)), arrays, strict=True) if is_float(t)]
@@ -155,7 +173,7 @@ class FakeQuantModule(nn.Module):
         return [flat[:, indices.flatten()].reshape(count, *indices.shape) for indices in self.sources[op.name]]
 
     def _average(self, op: Op, x: Tensor) -> Tensor:
-        """Return averages on the scale of the input, rounded half away from 0 as the int8 kernel does."""
+        """Return an average pool of x on the scale of its input, rounded half away from 0 as the int8 kernel does."""
         scale = self.scale(op.inputs[0] or "").detach()
         zero = self.quants[self.keys[op.inputs[0] or ""]].zero_point[0]
         top, left = (sides[0] for sides in op.attrs["padding"])
@@ -170,9 +188,9 @@ class FakeQuantModule(nn.Module):
         return _channels_last(means + (exact - means).detach(), x)
 
     def _bits(self, op: Op, out: Tensor) -> Tensor | None:
-        """Return the fractional bits that the kernel keeps in its first of two roundings; None if it rounds once.
+        """Return the fractional bits that the int8 kernel keeps in the first of its two roundings, or None if it rounds once.
 
-        `out` is the scale of the output.
+        The number depends on `out`, the scale of the output. It is a scalar or has one entry per channel.
         """
         if not SPECS[op.kind].rounds_twice:
             return None
@@ -189,7 +207,7 @@ class FakeQuantModule(nn.Module):
         return bits
 
     def _by_table(self, op: Op, x: Tensor) -> Tensor:
-        """Return the outputs of a unary op as its int8 kernel computes them, by a table of 256 values."""
+        """Return the outputs of a unary op for inputs x as its int8 kernel computes them, by a table of 256 entries."""
         names = op.inputs[0] or "", op.outputs[0]
         quants = [Quant((float(self.scale(name).detach()),), self.quants[self.keys[name]].zero_point) for name in names]
         tensors = {n: Value(n, (1, 256), "int8", q) for n, q in zip(names, quants, strict=True)}
@@ -200,10 +218,14 @@ class FakeQuantModule(nn.Module):
 
 
 def fake_quantise(values: Tensor, scale: Tensor, ends: tuple[float, float], bits: Tensor | None = None) -> Tensor:
-    """Return values rounded to multiples of `scale` and clipped; gradients reach values inside the range, and the scale.
+    """Return real values rounded to multiples of `scale` and clipped; gradients reach the values in the range, and the scale.
 
-    `ends` are the least and greatest multiple. `bits`, for all channels or per channel, are the fractional bits that a first
-    rounding keeps; None if there is only one rounding.
+    Args:
+        values: the real values.
+        scale: one scale, or scales that broadcast to the values.
+        ends: the least and the greatest multiple of the scale.
+        bits: if the kernel rounds twice, the fractional bits that its first rounding keeps, a scalar or one per channel; else
+            None.
     """
     steps = torch.clamp(values / scale, *ends)
     with torch.no_grad():
@@ -231,10 +253,17 @@ def distil(
     rate: float,
     progress: Progress = silent,
 ) -> None:
-    """Train a module of one input and one output to reproduce the outputs `wanted` of another network, with a fixed seed.
+    """Train a module of one input and one output to reproduce the outputs `wanted` of another network. The seed is fixed.
 
-    Arrays are [samples, *shape]. `labels`, a class per sample (0 or 1 for a single probability), make half of the loss. `rate`
-    is Adam's initial learning rate, which falls to 0 along a cosine.
+    Args:
+        module: the module to train, in place.
+        inputs: real inputs, [samples, *shape].
+        wanted: outputs of the other network for these, [samples, *shape].
+        labels: a class number per sample (0 or 1 for a single probability). If given, the cross entropy of the classes is half
+            of the loss.
+        epochs: passes over all samples.
+        rate: Adam's initial learning rate; it falls to 0 along a cosine.
+        progress: called after each step.
     """
     if not 0 <= rate < math.inf:
         raise CompileError(f"{rate} is not a learning rate", "give a small number, such as 1e-4")
@@ -260,9 +289,10 @@ def distil(
 
 
 def _loss(found: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: bool) -> Tensor:
-    """Return the distance of outputs from `aim`, averaged with the cross entropy of the classes if these are known.
+    """Return the error of the outputs `found` against `aim`, averaged with the cross entropy of the classes if these are known.
 
-    The distance is the cross entropy of probabilities, or the mean square error relative to the mean square of `aim`.
+    The error is the cross entropy if the outputs are probabilities of a softmax, else the mean square error relative to the
+    mean square of `aim`.
     """
     if is_softmax:
         logs = torch.log(found.clamp_min(1e-3))
@@ -277,7 +307,7 @@ def _loss(found: Tensor, aim: Tensor, classes: Tensor | None, *, is_softmax: boo
 
 
 def converted(module: FakeQuantModule) -> Graph:
-    """Return the int8 graph of a trained module, with its weights and its learned scales."""
+    """Return the int8 graph of a trained module, with the trained weights and the learned scales."""
     graph, learned = module.graph, module.calibration
     tensors, forms = dict(graph.tensors), dict[str, WeightFormat]()
     for index, op in enumerate(graph.ops):
@@ -299,7 +329,7 @@ def _array(parameter: Tensor) -> Array:
 
 
 def _check_trainable(graph: Graph) -> None:
-    """Raise one CompileError for all op kinds that cannot be trained, or for the first op that shares its weights."""
+    """Raise one CompileError for all op kinds that have no PyTorch form, or for the first op that shares its weights."""
     kinds = {op.kind for op in graph.ops if not SPECS[op.kind].moves}
     lacking = sorted(kinds - KINDS.keys() - {"average_pool_2d"})
     if lacking:
@@ -312,7 +342,10 @@ def _check_trainable(graph: Graph) -> None:
 
 
 def _source_indices(graph: Graph, op: Op) -> list[Tensor]:
-    """Return for each output its elements' source indices, 1-based over the concatenated inputs; 0 is padding."""
+    """Return, for each output of an op that moves values, the index of the input value that each element copies.
+
+    Input values are numbered from 1 over all float inputs of the op, one after the other. The index 0 is padding.
+    """
     arrays: list[Any] = [None if tensor is None else tensor.data for tensor in graph.inputs_of(op)]
     start = 1
     for index, tensor in enumerate(graph.inputs_of(op)):
@@ -325,17 +358,17 @@ def _source_indices(graph: Graph, op: Op) -> list[Tensor]:
 
 
 def _channels_first(x: Tensor) -> Tensor:
-    """Return maps [samples, 1, h, w, c] as a view [samples, c, h, w]."""
+    """View maps [samples, 1, h, w, c] as [samples, c, h, w]."""
     return x.flatten(0, 1).permute(0, 3, 1, 2)
 
 
 def _channels_last(y: Tensor, x: Tensor) -> Tensor:
-    """Return maps [samples, c, h, w] as [samples, 1, h, w, c]; `x` has the number of samples."""
+    """View maps y, [samples, c, h, w], as [samples, 1, h, w, c]; the number of samples is that of `x`."""
     return y.permute(0, 2, 3, 1).reshape(len(x), -1, *y.shape[2:], y.shape[1])
 
 
 def _activated(y: Tensor, op: Op) -> Tensor:
-    """Return values clamped by the op's fused activation."""
+    """Clamp values to the interval of the op's fused activation."""
     activation = op.attrs.get("activation", "none")
     return y if activation == "none" else y.clamp(*ACTIVATIONS[activation])
 

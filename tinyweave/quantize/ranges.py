@@ -15,22 +15,25 @@ from numpy.typing import NDArray
 from ..ir import Quant
 from .convert import affine, interval
 
-BINS = 1 << 14  # over [-limit, limit]; the values span at least 4,096 bins, 16 per int8 step
-ENTROPY_BINS = 1 << 11  # fewer, so that few bins between values are empty
+BINS = 1 << 14  # bins over [-limit, limit]; the values span at least 4,096 of them, 16 per int8 step
+ENTROPY_BINS = 1 << 11  # fewer bins than BINS, so that few bins between values are empty
 FLOAT32_BINS = (1e-30, 1e30)  # limits between which bin indices can be computed in float32
 PERCENTILE = 99.99
-MOST_CLIPPED = 0.01  # largest share of values that entropy may clip; with few values the divergence is no guide
+MOST_CLIPPED = 0.01  # largest fraction of values that entropy may clip; with few values the divergence is no guide
 FACTORS = np.geomspace(1.0, 0.01, 57)  # coarse search: candidate ends as multiples of the minimum and maximum
-FINE_FACTORS = np.linspace(0.92, 1.08, 17)  # fine search, as multiples of the best ends so far
+FINE_FACTORS = np.linspace(0.92, 1.08, 17)  # fine search: candidate ends as multiples of the best ends so far
 Range = tuple[float, float]
 
 
 @dataclass(eq=False)
 class Histogram:
-    """Counts of values in `BINS` equal bins over [-limit, limit]; a value outside doubles the limit and merges bins."""
+    """Counts of values in BINS equal bins over [-limit, limit].
+
+    If a value is outside of the limit, the limit is doubled and pairs of bins are merged.
+    """
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
-    limit: float = 0.0  # a power of two; 0 as long as all values are 0
+    limit: float = 0.0  # a power of two, or 0 as long as all values are 0
     low: float = 0.0  # minimum of all values and 0
     high: float = 0.0  # maximum of all values and 0
 
@@ -60,7 +63,7 @@ class Histogram:
         self.limit *= 2
 
     def joined(self, other: Histogram) -> Histogram:
-        """Return the sum of two histograms."""
+        """Return a histogram of the values of both histograms."""
         a, b = (Histogram(h.counts.copy(), h.limit, h.low, h.high) for h in (self, other))
         for one, two in ((a, b), (b, a)):
             if one.limit == 0.0:
@@ -70,7 +73,10 @@ class Histogram:
         return Histogram(a.counts + b.counts, a.limit, min(a.low, b.low), max(a.high, b.high))
 
     def occupied(self, bins: int = BINS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the centres and counts of all non-empty bins, after merging into `bins` bins, a divisor of `BINS`."""
+        """Return the centres and the counts of all non-empty bins.
+
+        The bins are first merged to `bins` bins, which must be a divisor of BINS.
+        """
         counts = self.counts.reshape(bins, -1).sum(axis=1)
         places = np.flatnonzero(counts)
         centres = (places + 0.5) * (2 * self.limit / bins) - self.limit
@@ -78,7 +84,7 @@ class Histogram:
 
 
 def error(histogram: Histogram, quant: Quant) -> float:
-    """Return the mean square error of quantising the values of a histogram to int8."""
+    """Return the mean square error of quantising the values of a histogram to int8 with the scale `quant`."""
     centres, counts = histogram.occupied()
     low, high = interval(quant)
     nearest = np.rint(np.clip(centres, low, high) / quant.scale[0]) * quant.scale[0]
@@ -86,12 +92,12 @@ def error(histogram: Histogram, quant: Quant) -> float:
 
 
 def min_max(histogram: Histogram) -> Range:
-    """Return the range of all values."""
+    """Return the range that clips no value."""
     return histogram.low, histogram.high
 
 
 def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
-    """Return the range that clips (100 - percent) % of the values at each end."""
+    """Return the range that clips (100 - percent) % of the values at each end. It always contains 0."""
     centres, counts = histogram.occupied()
     if not len(centres):
         return min_max(histogram)
@@ -102,7 +108,10 @@ def percentile(histogram: Histogram, percent: float = PERCENTILE) -> Range:
 
 
 def least_error(histogram: Histogram) -> Range:
-    """Return the range of least mean square error, found by searching low and high in turn, coarsely and then finely."""
+    """Return the range of least mean square error after quantisation to int8.
+
+    The search varies low and high in turn, twice in coarse and then in fine steps.
+    """
     low, high = min_max(histogram)
     for factors in (FACTORS, FACTORS, FINE_FACTORS):
         if histogram.low < 0:
@@ -115,9 +124,9 @@ def least_error(histogram: Histogram) -> Range:
 
 
 def entropy(histogram: Histogram) -> Range:
-    """Return the range with the least Kullback-Leibler divergence between the values and their int8 form.
+    """Return the range of least Kullback-Leibler divergence between the distributions of the values and of their int8 form.
 
-    Clipped values count at the ends of the range. The mass of an int8 level is spread evenly over its non-empty bins.
+    Values outside the range count at its ends. The count of an int8 level is spread evenly over its non-empty bins.
     """
     centres, counts = histogram.occupied(ENTROPY_BINS)
     if len(centres) < 2:

@@ -1,7 +1,7 @@
-"""Scale groups: the tensors of a float graph that must share a scale and zero point once they are int8.
+"""Scale groups: sets of activations of a float graph that must share a scale and zero point once they are int8.
 
-`OpSpec.scale` is the rule of each op kind. An op of a kind without a rule cannot be quantised and is refused.
-Source: TFLite's 8-bit quantization specification.
+`OpSpec.scale` is the rule of each op kind. An op of a kind without a rule cannot be quantised and is refused. Source: TFLite's
+8-bit quantization specification.
 """
 
 from __future__ import annotations
@@ -17,35 +17,41 @@ from ..ops.spec import LEAST_SCALE
 
 @dataclass(frozen=True)
 class ScaleGroups:
-    """Groups of activations that share a scale and zero point. A group has the name of one of its tensors."""
+    """The scale groups of a graph: sets of activations that must share a scale and zero point.
+
+    A group is named after one of its tensors.
+    """
 
     parent: dict[str, str] = field(default_factory=dict)  # union-find: tensor -> tensor of the same group, or itself
     fixed: dict[str, Quant] = field(default_factory=dict)  # group -> the scale that its op demands, such as 1/256 of softmax
-    # (op, input index) -> new tensor: a requantised copy of an input whose fixed scale the op's output cannot share
+    # (op, input index) -> a new tensor, which the op reads instead: a copy of the input requantised to the output's scale
     requantised: dict[tuple[str, int], str] = field(default_factory=dict)
     cells: set[str] = field(default_factory=set)  # cell states of LSTMs, which are int16
 
     def members(self) -> dict[str, list[str]]:
-        """Return the tensors of each group."""
+        """Return group -> its tensors."""
         members: dict[str, list[str]] = {}
         for name in self.parent:
             members.setdefault(self.group(name), []).append(name)
         return members
 
     def group(self, name: str) -> str:
-        """Return the group of a tensor."""
+        """Return the name of the group that a tensor belongs to."""
         while self.parent[name] != name:
             name = self.parent[name]
         return name
 
 
 def is_float(tensor: Tensor | None) -> bool:
-    """Return whether a tensor exists and is float32."""
+    """Return whether a tensor is float32; None, an absent input, is not."""
     return tensor is not None and tensor.dtype == "float32"
 
 
 def check_quantisable(graph: Graph) -> None:
-    """Raise one CompileError that names all ops without a scale rule, and all ops with state other than recurrent ones."""
+    """Raise one CompileError for all ops without a scale rule, and all ops with state that are not recurrent layers.
+
+    Raise CompileError, too, if no activation is float32.
+    """
     recurrent = [op for op in graph.ops if spec_of(op).scale and spec_of(op).family == "recurrent"]
     refused = [op for op in graph.ops if not spec_of(op).scale or (_has_state(graph, op) and op not in recurrent)]
     states = {name for op in recurrent for name in op.outputs[1:]}
@@ -65,7 +71,7 @@ def _has_state(graph: Graph, op: Op) -> bool:
 
 
 def scale_groups(graph: Graph) -> ScaleGroups:
-    """Return the scale groups that the rules of the ops, in execution order, demand."""
+    """Return the scale groups of a graph: the smallest groups that obey the scale rules of all its ops."""
     groups = ScaleGroups({name: name for name in graph.inputs if is_float(graph.tensors[name])})
     for op in graph.ops:
         spec = SPECS[op.kind]
@@ -83,9 +89,10 @@ def scale_groups(graph: Graph) -> ScaleGroups:
 
 
 def _tie(groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: list[str]) -> None:
-    """Put the inputs and outputs of an op into one group.
+    """Put the float inputs, (index, name) each, and the outputs of an op into one group.
 
-    If the inputs' fixed scales differ, or only some inputs have one, inputs with a fixed scale are requantised instead.
+    If the inputs' fixed scales differ, or only some inputs have one, the inputs with a fixed scale stay in their groups, and
+    requantised copies of them join the op's group.
     """
     scales = {groups.fixed.get(groups.group(name)) for _, name in inputs}
     tied = list(outputs)
@@ -105,7 +112,7 @@ def _tie(groups: ScaleGroups, op: Op, inputs: list[tuple[int, str]], outputs: li
 
 
 def least_scales(graph: Graph, groups: ScaleGroups) -> dict[str, float]:
-    """Return for each group the smallest scale that all kernels on its tensors support."""
+    """Return for each group the smallest scale that the kernels of all ops on its tensors support."""
     least: dict[str, float] = dict.fromkeys(groups.members(), LEAST_SCALE)
     for op in graph.ops:
         activation = SPECS.get(op.attrs.get("activation", "none"))
@@ -117,7 +124,7 @@ def least_scales(graph: Graph, groups: ScaleGroups) -> dict[str, float]:
 
 
 def float_inputs(graph: Graph, op: Op) -> Iterator[tuple[int, str]]:
-    """Yield (index, name) of the float activations that an op reads."""
+    """Yield (input index, tensor name) for each float activation that an op reads."""
     for index, tensor in enumerate(graph.inputs_of(op)):
         if tensor is not None and is_float(tensor) and tensor.data is None:
             yield index, tensor.name

@@ -1,7 +1,7 @@
 """Simplify a float graph before quantisation, without changing its results except for float rounding.
 
-Weights become float32, layers get a bias, batch normalisation and activations are folded (`passes.fold_float`), and an average
-pool over a whole map becomes a mean.
+Integer weights are dequantised, layers get a bias, batch normalisation and activations are folded (`passes.fold_float`), and an
+average pool over a whole map becomes a mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from .scale_groups import check_quantisable, is_float
 
 
 def simplify_float(graph: Graph) -> Graph:
-    """Return the simplified graph; raise one CompileError for all ops without a scale rule, or for the first invalid op."""
+    """Simplify a float graph for quantisation: dequantise weights, add biases, fold normalisation and activations.
+
+    Raise one CompileError for all ops without a scale rule, or an error for the first op that breaks a constraint.
+    """
     graph = float_weights(graph)
     check_quantisable(graph)
     check(graph)
@@ -28,7 +31,7 @@ def simplify_float(graph: Graph) -> Graph:
 
 
 def float_weights(graph: Graph) -> Graph:
-    """Dequantise the integer weights of ops on float activations (a dynamic-range quantised model)."""
+    """Dequantise the integer weights of ops on float activations, as dynamic-range quantised models have them."""
     tensors = dict(graph.tensors)
     for op in graph.ops:
         inputs = graph.inputs_of(op)
@@ -60,7 +63,7 @@ def pool_to_mean(graph: Graph, op: Op) -> Graph:
 
 
 def with_weights(op: Op, weights: Tensor, bias: Tensor) -> Op:
-    """Return a weighted op with other weights and another bias."""
+    """Return a weighted op that reads the constants `weights` and `bias` instead of its own."""
     layer = SPECS[op.kind].weights
     assert layer is not None
     inputs = [*op.inputs, *[None] * (layer.bias + 1 - len(op.inputs))]

@@ -1,1 +1,1 @@
-"""Reports. In: what the API returns. Out: a record of plain values, terminal lines, Markdown."""
+"""Reports. In: the results of the API. Out: records (dicts of plain values), terminal lines, Markdown, pictures, HTML."""

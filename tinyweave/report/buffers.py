@@ -1,6 +1,6 @@
-"""Describe every buffer of a plan and every fused stage as plain values.
+"""Describe every buffer and every fused stage of a plan as plain values for the record.
 
-In: a Plan. Out: plain values for the record. Steps count from 0, intervals are half-open, offsets and sizes are bytes.
+In: a Plan. Out: dicts. Steps count from 0, intervals are half-open, offsets and sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..planning.fuse.row_access import row_bytes
 from ..planning.plan import Buffer, scratch_name, tiles_name
 
 Record = dict[str, Any]
-Touches = Mapping[str, Sequence[tuple[int, str]]]  # tensor -> the steps, and layers, that touch it
-REASONS = {
+Touches = Mapping[str, Sequence[tuple[int, str]]]  # tensor -> (step, layer) of each write, or of each read
+REASONS = {  # kind of a buffer -> its purpose in words
     "input": "a network input: it is there before the first step",
     "output": "a network output: it stays until the caller has read it",
     "state": "kept from one call to the next",
@@ -27,7 +27,7 @@ REASONS = {
 
 
 def buffer_records(plan: Plan) -> list[Record]:
-    """Return each buffer: offset, lifetime, tensors, writers, readers, and its purpose in words."""
+    """Return a dict per buffer: offset, lifetime, shapes, writers, readers, overlapping buffers, and its purpose in words."""
     labels = {name: label.split("  (")[0] for name, label in buffer_labels(plan).items()}
     writers, readers = _touches(plan)
     records = []
@@ -68,7 +68,7 @@ def buffer_records(plan: Plan) -> list[Record]:
 
 
 def _touches(plan: Plan) -> tuple[Touches, Touches]:
-    """Return the writers and readers of each tensor; an op without code is no writer."""
+    """Return the writes and the reads of each tensor, as (step, layer); an op without code (a view) writes nothing."""
     writers, readers = defaultdict[str, list[tuple[int, str]]](list), defaultdict[str, list[tuple[int, str]]](list)
     for step, index in ((step, index) for step, stage in enumerate(plan.stages) for index in stage.ops):
         op = plan.graph.ops[index]
@@ -79,6 +79,7 @@ def _touches(plan: Plan) -> tuple[Touches, Touches]:
 
 
 def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
+    """Return the kind of a buffer that holds these tensors: state, ring (line buffer), output, input, scratch, tile or map."""
     graph, ops = plan.graph, [op.name for op in plan.graph.ops]
     if any(graph.tensors[name].role == "state" for name in tensors):
         return "state"
@@ -94,7 +95,7 @@ def _kind(plan: Plan, buffer: Buffer, tensors: Sequence[str]) -> str:
 
 
 def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
-    """Return the buffers that overlap this one in bytes and lifetime, with the number of shared bytes."""
+    """Return the buffers that overlap this buffer in both address and lifetime, with the number of shared bytes."""
     begin, at = plan.offsets[buffer.name], plan.offsets
     shares = {
         other.name: min(begin + buffer.bytes, at[other.name] + other.bytes) - max(begin, at[other.name])
@@ -105,7 +106,7 @@ def _shares(plan: Plan, buffer: Buffer) -> dict[str, int]:
 
 
 def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
-    """Return the purpose of a buffer in words, with the number of rows of a ring."""
+    """Return the purpose of a buffer in words; for a line buffer, how many rows it holds."""
     if kind == "scratch":
         return [f"working memory of step {buffer.start + 1}"]
     if kind != "ring":
@@ -118,11 +119,12 @@ def _reasons(plan: Plan, buffer: Buffer, kind: str) -> list[str]:
 
 
 def stage_records(plan: Plan) -> list[Record]:
-    """Return each fused stage: the row timing of its layers, and the rows and columns that it keeps of each map."""
+    """Return a dict per fused stage: when each layer computes its rows, and how many rows and columns of each map are kept."""
     return [_stage(plan, step, stage) for step, stage in enumerate(plan.stages) if stage.schedule is not None]
 
 
 def _stage(plan: Plan, step: int, stage: Stage) -> Record:
+    """Return a fused stage as plain values: its layers, their row timings and tiles, and the rows that it keeps of each map."""
     graph, schedule = plan.graph, stage.schedule
     assert schedule is not None
     keys = ("first", "every", "rows", "rows_per_iteration")
@@ -142,7 +144,10 @@ def _stage(plan: Plan, step: int, stage: Stage) -> Record:
 
 
 def _map(graph: Graph, name: str, rows: int, cols: int | None) -> Record:
-    """Return the rows of a map that a stage keeps, and the columns in a tile."""
+    """Return how much of a map a fused stage keeps: rows of a line buffer, or rows and columns of a tile (`cols` not None).
+
+    `rows` and `cols` of the result are (kept, in the whole map).
+    """
     tensor = graph.tensors[name]
     _, height, width, _ = tensor.shape
     kept = rows * row_bytes(tensor) if cols is None else rows * cols * tensor.pixel_bytes

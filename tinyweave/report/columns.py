@@ -1,6 +1,6 @@
-"""Text in columns: names and numbers as people read them, aligned, wrapped, with bars. In: plain values. Out: lines.
+"""Format text in columns: aligned cells, wrapped lines, bars, readable numbers. In: plain values. Out: lines.
 
-Names out of model files are cleaned before they are shown, so that no file can write control codes to a terminal.
+Names from model files are cleaned before they are shown, so that a file cannot write control codes to a terminal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from ..ir import printable
 
-WIDTH = 100  # columns
+# all in columns (characters) of the terminal
+WIDTH = 100
 MIN_WIDTH = 40
 MIN_BAR = 4
 GOOD_BAR = 8
@@ -19,44 +20,44 @@ MAX_BAR = 24
 
 
 def clean(text: str, limit: int = 60) -> str:
-    """Return text from a file without control characters, cut to `limit` characters."""
+    """Return text from a file without control characters; text above `limit` characters is shortened in its middle."""
     shown = printable(text)
     return shown if len(shown) <= limit else f"{shown[: limit - 12]}...{shown[-9:]}"
 
 
 def size(count: int) -> str:
-    """Return a size in bytes, with KiB added if it is large."""
+    """Return a size in bytes as text, with KiB added from 1024 bytes on."""
     return f"{count:,} B" + (f" ({count / 1024:,.1f} KiB)" if count >= 1024 else "")
 
 
 def rounded(value: float) -> str:
-    """Return a number with three significant digits, but never in powers of ten: 0.0712, 70.7, 3,560."""
+    """Return a number as text with three significant digits, without powers of ten: 0.0712, 70.7, 3,560."""
     digits = 2 - math.floor(math.log10(abs(value))) if value else 0
     return f"{round(value, digits):,.{max(0, digits)}f}"
 
 
 def duration(milliseconds: float) -> str:
-    """Return a time in milliseconds with three significant digits."""
+    """Return milliseconds as text with three significant digits, such as `70.7 ms`."""
     return f"{rounded(milliseconds)} ms"
 
 
 def counted(count: int, word: str) -> str:
-    """Return a count and its noun: `1 step`, `2 steps`."""
+    """Return a count with its noun, in the plural unless the count is 1: `1 step`, `2 steps`."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def count_text(value: int | None) -> str:
-    """Return a number with thousands separated, or `-` for None."""
+    """Return a number as text with thousands separated, or `-` for None."""
     return "-" if value is None else f"{value:,}"
 
 
 def bytes_of(memories: Mapping[str, int] | None) -> str:
-    """Return the bytes of each memory in one line."""
+    """Return memory -> bytes as text in one line, or "nothing" if there is no memory."""
     return ", ".join(f"{name} {count:,} B" for name, count in (memories or {}).items()) or "nothing"
 
 
 def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), gap: str = "  ") -> list[str]:
-    """Return rows of cells as lines with aligned columns; the columns in `right` are right-aligned."""
+    """Return rows of cells as lines with aligned columns, `gap` between them; columns with an index in `right` align right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         gap.join(
@@ -68,9 +69,16 @@ def align(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset(), ga
 
 
 def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str] = ()) -> list[str]:
-    """Return headed rows as aligned lines, at most `width` wide if possible.
+    """Return rows, the first of which is the header, as aligned lines that are at most `width` wide if possible.
 
-    If lines are too wide, first gaps get narrow, then the columns headed `dispensable` are dropped in turn.
+    If the lines are too wide, the gaps are narrowed; then the columns in `dispensable` (their headers) are dropped one after
+    the other.
+
+    Args:
+        rows: rows of cells, the header first.
+        right: indices of the columns that align right.
+        width: width in characters.
+        dispensable: headers of columns that may be dropped, the first one first.
     """
     lines = list[str]()
     for count in range(len(dispensable) + 1):
@@ -84,14 +92,20 @@ def fitted(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dis
 
 
 def beside_bars(rows: Sequence[Sequence[str]], right: frozenset[int], width: int, dispensable: Sequence[str]) -> list[str]:
-    """Return headed rows as lines that leave room for a bar; drop columns only if no short bar fits."""
+    """Return rows as aligned lines that leave space for a bar at the end of each; the arguments are those of `fitted`.
+
+    Columns are dropped only if not even a bar of MIN_BAR columns fits beside the lines.
+    """
     lines = fitted(rows, right, width - GOOD_BAR - 2)
     is_narrow = max(map(len, lines)) > width - MIN_BAR - 1
     return fitted(rows, right, width - GOOD_BAR - 2, dispensable) if is_narrow else lines
 
 
 def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) -> list[str]:
-    """Return rows as aligned lines, the text of the last column wrapped below itself."""
+    """Return rows as aligned lines of `width` columns at most; long text of the last column is wrapped within this column.
+
+    The last column is never narrower than 16 characters, even if lines then exceed `width`.
+    """
     heads = align([row[:-1] for row in rows], right)
     start = max(map(len, heads)) + 2
     lines = []
@@ -102,7 +116,10 @@ def hanging(rows: Sequence[Sequence[str]], right: frozenset[int], width: int) ->
 
 
 def bar(value: int, largest: int, width: int, blocks: bool) -> str:
-    """Return a bar of at most `width` columns; `blocks` draws it in eighths of a column, else in #."""
+    """Return a bar whose length is `value` relative to `largest`, which has `width` columns; "" for values up to 0.
+
+    `blocks` draws it with block characters, in steps of an eighth of a column; otherwise it consists of #.
+    """
     if largest <= 0 or value <= 0:
         return ""
     if not blocks:

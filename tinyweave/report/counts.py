@@ -1,4 +1,4 @@
-"""Show a network by the counts of a paper, for `plan --count`. In: a Counted. Out: a record; lines."""
+"""Show RAM and MACs of a plan as a paper counts them, for `plan --count`. In: a Counted. Out: a record; lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = "none"
 
 
 def count_record(counted: Counted) -> Record:
-    """Return the counts as a record, ready for json.dumps."""
+    """Return RAM and MAC overheads of a plan and of the paper's own solutions as a dict for json.dumps."""
     rows = {
         name: row
         and {
@@ -29,7 +29,14 @@ def count_record(counted: Counted) -> Record:
 
 
 def count_lines(graph: Graph, counted: Counted, overhead: float, ram: int | None) -> list[str]:
-    """Return the rows as a table; F is the work as a multiple of the network's."""
+    """Return a table of the plan and the paper's own solutions by the paper's count, with the ops that the count leaves out.
+
+    Args:
+        graph: the network.
+        counted: the result of the count.
+        overhead: limit on F (MACs as a multiple of the network's MACs) of the row `least RAM`.
+        ram: RAM limit in bytes of the row `least F`; None for no such row.
+    """
     what = {
         "plan": "this plan",
         "layer_by_layer": "layer by layer",

@@ -1,6 +1,6 @@
-"""Explain in words why a tensor lies where it lies, for `plan --explain`.
+"""Explain in words why a tensor has its address, for `plan --explain`.
 
-In: a Plan and an Explanation. Out: lines; names are those of the plan's picture and of the C.
+In: a Plan and an Explanation. Out: lines. Names are those in the drawing of the plan and in the C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_NAMES = 6
 
 
 def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
-    """Return lines: the tensor, its lifetime, which buffers share its bytes or cannot, and what would save memory."""
+    """Return lines on a tensor: lifetime, kernel, buffers that share its bytes or must not, and what would save memory."""
     label = {name: shown.split("  (")[0] for name, shown in buffer_labels(plan).items()}
     tensor = plan.graph.tensors.get(explanation.tensor)
     what = f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" if tensor else "scratch of one layer"
@@ -48,7 +48,7 @@ def explanation_lines(plan: Plan, explanation: Explanation) -> list[str]:
 
 
 def _twice(plan: Plan, name: str) -> list[str]:
-    """Return a sentence that the producer of a tensor runs twice, and why."""
+    """Return a sentence, as a list, if the layer that computes this tensor runs twice (rematerialisation), else []."""
     maker = plan.graph.ops[plan.graph.producer[name]] if name in plan.graph.producer else None
     for op in filter(is_rematerialised, plan.graph.ops):
         if maker is op:
@@ -61,6 +61,10 @@ def _twice(plan: Plan, name: str) -> list[str]:
 
 
 def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
+    """Return lines on the lifetime of a tensor: first writer, last reader, and its role as network input, output or state.
+
+    `by_rows` says whether the tensor is streamed row by row.
+    """
     begins = [f"written by {_touch(explanation.writers[0])}"] if explanation.writers else []
     ends = [f"read last by {_touch(explanation.readers[-1])}"] if explanation.readers else ["read by no layer"]
     roles = {
@@ -72,7 +76,7 @@ def _life(explanation: Explanation, *, by_rows: bool) -> list[str]:
 
 
 def _rule(overlap: Overlap) -> str:
-    """Return a sentence on the overlap distance of a kernel: how far its output may overlap its operand."""
+    """Return a sentence on the overlap distance of a kernel: where its output may begin relative to its operand."""
     if overlap.overlap_distance is not None and overlap.overlap_distance < 0:
         return f"{overlap.kernel} moves all bytes to another place, which may overlap the old one in any way"
     if overlap.overlap_distance == 0:
@@ -82,14 +86,17 @@ def _rule(overlap: Overlap) -> str:
 
 
 def _beside(distance: int) -> str:
+    """Return how many bytes an output begins below its operand (above if `distance` is negative), as text."""
     return f"{distance:,} B below" if distance > 0 else f"{-distance:,} B above" if distance else "with it"
 
 
 def _overlaps(plan: Plan) -> bool:
+    """Return whether buffers share bytes in any step of a plan."""
     return any(sum(b.bytes for b in plan.alive(step)) > plan.live(step) for step in range(len(plan.stages)))
 
 
 def _apart(overlap: Overlap, plan: Plan) -> str:
+    """Return a sentence on why two buffers share no bytes: they must not, they cannot, or the plan does not need it."""
     if overlap.overlap_distance is None:
         return f"it must: {overlap.why}"
     if not overlap.possible:
@@ -99,7 +106,7 @@ def _apart(overlap: Overlap, plan: Plan) -> str:
 
 
 def _less(plan: Plan, explanation: Explanation) -> list[str]:
-    """Return how much smaller the arena would be without the tensor, and what would have to change."""
+    """Return lines on how much smaller the arena would be without the tensor, and what would free its bytes."""
     without, peak = explanation.without, explanation.peak
     if without >= peak:
         return [f"  it does not hold the peak of {peak:,} B: the network would need as much without it"]
@@ -117,13 +124,16 @@ def _less(plan: Plan, explanation: Explanation) -> list[str]:
 
 
 def _touch(touch: Touch) -> str:
+    """Return an op and its step (counted from 1) as text."""
     return f"{touch.op} in step {touch.step + 1}"
 
 
 def _steps(start: int, end: int) -> str:
+    """Return the steps [start, end), counted from 0, as text that counts from 1."""
     return f"step {start + 1} alone" if end == start + 1 else f"steps {start + 1} to {end}"
 
 
 def _some(names: Sequence[str]) -> str:
+    """Return at most MOST_NAMES names as text, and the number of the other names."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more

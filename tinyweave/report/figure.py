@@ -1,7 +1,7 @@
-"""Draw memory over time. In: the record of `reorder`. Out: an SVG's text, or a PNG's bytes with cairosvg.
+"""Draw the live memory of each step, for `reorder --figure`. In: the record of `reorder`. Out: SVG, or PNG made by cairosvg.
 
-One panel per order, all to one scale: a column per step, in which the live tensors are stacked. A line marks the peak; the
-tensors alive then are listed beside the panel.
+There is one panel per order of the ops, all with the same scale. In each panel, a column per step stacks the live tensors. A
+dashed line marks the peak, and a list beside the panel names the tensors that are alive then.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from ..ir import CompileError
 from .columns import clean
 from .record import Record
 
-WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232  # NAMES: the room for what is alive at the peak
-HEAD, FOOT = 34, 40  # of a panel: its title, and its steps
-LETTER = 6.2  # the width of a letter of 11 px, roughly
+# pixels: of the picture, the height of a panel, the margins, and the width of the list beside a panel
+WIDTH, PANEL, TOP, LEFT, RIGHT, NAMES = 1120, 240, 44, 88, 16, 232
+HEAD, FOOT = 34, 40  # height of a panel's title, and of the labels of its steps
+LETTER = 6.2  # approximate width of a letter in a font of 11 px
 MOST_NAMED = 12
 TITLES = {"file": "order of the file", "best": "best order"}
 COLOURS = ("#4878a8", "#e49444", "#85b6b2", "#6a9f58", "#e7ca60", "#a87c9f", "#f1a2a9", "#967662", "#b8b0ac", "#d1615d")
 
 
 def svg(record: Record) -> str:
-    """Return the panels of a `reorder` record below each other."""
+    """Return an SVG with a panel for each order in a record of `reorder`."""
     orders = record["orders"]
     largest = max(1, *(order["peak"] for order in orders.values()))
     names = dict.fromkeys(chain.from_iterable(step["tensors"] for order in orders.values() for step in order["steps"]))
@@ -37,7 +38,7 @@ def svg(record: Record) -> str:
 
 
 def sheet(height: int, title: str) -> list[str]:
-    """Return the head of an SVG on white."""
+    """Return the first lines of an SVG of width WIDTH and this height: a white background and a title (already escaped)."""
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
         ' font-family="sans-serif" font-size="11">',
@@ -47,7 +48,7 @@ def sheet(height: int, title: str) -> list[str]:
 
 
 def _longest_name(record: Record) -> int:
-    """Return the letters of the longest layer name if names are drawn vertically below the steps, else 0."""
+    """Return the number of letters of the longest layer name if names must be drawn vertically below the steps, else 0."""
     names = [_step_name(0, step) for step in record["orders"]["file"]["steps"]]
     column = (WIDTH - LEFT - RIGHT - NAMES) / max(1, len(names))
     longest = max(map(len, names), default=0)
@@ -55,10 +56,21 @@ def _longest_name(record: Record) -> int:
 
 
 def _step_name(number: int, step: Record) -> str:
+    """Return the label of a step: its number, counted from 1, and its layer."""
     return f"{number + 1} {clean(step['op'], 32)}"
 
 
 def _panel(title: str, order: Record, producers: Record, colour: dict[str, str], *, largest: int, top: int) -> list[str]:
+    """Return the SVG elements of one panel.
+
+    Args:
+        title: title of the panel.
+        order: the order, its steps and its peak, from the record.
+        producers: tensor -> layer that computes it.
+        colour: tensor -> colour.
+        largest: bytes at the top of the scale.
+        top: y coordinate of the panel in pixels.
+    """
     end, bottom = WIDTH - RIGHT - NAMES, top + HEAD + PANEL
     steps, at = order["steps"], order["step"] or 0
     column = (end - LEFT) / max(1, len(steps))
@@ -85,7 +97,10 @@ def _panel(title: str, order: Record, producers: Record, colour: dict[str, str],
 
 
 def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
-    """Return rectangles: (tensor, first step, number of steps, bytes below it); one per offset of a tensor."""
+    """Return the coloured rectangles of a panel as tuples (tensor, first step, number of steps, bytes of the tensors below it).
+
+    A tensor has one rectangle per run of steps in which its height in the stack stays the same.
+    """
     bands: list[tuple[str, int, int, int]] = []
     open_bands: dict[tuple[str, int], int] = {}
     for number, step in enumerate([*steps, {"tensors": {}}]):
@@ -99,7 +114,15 @@ def _bands(steps: list[Record]) -> list[tuple[str, int, int, int]]:
 
 
 def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -> list[str]:
-    """Return faint horizontal lines at round numbers of bytes, labelled except next to the peak."""
+    """Return faint horizontal lines at round numbers of bytes, each with a label unless it would cover that of the peak.
+
+    Args:
+        largest: bytes at the top of the panel.
+        bottom: y coordinate of 0 bytes in pixels.
+        end: x coordinate of the right end.
+        peak: y coordinate of the peak.
+        panel: height of the panel.
+    """
     unit = 1 << max(0, (largest // 3).bit_length() - 1)
     lines = []
     for count in range(0, largest + 1, unit):
@@ -112,7 +135,10 @@ def grid(largest: int, bottom: int, end: int, peak: float, panel: int = PANEL) -
 
 
 def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
-    """Return labels below the steps: layer names, vertical if they are long, or only every tenth step number."""
+    """Return the labels below the steps: layer names (vertical if they are long), or some step numbers if columns are narrow.
+
+    `column` is the width of a step in pixels, `bottom` the y coordinate of 0 bytes.
+    """
     names = [_step_name(number, step) for number, step in enumerate(steps)]
     places = [LEFT + (number + 0.5) * column for number in range(len(names))]
     flat = column >= LETTER * max(map(len, names), default=0)
@@ -130,6 +156,7 @@ def _steps(steps: list[Record], column: float, bottom: int) -> list[str]:
 
 
 def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: int, top: int) -> list[str]:
+    """Return the list of tensors that are alive in the first of `steps`, at (x, top); the smallest of many are summed up."""
     if not steps:
         return []
     tensors = list(steps[0]["tensors"].items())[::-1]
@@ -147,7 +174,7 @@ def _alive(steps: list[Record], producers: Record, colour: dict[str, str], x: in
 
 
 def check_figure(name: str) -> None:
-    """Raise CompileError if no picture of this file type can be drawn on this machine."""
+    """Raise CompileError if the file name is neither .svg nor .png, or if a PNG cannot be made on this machine."""
     if not name.endswith((".svg", ".png")):
         raise CompileError(f"--figure {name} is neither .svg nor .png", "give a name that ends in .svg or .png")
     if name.endswith(".png") and importlib.util.find_spec("cairosvg") is None:
@@ -155,12 +182,12 @@ def check_figure(name: str) -> None:
 
 
 def figure(record: Record, name: str) -> bytes:
-    """Return the bytes of a .svg or .png file."""
+    """Draw a record of `reorder`, and return the contents of a file of this name: SVG, or PNG if it ends in .png."""
     return encoded(svg(record), name)
 
 
 def encoded(drawn: str, name: str) -> bytes:
-    """Return an SVG as bytes, converted to PNG if the file name ends in .png."""
+    """Return the text of an SVG as bytes, converted to PNG if the file name does not end in .svg."""
     if name.endswith(".svg"):
         return drawn.encode()
     import cairosvg  # type: ignore[import-not-found, import-untyped, unused-ignore]

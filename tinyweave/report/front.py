@@ -1,13 +1,16 @@
-"""The Pareto front of RAM and time for `plan --pareto`: its record, table rows and sentences.
+"""Report the Pareto front of RAM and time for `plan --pareto`: its record, table rows and sentences.
 
-In: the plans of a front, those of other schedules for the same network, limits. Out: a dict of plain values; cells and
-sentences of it.
+In: the Pareto-optimal plans, the plans by other strategies for the same network, limits. Out: a dict of plain values; table
+cells and sentences made from it. RAM and time that others published for the same network come from published.json.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from .. import __version__
@@ -22,12 +25,12 @@ from ..planning.fuse.row_schedule import plan_macs
 from ..planning.kernels.cycles import cycles_to_compare
 from ..simulate.instruction_timing import milliseconds
 from .columns import clean, rounded
-from .published import published
 from .record import Record, foreseen, overhead
 from .schema import VERSION
 from .words import without_text
 
-Standing = Mapping[str, Plan | CompileError]
+FIGURES = Path(__file__).with_name("published.json")  # fingerprint of a network -> its published figures
+Standing = Mapping[str, Plan | CompileError]  # strategy -> its plan, or the reason why there is none
 
 
 def front_record(
@@ -40,17 +43,24 @@ def front_record(
     by_flash: Sequence[Plan] = (),
     standing: Standing | None = None,
 ) -> Record:
-    """Return the record of `plan --pareto`: RAM, cycles and MACs of each Pareto-optimal plan.
+    """Return the record of `plan --pareto`, a dict for json.dumps: RAM, cycles and MACs of each Pareto-optimal plan.
 
-    Plans are compared by the cycles of `core` or of its cost model core, or by MACs if it has none. `by_flash`: the fastest
-    plans with fewer and fewer constants. `standing`: plans of other schedules by name, or the reason why there is none.
+    Args:
+        model: the model.
+        plans: the Pareto-optimal plans, the fastest first.
+        limits: limits of RAM, Flash and time.
+        core: core whose estimated cycles compare the plans. If it has no cycle constants, those of a similar core are used; if
+            a plan's kernels have none, MACs compare the plans.
+        device: device whose clock converts cycles to milliseconds; None for no milliseconds.
+        by_flash: the Pareto-optimal plans in constants and cycles.
+        standing: strategy of another planner -> its plan, or the reason why there is none.
     """
     like, network_macs = cost_model_core(core), macs(model.graph)
     cycles_of = partial(cycles_to_compare, core=like, reads=limits.reads)
     cycles = [cycles_of(plan) for plan in plans]
     by_work = not all(cycles)
     unit = min(map(_work, plans)) if by_work else min(cycles)
-    kept = dict[tuple[Graph, tuple[str, ...]], int]()  # how ops are fused and laid out does not change their constants
+    kept = dict[tuple[Graph, tuple[str, ...]], int]()  # constants depend on the kernels, not on stages and addresses
 
     def point(plan: Plan, cycles: float) -> Record:
         cost, executed, known = _work(plan) if by_work else cycles, sum(plan_macs(plan)), foreseen(plan, device)
@@ -100,30 +110,34 @@ def front_record(
 
 
 def _work(plan: Plan) -> float:
+    """Return the MACs that a plan executes."""
     return float(sum(plan_macs(plan)))
 
 
 def _at_clock(figure: Mapping[str, Any], device: Device | None) -> Record:
-    """Return a published figure with its cycles in milliseconds, if the device has the same core."""
+    """Return a published figure with its cycles converted to milliseconds; None if it has no cycles for the device's core."""
     cycles = figure["cycles"].get(device.core) if device else None
     clock = device.clock_hz if device else None
     return {**figure, "latency_ms": None if cycles is None or clock is None else round(milliseconds(cycles, clock), 3)}
 
 
 def by_rows(record: Record) -> str:
-    """Return a clause for the title that names inputs and outputs streamed by rows."""
+    """Return a clause for the title if inputs or outputs are streamed row by row, else ""."""
     streamed = [end for end, names in (("inputs", record["streamed_inputs"]), ("outputs", record["streamed_outputs"])) if names]
     return f", {' and '.join(streamed)} by rows" if streamed else ""
 
 
 def front_entries(record: Record) -> list[tuple[str, Record]]:
-    """Return (label, plan) of the Pareto front (empty label), of plans with less Flash, and of other schedules."""
+    """Return (label, plan record) of all plans: the Pareto front with the label "", "by Flash", then strategies by name."""
     others = [(each["schedule"], each) for each in record["schedules"] if "arena" in each]
     return [*(("", each) for each in record["points"]), *(("by Flash", each) for each in record["by_flash"]), *others]
 
 
 def front_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed row per plan: arena, milliseconds, cycles relative to the fastest, MACs, constants, gap."""
+    """Return table cells: a header, then a row per plan with arena, time, MACs, constants and gap.
+
+    Columns without any value are left out.
+    """
     missing = _missing(record)
     rows = [("", "arena, B", f"{'at least ' if missing else ''}ms", "cycles x", "MACs", "MACs x", "constants, B", "gap, B")]
     rows += [
@@ -144,7 +158,7 @@ def front_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def front_lines(record: Record) -> list[str]:
-    """Return lines that explain the columns of `front_rows` and what is proved about the plans."""
+    """Return sentences that explain the columns of `front_rows`, and what is proved about the plans."""
     missing, like = _missing(record), record["cycles_of"]
     other = "" if like == record["core"] else f" for a {like}, since those of a {record['core']} are not known"
     without = f", {without_text(missing)}" if missing else ""
@@ -156,7 +170,7 @@ def front_lines(record: Record) -> list[str]:
 
 
 def proved_lines(record: Record) -> list[str]:
-    """Return lines on what is proved about the Pareto front, and why other schedules have no plan."""
+    """Return sentences on what is proved about the Pareto front, and on why some strategies of other planners have no plan."""
     proved = "proved: no plan of these orders, stages, tiles and kernels takes fewer of these cycles in as many bytes"
     proved += ", moves between steps apart"
     if any(point["gap"] for point in record["points"]):
@@ -168,7 +182,7 @@ def proved_lines(record: Record) -> list[str]:
 
 
 def published_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a row per figure that others published: RAM, time if it is known, tool, source."""
+    """Return table cells: a row per figure that others published, with RAM, milliseconds ("-" if unknown), tool, and source."""
     rows: list[tuple[str, ...]] = []
     for figure in record["published"]:
         time = figure["latency_ms"]
@@ -183,7 +197,7 @@ def published_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def verdict_line(record: Record) -> str:
-    """Return the plan that fits the limits, or by how much the nearest exceeds them; empty without limits."""
+    """Return a sentence: the fastest plan that fits the limits, or how close the smallest plan comes; "" without limits."""
     points, ram, limit_ms, flash = record["points"], record["limit"], record["limit_ms"], record["limit_flash"]
     within = [f"in {ram:,} B of RAM"] if ram is not None else []
     within += [f"with {flash:,} B of Flash"] if flash is not None and any(p["constants"] > flash for p in points) else []
@@ -200,4 +214,29 @@ def verdict_line(record: Record) -> str:
 
 
 def _missing(record: Record) -> list[str]:
+    """Return the kinds of ops that have no cycle constants and are left out of the estimates."""
     return list(dict.fromkeys(kind for point in record["points"] for kind in point["cycles_missing"] or ()))
+
+
+def published(graph: Graph) -> list[dict[str, Any]]:
+    """Return the published figures for a network with these layers.
+
+    Each has the tool, RAM in bytes, instructions and cycles by core, a note and the source. The list is empty if there are
+    none.
+    """
+    return list(_figures().get(fingerprint(graph), {"figures": []})["figures"])
+
+
+def fingerprint(graph: Graph) -> str:
+    """Return a digest of the kinds, types and shapes of a graph's layers, in order; equal digests mean equal architectures."""
+    layers = [
+        (op.kind, [(graph.tensors[name].dtype, graph.tensors[name].shape) for name in (*op.inputs, *op.outputs) if name])
+        for op in graph.ops
+    ]
+    return hashlib.sha256(repr(layers).encode()).hexdigest()[:16]
+
+
+@cache
+def _figures() -> dict[str, Any]:
+    """Return published.json: fingerprint of a network -> its figures."""
+    return dict(json.loads(FIGURES.read_text()))

@@ -1,7 +1,7 @@
-"""Draw the Pareto front of RAM and time. In: the record of `plan --pareto`. Out: an SVG's text.
+"""Draw the Pareto front of RAM and time. In: the record of `plan --pareto`. Out: an SVG as text.
 
-The front is a staircase, other schedules are squares, published figures of other tools dotted lines. Points far from the front
-are only listed, so that the front does not look flat.
+The front is a staircase, plans by other strategies are squares, and published figures of other tools are dotted lines. Plans
+that are far from the front appear only in the list beside it, so that the scale suits the front.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from .front import by_rows
 from .record import Record
 
 MOST_TICKS = 12
-FAR_OFF = 2.5  # times the most RAM or time of a front
-LINE = 18  # pixels
+FAR_OFF = 2.5  # a plan beyond this multiple of the front's most RAM or time is not drawn
+LINE = 18  # height of a line of text in pixels
 LIMIT, OTHER, PUBLISHED = "#c03028", "#c07020", "#808080"
 END = WIDTH - RIGHT - NAMES
 
 
 class _Axes(NamedTuple):
-    """Axes of the picture: times from `begin` to `last`, RAM up to `largest` bytes."""
+    """The axes of the picture: from time to x in pixels, and from bytes to y.
+
+    Attributes:
+        begin: time at the left end, in milliseconds or in multiples of the fastest plan's cycles.
+        last: time at the right end.
+        largest: bytes at the top.
+        bottom: y coordinate of 0 bytes in pixels.
+    """
 
     begin: float
     last: float
@@ -41,7 +48,7 @@ class _Axes(NamedTuple):
 
 
 def front_svg(record: Record) -> str:
-    """Return an SVG of RAM over milliseconds on a device, or over cycles if milliseconds are unknown."""
+    """Return an SVG of RAM over milliseconds, or over relative cycles if some milliseconds are unknown."""
     points, others = record["points"], [each for each in record["schedules"] if "arena" in each]
     has_ms = all(each["latency_ms_at_least"] is not None for each in [*points, *others])
 
@@ -88,6 +95,10 @@ def front_svg(record: Record) -> str:
 
 
 def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, has_ms: bool) -> list[str]:
+    """Return the staircase of the Pareto front, with a circle per plan.
+
+    `time` returns the time of a plan's record, in milliseconds if `has_ms`, else as a multiple of the fastest plan's cycles.
+    """
     places = [(axes.x(time(point)), axes.y(point["arena"])) for point in points]
     (first, top), *rest = places
     path = f"M{first:.2f} {top:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in rest)
@@ -102,6 +113,7 @@ def _steps(points: list[Record], time: Callable[[Record], float], axes: _Axes, h
 
 
 def _square(name: str, x: float, y: float) -> list[str]:
+    """Return a square at (x, y) for the plan of another strategy, with its name."""
     anchor, beside = ("end", x - 8) if x > (LEFT + END) / 2 else ("start", x + 8)
     return [
         f'<rect x="{x - 4:.2f}" y="{y - 4:.2f}" width="8" height="8" fill="white" stroke="{OTHER}"/>',
@@ -110,7 +122,7 @@ def _square(name: str, x: float, y: float) -> list[str]:
 
 
 def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
-    """Return the RAM of another tool as a dotted line, because its time was measured on another device."""
+    """Return a dotted line at the RAM of other tools with this figure; their times were measured on other devices."""
     y, tools = axes.y(size), ", ".join(figure["tool"] for figure in figures if figure["ram"] == size)
     return [
         f'<path d="M{LEFT} {y:.2f}H{END}" stroke="{PUBLISHED}" stroke-dasharray="1 3"/>',
@@ -119,7 +131,7 @@ def _level(size: int, figures: list[Record], axes: _Axes) -> list[str]:
 
 
 def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
-    """Return lines with their colours: the plans, other schedules, published figures."""
+    """Return (colour, text) of the lines of the list beside the picture: plans, other strategies, published figures."""
     points = record["points"]
     lines = [("black", _said(point, has_ms)) for point in points[:MOST_NAMED]]
     lines += [("black", f"{len(points) - MOST_NAMED} more")] if len(points) > MOST_NAMED else []
@@ -129,13 +141,14 @@ def _legend(record: Record, has_ms: bool) -> list[tuple[str, str]]:
 
 
 def _said(entry: Record, has_ms: bool) -> str:
-    """Return a label of a plan: time, arena, and MAC overhead if some MACs are recomputed."""
+    """Return the label of a plan: time, arena, and the MAC overhead if it is at least 0.5 %."""
     time = f"{rounded(entry['latency_ms_at_least'])} ms" if has_ms else f"{entry['slowdown']:.2f}"
     work = f", MACs x{entry['mac_overhead']:.2f}" if (entry["mac_overhead"] or 1) >= 1.005 else ""
     return f"{time}: {entry['arena']:,} B{work}"
 
 
 def _ticks(axes: _Axes) -> list[float]:
+    """Return at most about MOST_TICKS round numbers on the time axis."""
     span = axes.last - axes.begin
     unit = 10.0 ** math.floor(math.log10(span)) / 100
     step = next(unit * factor for factor in (1, 2, 5, 10, 20, 50, 100, 1000) if span <= MOST_TICKS * unit * factor)

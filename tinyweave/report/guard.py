@@ -1,4 +1,4 @@
-"""The result of `guard` as a record, as a table on the terminal, and as Markdown for a pull request."""
+"""Report the result of `guard`: as a record (a dict for `--json`), as a table on the terminal, and as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .schema import VERSION
 if TYPE_CHECKING:
     from rich.console import Console
 
-NAMES = {
+NAMES = {  # name of a measurement -> its label with unit
     "ram": "RAM, B",
     "flash": "Flash, B",
     "latency_ms": "ms, estimated",
@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 def guard_record(results: Sequence[GuardResult]) -> Record:
-    """Return the record of `guard --json`: limits, figures now and as recorded, per model."""
+    """Return the record of `guard --json`: for each model its limits, and its measurements now and in tinyweave.lock.json."""
     return {
         "tinyweave": __version__,
         "schema": VERSION,
@@ -52,7 +52,11 @@ def guard_record(results: Sequence[GuardResult]) -> Record:
 
 
 def guard_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed row per model and figure: its limit, the figure now and as recorded, and whether the limit holds."""
+    """Return table cells: a header, then a row per model and measurement.
+
+    Each row has the limit, the value now, the value in tinyweave.lock.json, the change, and "ok" or "TOO MUCH". A model with a
+    wrong output byte has a further row, "DIFFERS".
+    """
     rows: list[tuple[str, ...]] = [HEAD]
     for each in record["guarded"]:
         before = each["before"] or {}
@@ -68,17 +72,19 @@ def guard_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def _shown(value: float | None) -> str:
+    """Return a number as text; "-" for None."""
     return rounded(value) if isinstance(value, float) else count_text(value)
 
 
 def _change(old: float | None, now: float | None) -> str:
+    """Return the change of a value as text; "" if it is unknown or negligible."""
     if old is None or now is None or now == old or (isinstance(now, float) and abs(now - old) < 1e-4 * abs(old)):
         return ""
     return f"{'+' if now > old else '-'}{_shown(abs(now - old))}" + (f" ({now / old - 1:+.1%})" if old > 0 else "")
 
 
 def show_guard(out: Console, record: Record) -> None:
-    """Show the table, with exceeded limits in red, and the verdict."""
+    """Show the table on the terminal, with exceeded limits and wrong bytes in red, then the verdict."""
     rows = guard_rows(record)
     for row, line in zip(rows, align(rows, frozenset(range(2, 6))), strict=True):
         out.print(Text(line.rstrip(), style="dim" if row is HEAD else "red" if row[-1] in ("TOO MUCH", "DIFFERS") else ""))
@@ -86,7 +92,7 @@ def show_guard(out: Console, record: Record) -> None:
 
 
 def guard_verdict(record: Record) -> str:
-    """Return one line: how many models keep their limits."""
+    """Return a sentence: that all limits hold and all bytes are right, or which models fail."""
     wrong = [clean(each["name"], 40) for each in record["guarded"] if each["exceeded"] or not each["verified"]]
     if not wrong:
         return f"all limits hold, every byte is right: {len(record['guarded'])} of {len(record['guarded'])}"
@@ -94,7 +100,7 @@ def guard_verdict(record: Record) -> str:
 
 
 def guard_markdown(record: Record) -> str:
-    """Return the table for a pull request or the summary of a CI run."""
+    """Return verdict and table as Markdown, for a pull request or the summary of a CI run."""
     head, *rows = guard_rows(record)
     lines = [f"| {' | '.join(head)} |", "|---|---|---:|---:|---:|---:|---|"]
     lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]

@@ -1,4 +1,4 @@
-"""What streaming in time keeps of each layer, as a part of the record and as a table. In: a model. Out: plain values, text."""
+"""Report what a model that streams in time (a few new frames per call) keeps of each layer: for the record, and as a table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from ..api.results import Model
 from .columns import clean, count_text, counted
 
-RIGHT = frozenset({1, 2, 3, 4, 5, 6, 7})
+RIGHT = frozenset({1, 2, 3, 4, 5, 6, 7})  # columns that align right
 HEADS = ("layer", "rows", "top", "new", "kept", "state", "MACs", "of", "why not less")
 
 
 def stream_record(model: Model) -> dict[str, Any] | None:
-    """Return the rows that streaming in time keeps and computes per layer, or None if the model takes its whole window."""
+    """Return how many rows of each layer a call computes and keeps; None if the model does not stream in time."""
     stream = model.stream
     if stream is None:
         return None
@@ -29,7 +29,7 @@ def stream_record(model: Model) -> dict[str, Any] | None:
 
 
 def stream_title(stream: dict[str, Any]) -> str:
-    """Return one line: MACs of a call, bytes of state, and calls until the window is full."""
+    """Return a sentence on the result of `stream_record`: frames and MACs per call, and bytes of state."""
     share = f", {100 * stream['macs'] / stream['macs_window']:.1f} % of the window's" if stream["macs_window"] else ""
     return (
         f"streaming in time: a call takes {stream['hop']:,} of {counted(stream['window'], 'frame')} and executes "
@@ -39,9 +39,9 @@ def stream_title(stream: dict[str, Any]) -> str:
 
 
 def stream_rows(stream: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return a headed table with a row per layer: rows of its map, rows computed and kept per call, MACs, and why not fewer.
+    """Return table cells: a header, then a row per layer with rows of its map, rows computed and kept, MACs, and why not fewer.
 
-    The last layers, which have no rows in time, share one line.
+    Of the layers after the last one with a time axis, the first has a row, and the others share a row.
     """
     layers = stream["layers"]
     last = max((i for i, layer in enumerate(layers) if layer["rows"] is not None), default=-1)

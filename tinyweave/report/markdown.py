@@ -1,6 +1,6 @@
-"""Write the report that `deploy` leaves beside the C.
+"""Write the Markdown report that `deploy` leaves beside the C.
 
-In: a record and the picture of its arena. Out: Markdown, no timestamps.
+In: a record, and the drawing of its arena. Out: Markdown without timestamps.
 """
 
 from __future__ import annotations
@@ -8,11 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .columns import align, clean
+from .kernel_shares import fast_share_lines
 from .record import Record
-from .words import cycle_lines, instructions_line, layer_rows, memory_rows, proof_lines, target_text, verdict_lines
+from .words import (
+    cycle_lines,
+    instructions_line,
+    layer_rows,
+    memory_rows,
+    proof_lines,
+    target_text,
+    verdict_lines,
+)
 
-WIDE = 160
-# what stands behind the words of the proof, so that a reader need not trust them
+WIDE = 160  # most columns of the drawing
+# explains the method of the proof, so that a reader need not trust its result blindly
 PROOF_METHOD = (
     "The arena was filled with noise before each run and the first input was run twice over complementary noise: a byte "
     "that differs from both was written, and a result that depends on the noise would show."
@@ -20,7 +29,7 @@ PROOF_METHOD = (
 
 
 def markdown(record: Record, picture: Sequence[str]) -> str:
-    """Return the whole report of one deployment."""
+    """Return the report of one deployment; `picture` has the lines of the drawing of the arena."""
     verdict = verdict_lines(record)
     rows, right = layer_rows(record)
     sections = [
@@ -47,28 +56,32 @@ def markdown(record: Record, picture: Sequence[str]) -> str:
 
 
 def _about(record: Record) -> str:
+    """Return a sentence: model file, its SHA-256, device, and version of tinyweave."""
     model, device = record["model"], record["device"]
     target = f" for {target_text(device)}" if device else ""
     return f"{_escape(model['file'])}, sha256 {model['sha256']}, compiled by tinyweave {record['tinyweave']}{target}."
 
 
 def _work(record: Record) -> str:
+    """Return a list of MACs, instructions and cycles."""
     lines = [
         f"MACs executed: {record['macs']:,}; of the imported file with padding counted: {record['macs_original']:,}",
         instructions_line(record),
         *([f"measured with: {_escape(record['compiler'])}"] if record["compiler"] else []),
         *cycle_lines(record),
+        *fast_share_lines(record),
     ]
     return "\n".join(f"- {line}" for line in lines)
 
 
 def _loops(record: Record) -> str:
-    """Return the cost of the loops of fused stages, which belongs to no layer."""
+    """Return a sentence on the instructions of the loops over rows in fused stages, which belong to no layer, or ""."""
     loops = [f"step {step['step'] + 1} {step['loop']['instructions']:,}" for step in record["steps"] or () if step["loop"]]
     return f"Stages take instructions for their loops besides: {', '.join(loops)}." if loops else ""
 
 
 def _memory(record: Record) -> str:
+    """Return a table of RAM and Flash by part."""
     lines = ["| part | bytes | limit | what |", "|---|---:|---:|---|"]
     for part, count, limit, what in memory_rows(record):
         name = f"of it {part.strip()}" if part.startswith(" ") else f"**{part}**"
@@ -77,8 +90,10 @@ def _memory(record: Record) -> str:
 
 
 def _code(lines: Sequence[str]) -> str:
+    """Return lines as a Markdown code block."""
     return "\n".join(["```text", *(line.replace("```", "'''") for line in lines), "```"])
 
 
 def _escape(text: str) -> str:
+    """Return text with Markdown's special characters escaped."""
     return "".join(f"\\{letter}" if letter in "|`*_<>[]\\" else letter for letter in clean(text, 400))

@@ -1,7 +1,7 @@
-"""Compare the cycles that a board counted with the estimate, for `profile --measured`.
+"""Compare the cycles that a board measured with the estimate, for `profile --measured`.
 
-In: what the example of an export printed with its profile on, and the record of a profile. Out: rows of a table. The log is
-untrusted: other lines are skipped, and a missing or unknown layer is an error.
+In: the log that an exported example prints when its profile is on, and the record of `profile`. Out: table rows. The log is
+untrusted: lines of other programs are skipped, and a missing or unknown layer is an error.
 """
 
 from __future__ import annotations
@@ -18,12 +18,22 @@ from .columns import count_text
 
 Record = dict[str, Any]
 LINE = re.compile(r"tw-profile (\w{1,100}) (\d{1,6})/(\d{1,6}) (\w{1,300}) (\d{1,10})$", re.ASCII)
+# hints for an incomplete log, and for a log of another plan
 BUILD = "build the export with its profile on, and save all that its example prints"
 SAME = "give the options and the device with which the export was written"
 
 
 def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
-    """Return the cycles of each layer: the median over the inferences of the log."""
+    """Return the measured cycles of each layer in `rows`: the median over the inferences in the log.
+
+    Args:
+        text: the log.
+        model: C name of the model. If the log has a single model, its name may differ.
+        rows: the layers of the plan, with their steps.
+
+    Raises:
+        CompileError: the log has no model of this name, is of another plan, is incomplete, or has only cycle counts of 0.
+    """
     lines = [match.groups() for line in text.splitlines() if (match := LINE.search(line.strip()))]
     names = sorted({name for name, *_ in lines})
     if model not in names and len(names) != 1:  # the only model of a log may have been exported with another --name
@@ -47,10 +57,10 @@ def read_log(text: str, model: str, rows: Sequence[Traced]) -> list[int]:
 
 
 def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
-    """Return for each layer its estimated cycles, the cycles that a board printed in the log `text`, and measured / estimated.
+    """Return, for each layer, its estimated cycles, the cycles that a board measured, and their ratio (measured / estimated).
 
-    Measured cycles are the median of the log's inferences. The estimate is None if it is unknown, and the ratio is None if the
-    estimate is unknown or 0.
+    The measured cycles are the median over the inferences in the log `text`. The estimate is None if unknown; the ratio is None
+    if the estimate is unknown or 0.
     """
     rows, estimates = traced(plan), {layer["name"]: layer["cycles"] for layer in record["layers"]}
     found = read_log(text, record["model"]["name"], rows)
@@ -67,7 +77,10 @@ def measured_records(record: Record, plan: Plan, text: str) -> list[Record]:
 
 
 def measured_rows(entries: Sequence[Record], estimated: int | None) -> list[tuple[str, str, str, str]]:
-    """Return the table: a row for each layer, and one for all. estimated: cycles of the whole inference."""
+    """Return table cells: a header, a row per layer, and a row for the sum.
+
+    `estimated` are the estimated cycles of the whole inference; None if unknown.
+    """
     rows = [("layer", "estimated", "measured", "ratio")]
     total = sum(entry["measured"] for entry in entries)
     whole = {"name": "all", "estimated": estimated, "measured": total, "ratio": total / estimated if estimated else None}

@@ -1,4 +1,4 @@
-"""Make the records of `quantize` and `prune`, and show them on the terminal."""
+"""Build the records of `quantize` and `prune` (dicts for `--json`), and show them on the terminal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from ..quantize.fidelity import Fidelity
 
-EXACT = 200.0  # dB: no noise at all
-STATES = ("int8", "pruned", "trained")  # of a network that is pruned
+EXACT = 200.0  # SQNR in dB above which a layer counts as free of noise
+STATES = ("int8", "pruned", "trained")  # the int8 networks that a pruning compares with the float model, and their labels
 WORDS = ("whole, in int8", "pruned", "pruned and trained")
 Record = dict[str, Any]
 
 
 def quantisation_record(done: results.Quantisation, out: Path | None = None) -> Record:
-    """Return the record of `quantize`."""
+    """Return the record of `quantize`, a dict for json.dumps; `out` is the path of the written file, None if there is none."""
     graph, near, mixed = done.model.original, done.fidelity, done.precision
     said = ("sqnr_db", "int8_sqnr_db", "saved")
     return head(done.model, len(graph.ops)) | {
@@ -52,6 +52,7 @@ def quantisation_record(done: results.Quantisation, out: Path | None = None) -> 
 
 
 def _edge(done: results.Quantisation, name: str) -> Record:
+    """Return an input or output of the int8 model as plain values: name, type, shape, scale and zero point."""
     tensor = done.model.original.tensors[name]
     scale, zero_point = (None, None) if tensor.quant is None else (tensor.scale, tensor.zero_point)
     return {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), "scale": scale, "zero_point": zero_point}
@@ -89,7 +90,10 @@ def show_quantisation(out: Console, record: Record) -> None:
 
 
 def _show_precision(out: Console, said: Record) -> None:
-    """Show the layers that are not int8 throughout, with what each saves and gains."""
+    """Show the layers with 4-bit weights or int16 activations, with the bytes that each saves and the dB that it gains.
+
+    `said` is the key `precision` of the record.
+    """
     if not said["layers"]:
         heading(out, "int8 throughout keeps the limits")
         return
@@ -107,7 +111,7 @@ def _show_precision(out: Console, said: Record) -> None:
 
 
 def _show_layers(out: Console, layers: Sequence[Record]) -> None:
-    """Show the noise of each layer, in dB, the worst first; layers with a fault are marked."""
+    """Show the SQNR of each layer in dB, the worst layer first; layers whose loss has a known cause are highlighted."""
     keys = ("costs", "alone", "cumulated", "output", "weights")
     rows = [["layer", "costs", "alone", "added up", "output", "weights", "what would help"]]
     rows += [[_short(layer["name"]), *(_decibel(layer[key]) for key in keys), clean(layer["helps"], 200)] for layer in layers]
@@ -118,21 +122,24 @@ def _show_layers(out: Console, layers: Sequence[Record]) -> None:
 
 
 def _short(name: str) -> str:
+    """Return a layer's name, shortened for a table."""
     return clean(name, 28)
 
 
 def _decibel(value: float | None) -> str:
+    """Return an SQNR as text: "-" for None, "exact" if there is practically no noise."""
     return "-" if value is None else "exact" if value > EXACT else f"{value:.1f}"
 
 
 def _preprocessing(said: Record) -> str:
+    """Return how the samples' values became the network's input, as text."""
     scale, offset = (", ".join(f"{number:.7g}" for number in said[key]) for key in ("scale", "offset"))
     source = {"images": "images, 0 .. 255", "waveforms": "recordings, -1 .. 1", "arrays": "the samples"}[said["source"]]
     return f"{source}, as they are" if (scale, offset) == ("1", "0") else f"{source}, times {scale} plus {offset}"
 
 
 def pruning_record(done: results.Pruning, out: Path | None = None) -> Record:
-    """Return the record of `prune`."""
+    """Return the record of `prune`, a dict for json.dumps; `out` is the path of the written file, None if there is none."""
     before, after = done.needs
     return head(done.model) | {
         "out": str(out) if out else None,
@@ -146,12 +153,13 @@ def pruning_record(done: results.Pruning, out: Path | None = None) -> Record:
 
 
 def _fidelity(near: Fidelity) -> Record:
+    """Return the error of an int8 network relative to the float model as plain values."""
     accuracy = None if near.accuracy is None else {"float": near.accuracy[0], "int8": near.accuracy[1]}
     return {"sqnr_db": near.sqnr_db, "agreement": near.agreement, "accuracy": accuracy}
 
 
 def show_pruning(out: Console, record: Record) -> None:
-    """Show the channels removed per layer, the bytes saved, and the accuracy lost."""
+    """Show the channels removed per layer, and RAM, Flash, MACs and error before and after."""
     heading(out, f"wrote {clean(record['out'] or record['model']['file'], 200)}")
     rows = [["channels", "now", "norm lost", "layers whose channels go together"]]
     rows += [
@@ -175,6 +183,7 @@ def show_pruning(out: Console, record: Record) -> None:
 
 
 def _near(near: Record) -> str:
+    """Return the error of an int8 network as text: SQNR, agreement with the float model, and accuracy, as far as known."""
     same, right = near["agreement"], near["accuracy"]
     parts = [f"{near['sqnr_db']:.1f} dB"]
     parts += [] if same is None else [f"{100 * same:.1f} % the same class"]

@@ -1,7 +1,7 @@
-"""Draw a confusion matrix and the scores over a recording. In: labels, predictions, scores. Out: an SVG's text.
+"""Draw how well a network recognises sounds: a confusion matrix, and its scores over a recording. Out: an SVG as text.
 
-A confusion matrix: a row per class, a column per answer. A recording: its waveform, below it the scores of every class over
-time as shades of grey, and a mark where a word was heard.
+In the matrix, rows are true classes and columns predicted classes. For the recording, there are its waveform, below it the
+scores of each class over time as shades of grey, and a line at each detected word.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from .figure import HEAD, LEFT, RIGHT, TOP, WIDTH, sheet
 
-FAINT = -96  # scores up to this are not drawn
-CELL, WAVE, ROW = 32, 110, 13  # pixels: of a class in the matrix, of the waveform, of a class's scores
+FAINT = -96  # int8 scores up to this value are not drawn
+CELL, WAVE, ROW = 32, 110, 13  # pixels: side of a cell of the matrix, height of the waveform, height of a class's scores
 RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
 
 
@@ -25,7 +25,12 @@ RIGHT_ANSWER, WRONG, VOICE, HEARD = "#4878a8", "#c03028", "#6a9f58", "#c03028"
 class Heard:
     """A recording, the scores of every inference on it, and the detected words.
 
-    samples: `rate` a second. moments: seconds of the inferences. scores: [moments, classes]. words: a class at each, or -1.
+    Attributes:
+        samples: the waveform.
+        rate: samples per second.
+        moments: time of each inference in seconds.
+        scores: int8 scores [inferences, classes].
+        words: class that was detected at each inference, or -1 for none.
     """
 
     samples: NDArray[np.int16]
@@ -36,14 +41,14 @@ class Heard:
 
 
 def confusion(labels: NDArray[np.int64], answers: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return the confusion matrix: samples by [true class, predicted class]."""
+    """Return the confusion matrix: the number of samples, by [true class, predicted class]."""
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (labels, answers), 1)
     return counts
 
 
 def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64], heard: Heard | None = None) -> str:
-    """Return an SVG of a confusion matrix (counts: [true class, predicted class]) and, if given, of a recording."""
+    """Return an SVG of a confusion matrix ([true class, predicted class]), and of a recording if `heard` is not None."""
     second = TOP + HEAD + CELL * len(classes) + HEAD
     recording = [] if heard is None else _recording(classes, heard, second + HEAD)
     lines = sheet(second + (4 * HEAD + WAVE + ROW * len(classes) if recording else 0), escape(title))
@@ -51,6 +56,7 @@ def recognised_svg(title: str, classes: Sequence[str], counts: NDArray[np.int64]
 
 
 def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list[str]:
+    """Return the SVG elements of the confusion matrix, from the y coordinate `top` on."""
     lines = [f'<text x="{LEFT}" y="{top - 20}" font-size="13">true class downwards, answer to the right</text>']
     for row, name in enumerate(classes):
         middle = row * CELL + CELL / 2
@@ -73,6 +79,7 @@ def _matrix(classes: Sequence[str], counts: NDArray[np.int64], top: int) -> list
 
 
 def _recording(classes: Sequence[str], heard: Heard, top: int) -> list[str]:
+    """Return the SVG elements of the recording, from the y coordinate `top` on."""
     samples, moments = heard.samples, heard.moments
     across = WIDTH - LEFT - RIGHT
     seconds = len(samples) / heard.rate

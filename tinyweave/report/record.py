@@ -1,6 +1,6 @@
-"""Build the record that `--json` prints and that the terminal and Markdown reports show.
+"""Build the record: the dict of plain values that `--json` prints and that the terminal and Markdown reports show.
 
-In: a Model, and its plan, profile and verification if known. Out: a dict of plain values, always with the same keys. Unknown
+In: a Model, and its plan, profile and verification as far as they are known. Out: a dict that always has the same keys. Unknown
 values are None, never 0. docs/JSON.md explains each key.
 """
 
@@ -25,7 +25,7 @@ from .in_time import stream_record
 from .schema import VERSION
 from .tables import LayerRow, graph_layers, peak, plan_layers
 
-if TYPE_CHECKING:  # what `inspect` does not need
+if TYPE_CHECKING:  # `inspect` needs none of these modules
     from ..api.advice import Proposal, Remedy
     from ..planning.explain import Explanation
     from ..simulate.compare import Verification
@@ -46,16 +46,25 @@ def record(
     row_source: str | None = None,
     row_source_flash: int | None = None,
 ) -> Record:
-    """Return the record of one model, ready for json.dumps; unknown values are None.
+    """Return the record of one model: a dict for json.dumps, with None for values that are unknown.
 
-    `ablation`: technique of the planner -> arena with it and all techniques before it. `unsupported`: errors of the ops that
-    cannot be compiled. `row_source`: the `--source` option, such as `jpeg:640x480`. `row_source_flash`: measured bytes of its
-    code and tables.
+    Args:
+        model: the model.
+        plan: its plan; None if it is not planned.
+        profile: measurements of the plan; None if it is not built.
+        verification: comparison of the outputs with the reference; None if it was not run.
+        device: the device; None if there is no board.
+        limits: RAM, Flash and time limits; None for no limits.
+        ablation: technique of the planner -> arena bytes with this technique and all techniques before it.
+        unsupported: an error per op that cannot be compiled.
+        row_source: camera or JPEG format of the option `--source`, such as `jpeg:640x480`.
+        row_source_flash: measured bytes of Flash of the row source; None if unknown.
     """
     graph = model.graph
-    took = (profile.core, profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
+    core = profile.core if profile else device.core if device else ""
+    took = (profile.per_layer, _likely(profile.cycles_per_layer)) if profile else ()
     by_shape = api.estimate_layer_cycles(plan, device) if plan else {}
-    layers = plan_layers(plan, *took) if plan else graph_layers(graph)
+    layers = plan_layers(plan, core, *took) if plan else graph_layers(graph)
     cycles = profile.cycles if profile else None
     summit = peak(layers)
     arena = sum(plan.arena.values()) if plan else None
@@ -116,6 +125,7 @@ def record(
         },
         "macs_original": macs_original(model.original),
         "macs": executed,
+        "fast_macs": sum(layer.macs for layer in layers if layer.fast) if plan and core else None,
         "mac_overhead": overhead(executed, network_macs) if plan else None,
         "instructions": profile.instructions if profile else None,
         "cycles": cycles.likely if cycles else None,
@@ -161,7 +171,7 @@ def record(
 
 
 def deployment_record(done: results.Deployment) -> Record:
-    """Return the record of a deployment."""
+    """Return the record of a deployment, with its plan, measurements and verification."""
     return record(
         done.model,
         plan=done.plan,
@@ -175,15 +185,21 @@ def deployment_record(done: results.Deployment) -> Record:
 
 
 def _of(source: object, *keys: str) -> Record:
+    """Return the attributes `keys` of an object as a dict; all values are None if the object is None."""
     return {key: getattr(source, key) if source else None for key in keys}
 
 
 def _likely(cycles: Mapping[str, Cycles]) -> dict[str, int]:
+    """Return layer -> likely cycles."""
     return {layer: count.likely for layer, count in cycles.items()}
 
 
 def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
-    """Return instructions and cycles of each step, and of the loop of each fused stage without its kernels."""
+    """Return the instructions and cycles of each step of a plan.
+
+    For a fused stage whose layers were measured individually, `loop` is what remains after subtracting the layers' kernels: the
+    cost of the loop over rows.
+    """
     cycles = [step.likely for step in profile.cycles_per_step]
     counts = {
         "instructions": (profile.per_step, profile.per_layer),
@@ -203,9 +219,10 @@ def _steps(plan: Plan, profile: results.Profile) -> list[Record]:
 
 
 def costs(record: Record) -> list[Record]:
-    """Return the costs in order of execution: each layer, and after the layers of a fused stage its loop.
+    """Return the entries of a cost table, in order of execution: a dict per layer, with instructions and cycles.
 
-    If the layers of a stage were not measured separately, the stage is one entry.
+    After the layers of a fused stage follows an entry "(loop)" for the loop over rows. If the layers of a stage were not
+    measured individually, an entry "(stage)" has the cost of the whole stage.
     """
     layers = {layer["name"]: layer for layer in record["layers"]}
     entries = []
@@ -222,6 +239,7 @@ def costs(record: Record) -> list[Record]:
 
 
 def _peak(summit: LayerRow, plan: Plan | None) -> Record:
+    """Return the peak: the step and op at which most bytes are live, and the buffers alive then (None without a plan)."""
     alive = plan.alive(summit.step) if plan else None
     labels = buffer_labels(plan) if plan else {}
     return {
@@ -233,14 +251,26 @@ def _peak(summit: LayerRow, plan: Plan | None) -> Record:
 
 
 def proposal_record(proposal: Proposal, command: str, changes: Sequence[str]) -> Record:
-    """Return one entry of the advice: a command, the options that it changes, and what its plan needs."""
+    """Return the record of a proposal of the advice: the command to type, its option changes as text, and the plan's needs.
+
+    `fits` is None if only a build can tell.
+    """
     time = None if proposal.latency_ms is None else round(proposal.latency_ms, 3)
     need = {"ram": proposal.arena, "flash": proposal.need.constants, "latency_ms": time}
     return {"command": command, **need, "fits": proposal.fits, "fits_ram": proposal.fits_ram, "changes": list(changes)}
 
 
 def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], shape: Sequence[int] | None) -> Record:
-    """Return one way to change the network: the planned need, or else the estimated share of weights or input that may stay."""
+    """Return the record of a remedy (a change of the network) of the advice.
+
+    The needs of its plan are None if it was not planned; then `share` estimates the part of weights or input that may stay.
+
+    Args:
+        remedy: the remedy.
+        command: the command to type; None if there is none.
+        changes: option changes as text.
+        shape: shape of the network's input, for a smaller input; else None.
+    """
     planned = remedy.planned
     need = {"ram": None, "flash": None, "latency_ms": None, "fits": None}
     if planned is not None:
@@ -250,17 +280,23 @@ def remedy_record(remedy: Remedy, command: str | None, changes: Sequence[str], s
 
 
 def _latency_ms(profile: results.Profile | None, device: Device | None) -> float | None:
+    """Return the estimated milliseconds of a profile on a device, rounded, or None if unknown."""
     taken = profile.latency_ms(device) if profile else None
     return None if taken is None else round(taken, 3)
 
 
 def _energy_mj(profile: results.Profile | None, device: Device | None) -> float | None:
+    """Return the estimated energy of one inference in mJ, rounded, or None if time or current are unknown."""
     energy_mj = device.energy_mj(_latency_ms(profile, device)) if device else None
     return None if energy_mj is None else round(energy_mj, 4)
 
 
 def foreseen(plan: Plan | None, device: Device | None) -> Record:
-    """Return the cycles and milliseconds estimated from the shapes of a plan's layers; None for cores without timings."""
+    """Return the cycles and milliseconds of a plan as estimated from its layers' shapes; None if the core has no cycle model.
+
+    `cycles_at_least` leaves out ops without cycle constants, whose kinds are in `cycles_missing`; `cycles` is None if there are
+    any.
+    """
     needed = api.estimate_cycles(plan, device) if plan else None
     if needed is None:
         return dict.fromkeys(("cycles", "cycles_at_least", "cycles_missing", "latency_ms", "latency_ms_at_least"))
@@ -274,31 +310,38 @@ def foreseen(plan: Plan | None, device: Device | None) -> Record:
 
 
 def _foreseen_ms(cycles: int | None, device: Device | None) -> float | None:
+    """Return cycles as milliseconds on a device, rounded, or None if either is unknown."""
     if cycles is None or device is None or device.clock_hz is None:
         return None
     return round(milliseconds(cycles, device.clock_hz), 3)
 
 
 def overhead(executed: int, network_macs: int) -> float | None:
-    """Return the MAC overhead, rounded up so that `--max-mac-overhead` accepts it."""
+    """Return executed MACs as a multiple of the network's, rounded up so that `--max-mac-overhead` accepts the value.
+
+    None for a network without MACs.
+    """
     return math.ceil(executed / network_macs * 10_000 - 1e-6) / 10_000 if network_macs else None
 
 
 def head(model: results.Model, ops: int | None = None) -> Record:
-    """Return the first keys of a record: versions and the model; `ops` is its number of ops if the record has that key."""
+    """Return the first keys of a record: the versions and the model; without the key `ops` if `ops` is None."""
     named = {"name": model.name, "file": model.path.name, "sha256": model.sha256}
     return {"tinyweave": __version__, "schema": VERSION, "model": named if ops is None else {**named, "ops": ops}}
 
 
 def explanation_record(explanation: Explanation) -> Record:
-    """Return why a tensor lies where it lies, for `plan --explain`."""
+    """Return the record of `plan --explain`: why a tensor has its address and why its op has its kernel."""
     touches = {key: [touch._asdict() for touch in getattr(explanation, key)] for key in ("writers", "readers")}
     touches["kernels"] = [{"kernel": kernel, "reason": reason} for kernel, reason in explanation.kernels]
     return asdict(explanation) | touches | {"waits": explanation.waits._asdict() if explanation.waits else None}
 
 
 def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
-    """Return the record of `reorder`: the file's order and the best order with the live tensors of each step."""
+    """Return the record of `reorder`: the file's order and the best order, with the live tensors of each step.
+
+    `out` is the path of the written file; None if none was written.
+    """
     graph = done.model.original
     orders = {"file": tuple(range(len(graph.ops))), "best": done.best.ops}
     return head(done.model, len(graph.ops)) | {
@@ -312,6 +355,7 @@ def reorder_record(done: results.Reordering, out: Path | None = None) -> Record:
 
 
 def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Record:
+    """Return one order of ops as plain values: its peak in bytes, and for each step the live tensors with their bytes."""
     steps: list[Record] = [
         {"op": graph.ops[index].name, "kind": graph.ops[index].kind, "bytes": sum(alive.values()), "tensors": alive}
         for index, alive in zip(order, live, strict=False)
@@ -322,7 +366,7 @@ def _order(graph: Graph, order: Sequence[int], live: list[dict[str, int]]) -> Re
 
 
 def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results.Fit]) -> Record:
-    """Return the record of a model with one entry per board: boards that fit first, then by RAM."""
+    """Return the record of `compare`: a model's record with an entry per board; boards that fit first, then by RAM."""
     return record(model, plan=plan) | {
         "fits": any(board.fits for board in boards),
         "boards": [board.device.name for board in sorted(boards, key=lambda b: b.device.ram or 0) if board.fits],
@@ -331,6 +375,7 @@ def comparison_record(model: results.Model, plan: Plan, boards: Sequence[results
 
 
 def _fit(board: results.Fit) -> Record:
+    """Return the entry of one board: its limits, the measured needs, and the cycles if its own core was emulated."""
     device = board.device
     return (
         _standing(device, board.profile.ram, board.profile.flash)
@@ -346,7 +391,7 @@ def _fit(board: results.Fit) -> Record:
 
 
 def _standing(device: Device, ram: int, flash: int) -> Record:
-    """Return a device's RAM and Flash limits, and the bytes left for a model of this size."""
+    """Return a device with its RAM and Flash limits, and the bytes left (negative: missing) beside a model of this size."""
     parts = {
         key: {"total": size, "limit": limit, "left": None if limit is None else limit - size}
         for key, size, limit in (("ram", ram, device.ram), ("flash", flash, device.flash))
@@ -355,17 +400,21 @@ def _standing(device: Device, ram: int, flash: int) -> Record:
 
 
 def _room(ram: int, flash: int) -> list[Record]:
-    """Return the listed devices that have room for a model of this size, and the bytes left, sorted by RAM."""
+    """Return an entry per known device that can hold a model of `ram` and `flash` bytes, sorted by RAM.
+
+    A device whose RAM or Flash is unknown is included.
+    """
     found = [_standing(device, ram, flash) for device in sorted(all_devices(), key=lambda device: device.ram or 0)]
     return [each for each in found if all((each[key]["left"] or 0) >= 0 for key in ("ram", "flash"))]
 
 
 def device_record(device: Device) -> Record:
-    """Return one board, for `devices --json`."""
+    """Return the record of one device, for `devices --json`."""
     return asdict(device) | {"ram": device.ram, "flash": device.flash}
 
 
 def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
+    """Return network inputs or outputs as plain values; scale and zero point are None if there is one per channel or none."""
     return [
         {
             "name": tensor.name,
@@ -380,10 +429,12 @@ def _tensors(graph: Graph, names: tuple[str, ...]) -> list[Record]:
 
 
 def _excess(need: int | None, cap: int | None) -> int | None:
+    """Return the bytes of a need above a limit, 0 if within it; None if either is None."""
     return None if need is None or cap is None else max(0, need - cap)
 
 
 def _verify(verification: Verification | None) -> Record:
+    """Return the comparison with the reference as plain values, all None if it was not run."""
     keys = ("ok", "samples", "reference", "without_litert", "max_abs_diff", "first_difference")
     return _of(verification, *keys) | {
         "compilers": dict(verification.compilers) if verification else None,

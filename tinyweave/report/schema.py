@@ -1,4 +1,4 @@
-"""Check records of `--json` from untrusted files against schema.json before they are drawn."""
+"""Check records (the dicts of `--json`) from untrusted files against schema.json before they are drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..ir import CompileError
 SCHEMA = Path(__file__).with_name("schema.json")
 VERSION = 2  # of schema.json
 MAX_BYTES = 1 << 26  # of a file
-KINDS = {  # by a key that no other kind has
+KINDS = {  # a key that only one kind of record has -> the name of its definition in schema.json
     "points": "front",
     "sqnr_db": "quantisation",
     "orders": "reordering",
@@ -25,7 +25,18 @@ KINDS = {  # by a key that no other kind has
 
 
 def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like prints") -> tuple[str, dict[str, Any]]:
-    """Return the schema definition that a file's record meets, and the record; raise CompileError if it meets none."""
+    """Read a record from a JSON file and check it.
+
+    Args:
+        path: path of the file.
+        wanted: description of the right file, for messages.
+
+    Returns:
+        The name of the record's definition in schema.json, and the record.
+
+    Raises:
+        CompileError: the file is not JSON, is a record of another version, or violates its definition.
+    """
     try:
         value = json.loads(read_file(path, MAX_BYTES, f"give {wanted}"))
     except (ValueError, RecursionError) as error:
@@ -41,14 +52,18 @@ def read(path: Path, wanted: str = "what 'tinyweave deploy --json' or the like p
 
 
 def kind_of(value: Any) -> str:
-    """Return the name of the schema definition that applies to a value."""
+    """Return the name of the definition in schema.json that applies to a value, judged by its keys."""
     if isinstance(value, list):
         return "devices"
     return next((kind for key, kind in KINDS.items() if isinstance(value, dict) and key in value), "record")
 
 
 def faults(value: Any, kind: str) -> str:
-    """Return the first place where a value violates a schema definition or contradicts itself, or an empty string."""
+    """Check a value against the definition `kind` of schema.json, and a model's record for contradictions.
+
+    Returns:
+        A description of the first fault, or "" if there is none.
+    """
     import fastjsonschema
 
     try:
@@ -60,6 +75,7 @@ def faults(value: Any, kind: str) -> str:
 
 @cache
 def _validator(kind: str) -> Any:
+    """Return a compiled function that raises JsonSchemaValueException if a value violates a definition of schema.json."""
     import fastjsonschema
 
     definitions = json.loads(SCHEMA.read_text(encoding="utf-8"))["definitions"]
@@ -67,7 +83,7 @@ def _validator(kind: str) -> Any:
 
 
 def _contradiction(record: dict[str, Any]) -> str:
-    """Return the first contradiction between parts of a record, or an empty string."""
+    """Return the first contradiction between parts of a record, such as a buffer outside the arena, or "" if there is none."""
     steps = record["plan"]["steps"]
     buffers, stages, sizes = record["buffers"], record["stages"], record["ram"]["memories"]
     if steps is None:

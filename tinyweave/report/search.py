@@ -1,4 +1,4 @@
-"""Make the record of `search` and `train`, show it on the terminal, and write the model card."""
+"""Build the record of `search` and `train` (a dict for `--json`), show it on the terminal, and write the model card."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 ACCURACY = "accuracy"
-MEASURES = {"detection": "mAP"}  # what is told of how right a network is, by kind of samples
-COMPANIONS = {  # what the C beside a network makes, and what it keeps in RAM, by kind of samples
+MEASURES = {"detection": "mAP"}  # kind of samples -> name of the quality measure, if it is not the accuracy
+COMPANIONS = {  # kind of samples -> the output of the C beside a network, and the data that it keeps in RAM
     "detection": ("boxes of its output", "the boxes"),
     "sounds": ("features of sound", "a ring of samples and features"),
 }
-SHOWN = 10  # candidates of the card's table
-RECORDED = 300  # candidates of the record
+SHOWN = 10  # most candidates in the table of the model card
+RECORDED = 300  # most candidates in the record
 
 
 def search_record(found: SearchResult, run: Record) -> Record:
-    """Return the record of a search. run: the settings saved in its folder."""
+    """Return the record of a finished search; `run` is the dict of settings that the search saved in its folder."""
     profile, done = found.deployment.profile, found.deployment
     archs, supernet = [arch for arch, _ in found.candidates], run.get("numbers")
     rungs = [Rung(*pair) for pair in run["rungs"]]
@@ -89,16 +89,21 @@ def search_record(found: SearchResult, run: Record) -> Record:
 
 
 def _stage_one(run: Record) -> Record:
-    """Return the widths of a supernet, the share of its networks that fit, and limits within which enough would fit."""
+    """Return how a supernet's width was chosen (stage one of TinyNAS).
+
+    `share` is the fraction of the width's networks that fit. `enough` has the limits within which sufficiently many would fit,
+    or None if they do.
+    """
     return {"widths": run["widths"], "share": run.get("share"), "enough": run.get("enough")}
 
 
 def _own_size(prepared: Record, arch: Arch) -> Record:
+    """Return the settings for preparing samples, with the image size of the network that was found."""
     return {**prepared, "size": list(arch.image[:2])} if "size" in prepared else prepared
 
 
 def _front(candidates: list[Record], costs: list[str]) -> list[int]:
-    """Return the Pareto-optimal candidates in accuracy and these costs, the most accurate first."""
+    """Return the Pareto-optimal candidates, as indices, in accuracy and in the named costs, the most accurate first."""
 
     def point(number: int) -> tuple[float, ...]:
         each = candidates[number]
@@ -112,16 +117,13 @@ def _front(candidates: list[Record], costs: list[str]) -> list[int]:
 
 
 def show_search(out: Console, record: Record) -> None:
-    """Show where the firmware was written, and the facts of the best network.
-
-    Among them are its accuracy, measured RAM and Flash, estimated time if known, training, and whether it fits.
-    """
+    """Show where the firmware was written, and the main facts of the network that was found."""
     heading(out, f"wrote {clean(record['firmware'], 200)}")
     show_lines(out, [line.replace("**", "") for line in _facts(record)])
 
 
 def card(record: Record) -> str:
-    """Return the model card."""
+    """Return the model card, as Markdown: the facts of the network, its input, and a table of the best candidates."""
     count = len(record["task"]["classes"])
     lines = [
         f"# {record['task']['kind']}: {count} class{'es' if count != 1 else ''}, {record['space']}",
@@ -152,6 +154,7 @@ def card(record: Record) -> str:
 
 
 def _facts(record: Record) -> list[str]:
+    """Return lines on the network: accuracy, RAM, Flash, time and energy if they are known, training, and whether it fits."""
     accuracy, deployed, limits = record["accuracy"], record["deployed"], record["limits"]
     low, high = accuracy["interval_95"]
     lines = [
@@ -199,6 +202,7 @@ def _facts(record: Record) -> list[str]:
 
 
 def _width(supernet: Record) -> list[str]:
+    """Return a line on how the width of a supernet was chosen, or none if networks of all widths were searched."""
     share, enough = supernet["share"], supernet["enough"]
     if share is None:  # all widths were searched
         return []
@@ -212,7 +216,7 @@ def _width(supernet: Record) -> list[str]:
 
 
 def _plan_of(planning: Record) -> str:
-    """Return how a network is planned, for people."""
+    """Return the planner's options that the search chose, as text."""
     by_rows = ", its input by rows" if planning["stream_inputs"] else ""
     more = planning["max_mac_overhead"]
     again = f", with up to {more:g} times the multiply-accumulates" if more else ""
@@ -220,7 +224,7 @@ def _plan_of(planning: Record) -> str:
 
 
 def _input_of(prepared: Record) -> str:
-    """Return a description of the network's input, as firmware must preprocess it."""
+    """Return a description of how firmware must turn an image, sound or sensor data into the network's input."""
     match prepared.get("source"):
         case "images":
             return f"pixels - 128, of an image of {' x '.join(map(str, prepared['size']))}"
@@ -240,4 +244,5 @@ def _input_of(prepared: Record) -> str:
 
 
 def _of(limit: int | None) -> str:
+    """Return a limit as text, such as `of 65,536`, or `(no limit)` for None."""
     return "(no limit)" if limit is None else f"of {limit:,}"

@@ -1,4 +1,4 @@
-"""Generate docs/SUPPORTED_OPS.md from the constraints, whose docstrings are the error messages."""
+"""Generate docs/SUPPORTED_OPS.md from the constraints of each op kind, whose docstrings are the error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from ..kernels.table import VARIANTS
 from ..ops import SPECS
 
-COMMON = 4  # op kinds that share a constraint, from which it is listed once for all
+COMMON = 4  # a constraint that at least this many op kinds share is listed once for all of them
 HEAD = """\
 # Supported ops
 
@@ -20,7 +20,7 @@ Generated from `tinyweave/ops` (`pytest --update-golden tests/report/test_suppor
 
 
 def supported_ops() -> str:
-    """Return the page: the common constraints, then the types and the other constraints of each op kind."""
+    """Return the text of SUPPORTED_OPS.md: the common constraints, then types and further constraints of each op kind."""
     uses = Counter(sentence for kind in SPECS for sentence in _constraints(kind))
     common = {sentence: number for number, (sentence, count) in enumerate(uses.most_common(), 1) if count >= COMMON}
     rows = [HEAD, "## Common constraints", "", *(f"{number}. {sentence}" for sentence, number in common.items())]
@@ -33,10 +33,12 @@ def supported_ops() -> str:
 
 
 def _constraints(kind: str) -> list[str]:
+    """Return the constraints of an op kind as sentences."""
     return [" ".join((constraint.__doc__ or "").split()) for constraint in SPECS[kind].constraints]
 
 
 def _types(kind: str) -> str:
+    """Return the data types that the kernels of an op kind take and return, as text."""
     if SPECS[kind].view:
         return "view"
     pairs = dict.fromkeys(row.types for row in VARIANTS if kind in row.kinds)

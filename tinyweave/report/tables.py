@@ -1,8 +1,7 @@
-"""Compute bytes and multiply-accumulates per layer.
+"""Compute the layer table: bytes and multiply-accumulates of each op.
 
-In: a Graph, or a Plan. Out: one Layer per op in the order of execution. Live bytes count what must be in RAM while the
-layer runs: its inputs and outputs, everything that a later layer still reads, and in a plan its scratch; bytes that buffers
-share in a plan count once.
+In: a Graph, or a Plan. Out: one LayerRow per op, in the order of execution. Live bytes are the RAM in use while an op runs: its
+inputs and outputs, all tensors that a later op reads, and in a plan its scratch. Bytes that buffers of a plan share count once.
 """
 
 from __future__ import annotations
@@ -18,20 +17,39 @@ from ..ir import UNSUPPORTED, Graph, Op, is_constant, printable
 from ..ops import macs_per_op, spec_of
 from ..planning import Plan
 from ..planning.alias.overlap import views
-from ..planning.explain import kernel_reason
+from ..planning.explain import is_fast, kernel_reason
 from ..planning.fuse.row_schedule import plan_macs
 from ..planning.order.search import file_order, live_bytes
 
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One op of the layer table. Sizes are bytes; `live` counts all bytes in use during its step."""
+    """One op of the layer table. Sizes are in bytes.
+
+    Attributes:
+        step: step of the plan, counted from 0; without a plan, index of the op.
+        name: name of the op.
+        kind: kind of the op, as in TFLite.
+        output: shapes of its outputs, as text.
+        tensors: names of its outputs.
+        window: kernel size and stride, such as `3x3/2`; "" for an op without a window.
+        macs: multiply-accumulates.
+        constants: bytes of weights and other constants that it reads, as in the graph.
+        bytes_in: bytes of its activation inputs.
+        bytes_out: bytes of its outputs.
+        live: bytes in use during its step.
+        kernel: name of its kernel; None without a plan or without code.
+        why: the reason for this kernel; None if it was not requested.
+        fast: whether the kernel uses instructions of the core that plain C does not; None if `why` is None or no code runs.
+        instructions: measured instructions, in a fused stage of its kernel calls alone; None if unknown.
+        cycles: cycles estimated from these instructions; None if unknown.
+    """
 
     step: int
     name: str
     kind: str
     output: str
-    tensors: tuple[str, ...]  # names of its outputs
+    tensors: tuple[str, ...]
     window: str
     macs: int
     constants: int
@@ -39,13 +57,14 @@ class LayerRow:
     bytes_out: int
     live: int
     kernel: str | None = None
-    why: str | None = None  # the reason for this kernel
-    instructions: int | None = None  # measured, of the kernel's calls alone in a fused stage
-    cycles: int | None = None  # estimated from these instructions
+    why: str | None = None
+    fast: bool | None = None
+    instructions: int | None = None
+    cycles: int | None = None
 
 
 def graph_layers(graph: Graph) -> list[LayerRow]:
-    """Return the rows of a graph in file order, before any planning."""
+    """Return the layer table of a graph that is not planned, in the order of its file."""
     order = [(index, index) for index in range(len(graph.ops))]
     return _rows(graph, order, live_bytes(graph, file_order(graph), views(graph)), macs_per_op(graph, clipped=True))
 
@@ -53,7 +72,14 @@ def graph_layers(graph: Graph) -> list[LayerRow]:
 def plan_layers(
     plan: Plan, core: str = "", instructions: Mapping[str, int] | None = None, cycles: Mapping[str, int] | None = None
 ) -> list[LayerRow]:
-    """Return the rows of a plan in its order, with instructions and cycles measured on `core`, by op name, if known."""
+    """Return the layer table of a plan, in the order of execution.
+
+    Args:
+        plan: the plan.
+        core: core for which to explain the choice of each kernel; "" for no explanation.
+        instructions: op name -> measured instructions; None if nothing was measured.
+        cycles: op name -> estimated cycles; None if unknown.
+    """
     live = [plan.live(step) for step in range(len(plan.stages))]
     order = [(step, index) for step, stage in enumerate(plan.stages) for index in stage.ops]
     return [
@@ -61,6 +87,7 @@ def plan_layers(
             row,
             kernel=plan.variants[index] or None,
             why=kernel_reason(plan, index, core) if core else None,
+            fast=is_fast(plan, index, core) if core else None,
             instructions=(instructions or {}).get(row.name),
             cycles=(cycles or {}).get(row.name),
         )
@@ -69,7 +96,7 @@ def plan_layers(
 
 
 def peak(layers: Sequence[LayerRow]) -> LayerRow | None:
-    """Return the first layer at which most bytes are live."""
+    """Return the first layer with the most live bytes, or None if there are no layers."""
     return max(layers, key=lambda layer: layer.live, default=None)
 
 
@@ -79,6 +106,14 @@ def _rows(
     live: Sequence[int],
     counts: Sequence[int],
 ) -> list[LayerRow]:
+    """Return the rows of the layer table.
+
+    Args:
+        graph: the graph.
+        order: (step, op index) of each row.
+        live: live bytes of each step.
+        counts: multiply-accumulates of each op, by index.
+    """
     return [
         LayerRow(
             step=step,
@@ -100,7 +135,7 @@ def _rows(
 
 
 def _window(graph: Graph, op: Op) -> str:
-    """Return kernel size and stride as `3x3/2`, empty for ops without a window."""
+    """Return kernel size and stride as text such as `3x3/2`, or "" for an op without a window."""
     extent = graph.input(op, 1).shape[1:3] if spec_of(op).family == "convolution" else op.attrs.get("kernel")
     if extent is None:
         return ""
@@ -109,7 +144,7 @@ def _window(graph: Graph, op: Op) -> str:
 
 
 def order_csv(record: dict[str, Any]) -> str:
-    """Return the steps of both orders of a `reorder` record as CSV; live tensors are separated by spaces."""
+    """Return the steps of both orders in a record of `reorder` as CSV; the names of live tensors are separated by spaces."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(("order", "step", "layer", "kind", "bytes", "tensors"))

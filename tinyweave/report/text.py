@@ -1,7 +1,7 @@
-"""Show records on the terminal: aligned plain lines, coloured only on a terminal.
+"""Show records on the terminal as aligned plain lines; only a terminal gets colours.
 
-In: records and plans. Out: lines printed on a rich Console. A pipe gets the same lines without colour, bars as #. What they
-say is in `words`.
+In: records and plans. Out: lines printed on a rich Console. A pipe gets the same lines without colours, and bars made of #. The
+sentences come from `words`.
 """
 
 from __future__ import annotations
@@ -35,44 +35,56 @@ from .explanation import explanation_lines
 from .front import by_rows, front_entries, front_lines, front_rows, published_rows, verdict_line
 from .in_time import RIGHT as STREAM_RIGHT
 from .in_time import stream_rows, stream_title
+from .kernel_shares import fast_share_lines, kernel_lines, kernel_rows
 from .measured import measured_rows
 from .record import Record, costs
 from .words import (
     ablation_rows,
     advice_lines,
     advice_title,
+    board_lines,
     bound_line,
     change_rows,
     comparison_lines,
     comparison_rows,
     cycle_lines,
+    fits_line,
     foreseen_lines,
     instructions_line,
-    kernel_lines,
     layer_rows,
+    memory_limit_lines,
     memory_rows,
+    next_steps,
+    peak_text,
     picture,
     profile_rows,
     proof_lines,
     target_text,
+    time_limit_lines,
     twice_lines,
     verdict_lines,
 )
 
+VERDICT_STYLES = {True: "bold green", False: "bold red", None: "bold"}
+
 
 def console() -> Console:
-    """Return standard output, as wide as the terminal; if it is no terminal, COLUMNS or 100 columns wide."""
+    """Return a console for standard output.
+
+    It is as wide as the terminal; for a pipe, as the environment variable COLUMNS says, or else 100 columns.
+    """
     columns = os.environ.get("COLUMNS", "")
     width = max(MIN_WIDTH, int(columns)) if columns.isdecimal() else WIDTH
     return Console(width=None if sys.stdout.isatty() else width, highlight=False, soft_wrap=True)
 
 
 def _draws_blocks(out: Console) -> bool:
+    """Return whether bars can be drawn with block characters: on a terminal that shows Unicode."""
     return out.is_terminal and out.encoding.lower().startswith("utf")
 
 
 def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
-    """Show sentences wrapped to the width with a hanging indent, the first line styled."""
+    """Show sentences, wrapped with a hanging indent; the style applies to the first sentence."""
     for index, line in enumerate(lines):
         indent = " " * (len(line) - len(line.lstrip()) + 4)
         for part in textwrap.wrap(
@@ -82,18 +94,27 @@ def show_lines(out: Console, lines: Sequence[str], style: str = "") -> None:
 
 
 def heading(out: Console, text: str) -> None:
-    """Show a line in bold."""
+    """Show a line of text in bold."""
     out.print(Text(text, style="bold"))
 
 
 def _show_indented(out: Console, lines: Sequence[str]) -> None:
+    """Show lines, each indented by two spaces, then an empty line."""
     for line in lines:
         out.print(Text(f"  {line}"))
     out.print()
 
 
 def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles: Sequence[str], head: str = "dim") -> None:
-    """Show headed lines with a bar for a number after each."""
+    """Show table lines, the first of which is the header, with a bar after each other line.
+
+    Args:
+        out: the console.
+        lines: the header and the other lines.
+        counts: value of each bar, for all lines but the header.
+        styles: style of each line but the header.
+        head: style of the header.
+    """
     room = max(MIN_BAR, min(MAX_BAR, out.width - max(map(len, lines)) - 1))
     largest, blocks = max(counts, default=0), _draws_blocks(out)
     out.print(Text(lines[0], style=head))
@@ -102,7 +123,7 @@ def _show_bars(out: Console, lines: Sequence[str], counts: Sequence[int], styles
 
 
 def show_model(out: Console, record: Record) -> None:
-    """Show inputs and outputs of the network."""
+    """Show the model's name, its number of ops and MACs, and its inputs and outputs."""
     model = record["model"]
     heading(out, model["name"])
     is_padded = record["macs_original"] != record["macs"]
@@ -117,11 +138,11 @@ def show_model(out: Console, record: Record) -> None:
 
 
 def show_layers(out: Console, record: Record) -> None:
-    """Show the layer table with a bar of live bytes per layer, the peak marked."""
+    """Show the layer table with a bar of live bytes per layer; the layer at the peak is highlighted."""
     layers, summit = record["layers"], record["peak"]
     if not layers:
         return
-    lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants"))
+    lines = beside_bars(*layer_rows(record), out.width, ("in", "out", "window", "constants", "kernel"))
     styles = ["bold yellow" if layer["name"] == summit["op"] else "" for layer in layers]
     _show_bars(out, lines, [layer["live"] for layer in layers], styles)
     out.print(Text(f"peak: {size(summit['bytes'])} live at {summit['op']}, step {summit['step'] + 1}"))
@@ -129,7 +150,7 @@ def show_layers(out: Console, record: Record) -> None:
 
 
 def show_unsupported(out: Console, record: Record) -> None:
-    """Show the ops that cannot be compiled: one row per kind and reason, the most ops first."""
+    """Show the ops that cannot be compiled: a row per op kind and reason, the most frequent first."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for entry in record["unsupported"]:
         groups.setdefault((entry["kind"], entry["reason"]), []).append(entry)
@@ -146,7 +167,10 @@ def show_unsupported(out: Console, record: Record) -> None:
 
 
 def show_profile(out: Console, record: Record, before: Record | None = None) -> None:
-    """Show a row per layer with a bar for its share of the time, then why faster kernels were not used."""
+    """Show a table of instructions and cycles per layer with a bar for each, and why layers have no faster kernel.
+
+    If `before`, an earlier record, is not None, also show what changed since then.
+    """
     layers = costs(record)
     key = "cycles" if record["cycles"] is not None else "instructions"
     lines = beside_bars(*profile_rows(record), out.width, ("per MAC", "MACs"))
@@ -160,17 +184,18 @@ def show_profile(out: Console, record: Record, before: Record | None = None) -> 
         heading(out, "kernels that are not the fastest that there are")
         show_lines(out, reasons)
         out.print()
+    show_lines(out, fast_share_lines(record))
 
 
 def show_measured(out: Console, record: Record) -> None:
-    """Show a row per layer with its estimated cycles and the cycles that a board measured."""
+    """Show a table of the estimated cycles per layer and the cycles that a board measured."""
     heading(out, f"cycles of {record['model']['name']} by layer, estimated for a {record['core']} and measured")
     for line in align(measured_rows(record["measured"], record["cycles"]), frozenset({1, 2, 3})):
         out.print(Text(f"  {line}"))
 
 
 def show_plan(out: Console, record: Record, plan: Plan) -> None:
-    """Show the plan as a picture, its lower bound, and the saving of each technique."""
+    """Show the drawing of a plan, how far it is above its lower bound, its estimated time, and the saving of each technique."""
     first, *lines = picture(plan, out.width)
     heading(out, first)
     for line in lines:
@@ -180,8 +205,11 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
     for line in twice_lines(plan):
         out.print(Text(clean(line, 160)))
     out.print()
-    show_lines(out, [bound_line(record), *foreseen_lines(record)])
+    show_lines(out, [bound_line(record), *foreseen_lines(record), *fast_share_lines(record)])
     out.print()
+    if record["fast_macs"] is not None:
+        heading(out, "kernels, and their share of the work")
+        _show_indented(out, hanging(kernel_rows(record), frozenset({1, 2}), out.width - 2))
     if stream := record["stream_time"]:
         show_lines(out, [stream_title(stream)], "bold")
         _show_indented(out, hanging(stream_rows(stream), STREAM_RIGHT, out.width - 2))
@@ -191,7 +219,7 @@ def show_plan(out: Console, record: Record, plan: Plan) -> None:
 
 
 def show_front(out: Console, record: Record) -> None:
-    """Show the Pareto front: a row per plan with a bar for its arena, then published figures of the same network."""
+    """Show the Pareto front: a row per plan with a bar for its arena, published figures, and the verdict."""
     labelled = front_entries(record)
     heading(out, f"{record['model']['name']}: what RAM costs in time{by_rows(record)}")
     rows = front_rows(record)
@@ -208,32 +236,55 @@ def show_front(out: Console, record: Record) -> None:
 
 
 def show_explanation(out: Console, plan: Plan, explanation: Explanation) -> None:
-    """Show why a tensor lies where it lies."""
+    """Show why a tensor has its address."""
     show_lines(out, [clean(line, 400) for line in explanation_lines(plan, explanation)], "bold")
 
 
 def show_memory(out: Console, record: Record) -> None:
-    """Show RAM and Flash by part."""
+    """Show a table of RAM and Flash by part, with limits."""
     for line in hanging(memory_rows(record), frozenset({1}), out.width):
         out.print(Text(line))
     out.print()
 
 
 def show_proof(out: Console, record: Record) -> None:
-    """Show which runs were compared, and whether their bytes are equal."""
-    verify = record["verify"]
-    good = "yellow" if verify["without_litert"] else "green"
-    show_lines(out, proof_lines(record), {True: good, False: "bold red", None: ""}[verify["ok"]])
+    """Show on which machines the C ran, and whether all output bytes were right."""
+    show_lines(out, proof_lines(record), _proof_style(record["verify"]))
     out.print()
 
 
+def _proof_style(verify: Record) -> str:
+    return {True: "yellow" if verify["without_litert"] else "green", False: "bold red", None: ""}[verify["ok"]]
+
+
+def show_deployment(out: Console, record: Record, folder: str, model: str) -> None:
+    """Show a deployment: verdict, RAM and Flash, time and kernels, proof, and what to do next with the C in `folder`.
+
+    `folder` and `model`, the path of the model file, are quoted for the shell.
+    """
+    show_target(out, record)
+    show_lines(out, [fits_line(record)], VERDICT_STYLES[record["fits"]])
+    for line in hanging(memory_rows(record), frozenset({1}), out.width - 2):
+        out.print(Text(f"  {line}"))
+    limits = [*memory_limit_lines(record), *time_limit_lines(record)]
+    peak = [f"peak: {peak_text(record['peak'])}"] if record["peak"] and not record["fits"] else []
+    work = [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)]
+    show_lines(out, [*limits, "", *work, *peak])
+    show_lines(out, proof_lines(record, compilers=False), _proof_style(record["verify"]))
+    show_lines(out, [*board_lines(record), ""])
+    for sentence, command in next_steps(record, folder, model):
+        show_lines(out, [sentence])
+        if command:
+            out.print(Text(f"    {command}"))
+
+
 def show_verdict(out: Console, record: Record) -> None:
-    """Show the verdict."""
-    show_lines(out, verdict_lines(record), {True: "bold green", False: "bold red", None: "bold"}[record["fits"]])
+    """Show whether the model fits, and RAM, Flash and time against their limits."""
+    show_lines(out, verdict_lines(record), VERDICT_STYLES[record["fits"]])
 
 
 def show_advice(out: Console, record: Record) -> None:
-    """Show the advice: a line per proposal, then its complete command."""
+    """Show the advice for a plan that does not fit, if the record has any: a line per proposal, then its complete command."""
     if record["advice"] is None:
         return
     out.print()
@@ -245,7 +296,7 @@ def show_advice(out: Console, record: Record) -> None:
 
 
 def show_misfit(out: Console, record: Record) -> None:
-    """Show that a network does not fit before anything is built."""
+    """Show that a model does not fit, with advice, when `deploy` stops before a build."""
     show_target(out, record)
     show_verdict(out, record)
     show_advice(out, record)
@@ -256,12 +307,12 @@ def show_misfit(out: Console, record: Record) -> None:
 
 
 def show_instructions(out: Console, record: Record) -> None:
-    """Show the measured count, and per MAC."""
-    show_lines(out, [instructions_line(record), *cycle_lines(record)])
+    """Show the measured instructions, also per MAC, the estimated cycles, and which kernels run."""
+    show_lines(out, [instructions_line(record), *cycle_lines(record), *fast_share_lines(record)])
 
 
 def show_devices(out: Console, devices: Sequence[Device]) -> None:
-    """Show one line per board."""
+    """Show a table of boards with core, clock, RAM and Flash."""
     rows = [("device", "core", "MHz", "RAM", "Flash", "also known as")]
     rows += [
         (
@@ -284,7 +335,7 @@ def show_devices(out: Console, devices: Sequence[Device]) -> None:
 
 
 def show_device(out: Console, device: Device) -> None:
-    """Show one board with its memories and sources."""
+    """Show one board with its memories, aliases and sources."""
     speed = f", {device.clock_hz / 1e6:g} MHz" if device.clock_hz else ""
     core = "" if device.name == device.core else f": {device.core}"
     heading(out, f"{device.name}{core} ({device.isa}){speed}")
@@ -306,7 +357,7 @@ def show_device(out: Console, device: Device) -> None:
 
 
 def show_reordering(out: Console, record: Record) -> None:
-    """Show the working set of each step in the best order, a bar of its bytes, and what the order saves."""
+    """Show the live bytes of each step in the best order, with a bar and the live tensors, and what the order saves."""
     before, after = record["orders"]["file"], record["orders"]["best"]
     rows = [["step", "layer", "bytes"]]
     rows += [[str(number + 1), clean(step["op"], 32), f"{step['bytes']:,}"] for number, step in enumerate(after["steps"])]
@@ -331,7 +382,7 @@ def show_reordering(out: Console, record: Record) -> None:
 
 
 def show_comparison(out: Console, record: Record) -> None:
-    """Show a line per board with the bytes left, then notes."""
+    """Show a table of boards with the bytes left on each, then notes."""
     boards = record["compare"]
     heading(out, f"{record['model']['name']} on {counted(len(boards), 'board')}: fits {len(record['boards'])}")
     lines = fitted(comparison_rows(record), frozenset({2, 3, 4, 5, 6, 7}), out.width, ("MHz", "RAM", "Flash", "core"))
@@ -343,11 +394,12 @@ def show_comparison(out: Console, record: Record) -> None:
 
 
 def show_target(out: Console, record: Record) -> None:
-    """Show which network was compiled for which board."""
+    """Show the name of the model, and the board that it is compiled for."""
     target = f" for {target_text(record['device'])}" if record["device"] else ""
     heading(out, f"{record['model']['name']}{target}")
     out.print()
 
 
 def _scale(tensor: Record) -> str:
+    """Return scale and zero point of a tensor as text; "" if there are none."""
     return f"scale {tensor['scale']:.6g}, zero point {tensor['zero_point']}" if tensor["scale"] is not None else ""

@@ -1,7 +1,8 @@
-"""Convert a record for other programs: a trace for Perfetto and Chrome, node data for Model Explorer.
+"""Convert a record for other programs: a trace for Perfetto and Chrome, and node data for Model Explorer.
 
-Events of a trace last as long as the layer on the device, in microseconds. If the clock is unknown, a cycle or an instruction
-counts as a microsecond. Nodes of Model Explorer's custom node data are named by their output tensors.
+An event of the trace lasts as long as its layer is estimated to run on the device, in microseconds. If the clock is unknown,
+one cycle lasts a microsecond; if the cycles are unknown too, one instruction. In the node data, a layer is named by its output
+tensors.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import json
 
 from .record import Record, costs
 
-COLD, HOT = "#f5f7fa", "#d1495b"
+COLD, HOT = "#f5f7fa", "#d1495b"  # colours of the smallest and the largest value
 FIGURES = ("live", "macs", "constants", "cycles", "instructions")
 
 
 def trace(record: Record) -> Record:
-    """Return a trace with one event per layer, in sequence, and one for the loop after the layers of a fused stage."""
+    """Return a trace (Chrome's JSON format) with an event per layer, one after the other.
+
+    After the layers of a fused stage follows an event for its loop over rows.
+    """
     cycles = record["cycles"] is not None
     scale = 1e6 / record["device"]["clock_hz"] if record["latency_ms"] is not None else 1.0
     unit = "us, estimated" if scale != 1.0 else "estimated cycles" if cycles else "instructions"
@@ -31,7 +35,7 @@ def trace(record: Record) -> Record:
 
 
 def node_data(record: Record) -> dict[str, str]:
-    """Return file name -> content for each figure that is known for at least one layer."""
+    """Return file name -> JSON text of Model Explorer's custom node data, a file per figure that is known for some layer."""
     gradient = [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}]
     layers = [layer | {"cycles": layer["cycles_by_shape"]} if layer["cycles"] is None else layer for layer in record["layers"]]
     known = {

@@ -1,4 +1,7 @@
-"""Put a record into words: the lines and the rows of cells that the terminal and the Markdown report both show."""
+"""Put a record into words: the sentences and table cells that the terminal and the Markdown report both show.
+
+Functions that return "rows" return a header row and one row of cells per item.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,14 @@ from ..planning import Plan
 from ..planning.picture import memory_picture
 from ..simulate.instruction_timing import milliseconds
 from .columns import WIDTH, bytes_of, clean, count_text, counted, duration, rounded
+from .kernel_shares import kernel_text
 from .record import Record, costs
 
-PICTURE_COLUMNS = 42  # what is left of WIDTH beside offsets of seven digits and a name
-LIMITING = {"--device", "--flash", "--latency-ms"}  # options of a proposal that keeps the network and changes its limits
+MOST_BOARDS = 5  # named boards
+PICTURE_COLUMNS = 42  # columns of the drawing if WIDTH also holds offsets of seven digits and a name
+LIMITING = {"--device", "--flash", "--latency-ms"}  # options that change the limits rather than the plan or the network
 TOTALS = (("ram", "total"), ("ram", "arena"), ("flash", "total"), ("flash", "code"))
-NUMBERS = (
+NUMBERS = (  # header of a column -> key of a layer's record
     ("MACs", "macs"),
     ("instructions", "instructions"),
     ("constants", "constants"),
@@ -27,35 +32,45 @@ NUMBERS = (
 
 
 def clock(device: Record) -> str:
-    """Return the clock of a device's record."""
+    """Return the clock of a device, given as a record, as text in MHz."""
     return f"{device['clock_hz'] / 1e6:g} MHz"
 
 
 def target_text(device: Record) -> str:
-    """Return a device's name, with core and clock if they are known and differ from the name."""
+    """Return the name of a device, with its core and clock in brackets if they are known and the core is not the name."""
     facts = ["" if device["name"] == device["core"] else device["core"], clock(device) if device["clock_hz"] else ""]
     said = ", ".join(filter(None, facts))
     return f"{device['name']} ({said})" if said else str(device["name"])
 
 
 def layer_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """Return the layer table as cells, headed, and which columns are numbers."""
+    """Return the layer table as rows of cells, the header first, and the indices of the columns that hold numbers.
+
+    The table has constants or, if they were measured, instructions, but not both.
+    """
     columns: list[tuple[str, Callable[[Record], str]]] = [
         ("step", lambda layer: str(layer["step"] + 1)),
         ("layer", lambda layer: layer["name"]),
         ("output", lambda layer: clean(layer["output"], 24)),
         ("window", lambda layer: layer["window"]),
+        ("kernel", kernel_text),
         *((head, lambda layer, key=key: f"{layer[key]:,}" if layer[key] else "-") for head, key in NUMBERS),
     ]
     measured = any(layer["instructions"] is not None for layer in record["layers"])
-    left_out = "constants" if measured else "instructions"  # either of them fits into 100 columns beside the others
-    shown = [column for column in columns if column[0] != left_out]
+    left_out = {"constants" if measured else "instructions"}  # only one of the two fits into 100 columns
+    left_out |= set() if any(layer["kernel"] for layer in record["layers"]) else {"kernel"}
+    shown = [column for column in columns if column[0] not in left_out]
     rows = [[head for head, _ in shown], *([cell(layer) for _, cell in shown] for layer in record["layers"])]
-    return rows, frozenset({0, *range(4, len(shown))})
+    numbers = {"step", *(head for head, _ in NUMBERS)}
+    return rows, frozenset(place for place, (head, _) in enumerate(shown) if head in numbers)
 
 
 def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
-    """Return the headed table of `profile` as cells, a row per layer and per loop of a stage, and which columns are numbers."""
+    """Return the table of `profile` as rows of cells, the header first, and the indices of the columns that hold numbers.
+
+    There is a row per layer, and one for the loop over rows of each fused stage. Columns of unknown cycles or times are left
+    out.
+    """
     clock_hz = record["device"]["clock_hz"] if record["latency_ms"] is not None else None
     rows = [["step", "layer", "kernel", "MACs", "instructions", "per MAC", "cycles", "ms"]]
     for layer in costs(record):
@@ -64,7 +79,7 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
             [
                 str(layer["step"] + 1),
                 layer["name"],
-                (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_"),
+                kernel_text(layer),
                 count_text(macs or None),
                 count_text(count),
                 f"{count / macs:.2f}" if count and macs else "-",
@@ -76,17 +91,11 @@ def profile_rows(record: Record) -> tuple[list[list[str]], frozenset[int]]:
     return [[row[i] for i in shown] for row in rows], frozenset({0, *range(3, len(shown))})
 
 
-def kernel_lines(record: Record) -> list[str]:
-    """Return a line per reason why layers do not have a faster kernel."""
-    layers: dict[str, list[str]] = {}
-    for layer in record["layers"]:
-        if layer["why"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
-            layers.setdefault(layer["why"], []).append(layer["name"])
-    return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
-
-
 def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str]]:
-    """Return table rows (name, before, now, change) of totals, then of layers whose cost differs from an earlier record."""
+    """Return a table of what differs from an earlier record, as rows (name, before, now, relative change), the header first.
+
+    It has all totals, then the layers whose instructions or cycles differ.
+    """
 
     def row(name: str, old: int | None, new: int | None) -> tuple[str, str, str, str]:
         share = f"{new / old - 1:+.1%}" if old and new is not None else ""
@@ -103,12 +112,12 @@ def change_rows(record: Record, before: Record) -> list[tuple[str, str, str, str
 
 
 def entry_title(entry: Record) -> str:
-    """Return the name of a layer, or of the loop of a step."""
+    """Return the name of an entry of `costs`: a layer's name, or "(loop)" or "(stage)" with its step."""
     return entry["name"] if entry["kind"] else f"{entry['name']} of step {entry['step'] + 1}"
 
 
 def picture(plan: Plan, width: int = WIDTH) -> list[str]:
-    """Return the plan as text: a line per buffer with its offsets and steps, named as in the C."""
+    """Return the drawing of a plan as lines: a line per buffer with its offsets, its steps, and its name in the C."""
     lines, start = [], 0
     for line in memory_picture(plan, buffer_labels(plan), max(8, PICTURE_COLUMNS - WIDTH + width)):
         start = line.index("tensor") if line.endswith("  tensor") else start
@@ -118,7 +127,10 @@ def picture(plan: Plan, width: int = WIDTH) -> list[str]:
 
 
 def twice_lines(plan: Plan) -> list[str]:
-    """Return a line per rematerialised layer: how many channels are computed twice, and why."""
+    """Return a heading, then a line per rematerialised tensor with the number of channels that are computed twice.
+
+    The list is empty if no tensor is rematerialised.
+    """
     if not plan.channels_once:
         return []
     makers = {name: plan.graph.ops[plan.graph.producer[name]].name.removesuffix("_joined") for name in plan.channels_once}
@@ -133,7 +145,7 @@ def twice_lines(plan: Plan) -> list[str]:
 
 
 def bound_line(record: Record) -> str:
-    """Return how far the arena is above its lower bound, which holds for these buffers only."""
+    """Return a sentence: the placement of the buffers is proved optimal, or by how many bytes another could be smaller."""
     gap, bound = record["plan"]["gap"], record["plan"]["lower_bound"]
     divided = ", so divided among the memories," if len(record["ram"]["memories"]) > 1 else ""
     same = f"these buffers in this order and these stages{divided}"
@@ -143,7 +155,7 @@ def bound_line(record: Record) -> str:
 
 
 def foreseen_lines(record: Record) -> list[str]:
-    """Return the time that a plan is estimated to take on its device, before a build."""
+    """Return a sentence on the estimated cycles and time of an unbuilt plan, or an empty list without a cycle model."""
     plan, device = record["plan"], record["device"]
     if plan["cycles_missing"] is None:
         return []
@@ -159,20 +171,23 @@ def foreseen_lines(record: Record) -> list[str]:
 
 
 def without_text(missing: Sequence[str]) -> str:
-    """Return a clause that names the kinds of layers an estimate leaves out, or an empty string."""
+    """Return a clause that names the kinds of layers that an estimate leaves out, or "" if it leaves out none."""
     *others, last = missing or [""]
     names = f"{', '.join(others)} and {last}" if others else last
     return f"without {names}, whose kernels have no timings" if last else ""
 
 
 def ablation_rows(ablation: dict[str, int]) -> list[tuple[str, str, str]]:
-    """Return a row per technique: its name, the arena with it, and the saving relative to no technique."""
+    """Return a row per technique of the planner: its name, the arena with it, and the saving relative to the first row.
+
+    `ablation` maps each technique to the arena bytes with it and all techniques before it. There is no header.
+    """
     first = next(iter(ablation.values()))
     return [(name, f"{arena:,} B", f"-{1 - arena / first:.1%}" if arena < first else "") for name, arena in ablation.items()]
 
 
 def _held(record: Record) -> str:
-    """Return a clause that says which inputs and outputs lie in the arena."""
+    """Return a clause that says which inputs and outputs are in the arena, and which are streamed row by row."""
     ram, outputs = record["ram"], [output["name"] for output in record["model"]["outputs"]]
     in_arena = [name for name in outputs if name not in ram["streamed_outputs"]]
     names = " and ".join(f"'{shortened(name, 40)}'" for name in ram["streamed_outputs"])
@@ -184,7 +199,7 @@ def _held(record: Record) -> str:
 
 
 def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
-    """Return RAM and Flash of a deployment by part: rows of name, bytes, limit, description."""
+    """Return RAM and Flash by part, as rows of (part, bytes, limit, description) without a header."""
     ram, flash, limits = record["ram"], record["flash"], record["limits"]
     room = limits["memories"] or {}
     arenas = " + ".join(
@@ -195,18 +210,23 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
         [("  row source", count_text(part["row_source"]), "", about)] if part["row_source"] else []
         for part, about in ((ram, "brings the input"), (flash, "its code and tables"))
     )
+    left = {
+        key: "" if over is None else f"{over:,} B too many" if over else f"{limits[key] - record[key]['total']:,} B left"
+        for key, over in record["excess"].items()
+        if key != "latency_ms" and record[key]["total"] is not None
+    }
     return [
-        ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", ""),
+        ("RAM", count_text(ram["total"]), f"limit {limits['ram']:,}" if limits["ram"] else "", left.get("ram", "")),
         ("  arena", count_text(ram["arena"]), "", f"activations, scratch, {_held(record)} ({arenas})" if arenas else ""),
         ("  static data", count_text(ram["static"]), "", ""),
         (
             "  stack",
             count_text(ram["stack"]),
             "",
-            "measured: the deepest that one inference went" if ram["stack"] is not None else "",
+            "measured: the deepest of one inference" if ram["stack"] is not None else "",
         ),
         *source,
-        ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", ""),
+        ("Flash", count_text(flash["total"]), f"limit {limits['flash']:,}" if limits["flash"] else "", left.get("flash", "")),
         ("  weights", count_text(flash["weights"]), "", ""),
         ("  tables", count_text(flash["tables"]), "", "requantisation and parameters" if flash["tables"] is not None else ""),
         ("  code", count_text(flash["code"]), "", ""),
@@ -214,8 +234,8 @@ def memory_rows(record: Record) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def proof_lines(record: Record) -> list[str]:
-    """Return lines on the comparison of bytes: result, reference, machines and compilers, and what was not checked."""
+def proof_lines(record: Record, *, compilers: bool = True) -> list[str]:
+    """Return lines on the comparison with the reference: result, reference, machines and, with `compilers`, their compilers."""
     verify, arena = record["verify"], record["ram"]["memories"]
     if verify["ok"] is None:
         return ["not verified"]
@@ -225,25 +245,63 @@ def proof_lines(record: Record) -> list[str]:
     for title, said in (("not compared with LiteRT: ", verify["without_litert"]), ("", verify["first_difference"])):
         lines += [f"  {title}{clean(said, 400)}"] if said else []
     for place, compiler in verify["compilers"].items():
-        used = verify["touched"].get(place)
+        used, by = verify["touched"].get(place), f"; {compiler}" if compilers else ""
         right = "arena touched up to its last byte and no further"
         if used != arena:
             right = f"arena touched {bytes_of(used)}, claimed {bytes_of(arena)}: WRONG"
-        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}; {compiler}")
+        lines.append(f"  {'this machine' if place == 'host' else f'emulated {place}'}: {right}{by}")
     for board, compiler in verify["boards"].items():
-        lines.append(f"  as firmware on QEMU's {board}: every output byte was compared; {compiler}")
+        by = f"; {compiler}" if compilers else ""
+        lines.append(f"  as firmware on QEMU's {board}: every output byte was compared{by}")
     if set(verify["compilers"]) == {"host"}:
         lines.append("  not run on an emulated core")
     return lines
 
 
+def fits_line(record: Record) -> str:
+    """Return whether the network fits the device and the limits."""
+    device, limits = record["device"]["name"] if record["device"] else "", record["limits"]
+    if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
+        return "no limit given: pass --device, --ram or --flash for a verdict"
+    return f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()
+
+
+def memory_limit_lines(record: Record) -> list[str]:
+    """Return a line with the bytes of each memory and its room, if the device has several memories for arenas."""
+    room, used = record["limits"]["memories"] or {}, record["ram"]["memories"]
+    each = (f"{memory} {used.get(memory, 0):,} of {size:,} B" for memory, size in room.items())
+    return [f"    {', '.join(each)}"] if len(room) > 1 else []
+
+
+def time_limit_lines(record: Record) -> list[str]:
+    """Return the time of an inference beside its limit, if there is one."""
+    return [] if record["limits"]["latency_ms"] is None else [_latency_line(record)]
+
+
+def board_lines(record: Record) -> list[str]:
+    """Return how many of the listed boards have room for the network, and those with the least RAM."""
+    boards = record["boards"]
+    if not boards:
+        return [] if boards is None else ["none of the listed boards has room for it"]
+    shown, more = ", ".join(boards[:MOST_BOARDS]), len(boards) - MOST_BOARDS
+    return [f"listed boards with room for it: {shown}" + (f" and {more:,} with more RAM" if more > 0 else "")]
+
+
+def next_steps(record: Record, folder: str, model: str) -> list[tuple[str, str]]:
+    """Return what a user does next with the C in `folder`, each as (sentence, command or file, "" if there is none)."""
+    options = f" --device {record['device']['name']}" if record["device"] else ""
+    return [
+        (f"next: add the .c and .h files of {folder} to your firmware; {record['model']['name']}.h says what to call", ""),
+        ("or write a project for a build system:", f"tinyweave export {model}{options} --format cmake"),
+        ("or look at every layer, buffer and kernel:", f"{folder}/report.html"),
+    ]
+
+
 def verdict_lines(record: Record) -> list[str]:
-    """Return the verdict: whether it fits, RAM, Flash and time against their limits, the peak, and boards with room."""
+    """Return the verdict, then lines on RAM, Flash and time against their limits, the peak, and boards with enough memory."""
     ram, flash, limits, over = record["ram"], record["flash"], record["limits"], record["excess"]
     device = record["device"]["name"] if record["device"] else ""
-    lines = [f"{ ({True: 'fits', False: 'does not fit', None: 'may not fit'}[record['fits']]) } {device}".rstrip()]
-    if limits["ram"] is limits["flash"] is limits["latency_ms"] is None:
-        lines = ["no limit given: pass --device, --ram or --flash for a verdict"]
+    lines = [fits_line(record)]
     need_ram = ram["total"] if ram["total"] is not None else ram["arena"]
     for name, need, key in (("RAM", need_ram, "ram"), ("Flash", flash["total"], "flash")):
         if need is None:
@@ -255,19 +313,17 @@ def verdict_lines(record: Record) -> list[str]:
         note = " (arena alone; deploy measures stack and static data)" if key == "ram" and ram["total"] is None else ""
         state = f"{over[key]:,} B too many" if over[key] else f"{limits[key] - need:,} B left"
         lines.append(f"  {name}: {need:,} of {limits[key]:,} B, {state}{note}")
-        if key == "ram" and len(limits["memories"] or {}) > 1:
-            used = (f"{memory} {ram['memories'].get(memory, 0):,} of {size:,} B" for memory, size in limits["memories"].items())
-            lines.append(f"    {', '.join(used)}")
-    boards = record["boards"]
+        lines += memory_limit_lines(record) if key == "ram" else []
     return [
         *lines,
-        *([] if limits["latency_ms"] is None else [_latency_line(record)]),
+        *time_limit_lines(record),
         *([f"  peak: {peak_text(record['peak'])}"] if record["peak"] else []),
-        *([] if boards is None else [f"  listed boards with room for it: {', '.join(boards) or 'none'}"]),
+        *(f"  {line}" for line in board_lines(record)),
     ]
 
 
 def _latency_line(record: Record) -> str:
+    """Return a sentence on the latency against its limit: as measured on the emulated core, else as estimated from shapes."""
     limits, over, plan = record["limits"], record["excess"]["latency_ms"], record["plan"]
     limit = limits["latency_ms"]
     taken, note = record["latency_ms"], "estimated from the instructions that ran"
@@ -283,7 +339,7 @@ def _latency_line(record: Record) -> str:
 
 
 def flash_estimate_line(record: Record) -> str:
-    """Return the Flash of a plan: exact constants, and the estimated range of the code."""
+    """Return a sentence on the Flash of a plan that is not built: its exact constants, and the estimated range of the total."""
     flash, limit, over = record["flash"], record["limits"]["flash"], record["excess"]["flash"]
     constants, (lower_bound, upper_bound) = flash["constants"], flash["estimate"]
     if over:
@@ -300,7 +356,7 @@ def flash_estimate_line(record: Record) -> str:
 
 
 def peak_text(peak: Record) -> str:
-    """Return the peak: its bytes, its step, and in a plan the buffers that are live."""
+    """Return the peak as text: its bytes, op and step, and the buffers that are live then if there is a plan."""
     line = f"{peak['bytes']:,} B live at {peak['op']}, step {peak['step'] + 1}"
     if not peak["buffers"]:
         return line
@@ -310,7 +366,7 @@ def peak_text(peak: Record) -> str:
 
 
 def advice_title(record: Record) -> str:
-    """Return the heading above the advice, or a sentence that there is none."""
+    """Return the heading of the advice, or a sentence that nothing helps."""
     closest = [proposal for proposal in record["advice"] if proposal["fits"] is False]
     shown = advice_lines(record)
     if shown and not record["remedies"]:
@@ -327,7 +383,11 @@ def advice_title(record: Record) -> str:
 
 
 def advice_lines(record: Record) -> list[tuple[str, str | None]]:
-    """Return the advice: a line per proposal and its command, proposals that fit first."""
+    """Return the advice as (text, command or None).
+
+    Proposals that fit within the same limits come first, then changes of the network, then proposals with other limits.
+    Proposals that do not fit are left out.
+    """
     fitting = [each for each in record["advice"] or () if each["fits"] is not False]
     keeping = [each for each in fitting if not LIMITING & set(each["changes"])]
     lines = [(proposal_line(each), each["command"]) for each in keeping]
@@ -336,7 +396,7 @@ def advice_lines(record: Record) -> list[tuple[str, str | None]]:
 
 
 def proposal_line(proposal: Record) -> str:
-    """Return what a proposal changes, what it needs and whether that fits."""
+    """Return a proposal as text: the changed options, its arena and time, and whether it fits."""
     said = {True: "fits", None: "may fit, deploy measures its Flash", False: "does not fit"}[proposal["fits"]]
     changes = proposal["changes"]
     beside = ", in the chip or beside it" if "--flash" in changes else ""
@@ -345,7 +405,7 @@ def proposal_line(proposal: Record) -> str:
 
 
 def remedy_line(remedy: Record) -> str:
-    """Return one way to change the network, with its planned or estimated result."""
+    """Return a change of the network as text, with its planned or estimated result."""
     beside = f" and {' '.join(remedy['changes'])}" if remedy["changes"] else ""
     match remedy["way"]:
         case "quantize":
@@ -361,12 +421,16 @@ def remedy_line(remedy: Record) -> str:
 
 
 def _needs(plan: Record) -> str:
+    """Return the arena, and the time if it is known, of a proposal or remedy as text."""
     time = "" if plan["latency_ms"] is None else f", {duration(plan['latency_ms'])}"
     return f"arena {plan['ram']:,} B{time}"
 
 
 def cycle_lines(record: Record) -> list[str]:
-    """Return the estimated cycles, time and energy of one inference, and the sources of the estimate."""
+    """Return a sentence on estimated cycles, time and energy of one inference and their sources, or why there is no estimate.
+
+    The list is empty if nothing was measured.
+    """
     if record["core"] is None:
         return []
     if record["cycles"] is None:
@@ -386,7 +450,7 @@ def cycle_lines(record: Record) -> list[str]:
 
 
 def instructions_line(record: Record) -> str:
-    """Return the instructions of one inference, and per executed MAC."""
+    """Return a sentence on the measured instructions of one inference, per MAC as well, and on the emulated core."""
     count, macs = record["instructions"], record["macs"]
     if count is None:
         return "instructions: not measured"
@@ -400,7 +464,10 @@ def instructions_line(record: Record) -> str:
 
 
 def comparison_rows(record: Record) -> list[tuple[str, ...]]:
-    """Return a headed row per board: time of an inference, bytes needed, and bytes left (negative if it does not fit)."""
+    """Return the table of `compare`, the header first: a row per board with time, bytes needed, and bytes left.
+
+    Bytes left are negative if the model does not fit.
+    """
     rows: list[tuple[str, ...]] = [("board", "core", "MHz", "ms", "RAM", "RAM left", "Flash", "Flash left", "")]
     for board in record["compare"]:
         ram, flash = board["ram"], board["flash"]
@@ -419,7 +486,7 @@ def comparison_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def comparison_lines(record: Record) -> list[str]:
-    """Return notes below the table: parts of the RAM, boards measured on another core, and number of runs."""
+    """Return notes on the table of `compare`: instructions per core, the peak, and boards measured on another core."""
     cores = {board["core"]: board["instructions"] for board in record["compare"] if board["core"] == board["measured_on"]}
     is_timed = any(board["latency_ms"] is not None for board in record["compare"])
     timed = "ms: estimated from published timings, with Flash that answers at once; 'profile' counts its wait states"

@@ -1,1 +1,1 @@
-"""Runs of emitted C, on this machine and on emulated cores, and the comparison of their outputs with the reference."""
+"""Run the emitted C on this machine and on emulated cores, and compare its outputs with the reference outputs."""

@@ -1,7 +1,8 @@
-"""Runs the calls of a request on any emulator, and serves the row callbacks of the model.
+"""Calls the functions of a model on any emulator, and serves the callbacks that stream inputs and outputs row by row.
 
-In: a machine, and a request of emulated.py. Out: the answer: what the calls computed and what they cost.
-unicorn_process.py, a process of its own, loads this file by its path.
+In: a Machine (an emulated core with the program), and the request that emulated.py builds: code, memories, inputs. Out: the
+answer, a dict of outputs, instruction counts and other measurements. unicorn_process.py, which runs as a separate process,
+loads this file by its path.
 """
 
 from __future__ import annotations
@@ -12,24 +13,33 @@ from typing import Any, Protocol
 
 
 class Stopped(Exception):  # noqa: N818 - an outcome, not an error of this program
-    """The program did something forbidden at address `pc`, accessing `address`; None if unknown."""
+    """Raised if the emulated program did something forbidden, such as an access outside its memory.
+
+    `pc` is the address of the instruction, `address` the address that it accessed; None if unknown.
+    """
 
     def __init__(self, what: str, pc: int | None = None, address: int | None = None):
-        """Describe what the program did, and where."""
+        """Create the exception; `what` is the message, which says what the program did."""
         super().__init__(what)
         self.pc, self.address = pc, address
 
 
 class Rows:
-    """The streamed inputs of one inference, and the rows of its streamed outputs received so far."""
+    """The rows that the callbacks of one inference exchange: its streamed inputs, and the output rows received so far.
+
+    `come` holds the received bytes of each streamed output, by its index.
+    """
 
     def __init__(self, request: Mapping[str, Any], inputs: Sequence[bytes] = ()):
-        """Start an inference with its streamed inputs; no output row has been received yet."""
+        """Start an inference: store the bytes of all its inputs. `request` says which inputs and outputs are streamed."""
         self.request, self.inputs = request, inputs
         self.come: dict[int, bytearray] = {index: bytearray() for index in request["streamed_outputs"]}
 
     def bring(self, index: int, first: int, count: int) -> bytes:
-        """Return the rows that a call read_rows(user, input, first, count, destination) asks for."""
+        """Return the bytes of rows [first, first + count) of streamed input `index`, which the model requested by read_rows.
+
+        Raises Stopped if the input does not have these rows.
+        """
         row = self.request["streamed_inputs"][index]
         data = self.inputs[index][first * row : (first + count) * row]
         if len(data) != count * row:
@@ -37,7 +47,11 @@ class Rows:
         return data
 
     def take(self, index: int, first: int, count: int, read: Callable[[int], bytes]) -> None:
-        """Store the rows of a call write_rows(user, output, first, count, source); `read(n)` returns n bytes of the source."""
+        """Append rows [first, first + count) of streamed output `index`, which the model passed to write_rows.
+
+        `read(n)` returns the n bytes at the source pointer of the call. Raises Stopped if the output does not have these
+        rows, or if row `first` is not the next one.
+        """
         row, come = self.request["streamed_outputs"][index], self.come[index]
         if (first + count) * row > self.request["outputs"][index]:
             raise Stopped(f"called write_rows for rows {first} to {first + count} of output {index}, which do not exist")
@@ -48,7 +62,8 @@ class Rows:
     def move(self, machine: Machine, to_model: bool, wanted: Sequence[int]) -> None:
         """Perform a callback of the model: read_rows if `to_model`, else write_rows.
 
-        `wanted` holds the callback's arguments without the first one.
+        `wanted` holds the callback's arguments: index of the input or output, first row, number of rows, and the address of
+        the rows in the machine's memory.
         """
         index, first, count, address = wanted
         if to_model:
@@ -58,38 +73,42 @@ class Rows:
 
 
 class Machine(Protocol):
-    """A core with a program."""
+    """An emulator of a core that holds the program of a model and its memories."""
 
     struct: int  # address of the model's struct of memories
     io: int  # address of the model's struct of callbacks
-    step: int  # last traced step of the inference, -1 before the first
+    step: int  # last plan step that the inference has finished, in a build with trace hook; -1 before the first
     dumps: dict[int, bytes]  # index of a requested dump -> its bytes
 
     @property
     def instructions(self) -> int:
-        """Return the instructions of the last call."""
+        """Return the number of instructions that the last call executed."""
 
     def call(self, function: str, *arguments: int) -> int:
-        """Run a function of the model and return its result."""
+        """Run a function of the model, such as "invoke", and return its result."""
 
     def read(self, address: int, count: int) -> bytes:
-        """Return bytes of memory."""
+        """Return `count` bytes of the machine's memory."""
 
     def write(self, address: int, data: bytes) -> None:
-        """Set bytes of memory."""
+        """Write bytes to the machine's memory."""
 
     def begin(self, rows: Rows) -> None:
-        """Start a new inference, whose callbacks use `rows`, and forget the steps of the last one."""
+        """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
 
     def report(self) -> dict[str, Any]:
-        """Return the further costs of the last call."""
+        """Return measurements of the last call besides `instructions`, such as seconds and counts by step of the plan."""
 
     def remains(self) -> dict[str, Any]:
-        """Return the memories and the stack use after all calls."""
+        """Return the contents of memories and stack, and the most stack bytes used, after all calls."""
 
 
 def run(machine: Machine, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the calls of a request and return the answer."""
+    """Call init, then the functions of each inference or reset in the request, and return the answer.
+
+    If the program does something forbidden, the answer has the key `stopped`, which says what and where. If init or invoke
+    returns an error code, it is in `status`, and invoke is not called again.
+    """
     answer: dict[str, Any] = {"status": 0, "outputs": []}
     function = "init"
 

@@ -1,8 +1,8 @@
-"""The proof: run the same inputs through the reference, the C on this machine and the C on emulated cores; compare every byte.
+"""Verify the emitted C: run the same inputs through the reference and through the C, and compare every output byte.
 
-In: a plan, the folder of its C, samples. Out: a Verification, with the first layer, element and value that differ. The
-reference is LiteRT's reference kernels on the imported file if they can run it, else the numpy reference of `ops`. The two
-are also compared with each other.
+In: a plan, the folder of its C, samples (one array per network input). Out: a Verification, with the first layer, element
+and value that differ. The C runs on this machine and on emulated cores. The reference is LiteRT's reference kernels on the
+imported file if LiteRT can run it, else the numpy reference of `ops`. The two references are also compared with each other.
 """
 
 from __future__ import annotations
@@ -30,30 +30,34 @@ LITERT, NUMPY = "LiteRT's reference kernels", "numpy reference"
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """The result of a comparison."""
+    """The result of comparing the C of a plan, on all targets (this machine or emulated cores), with the reference outputs.
 
-    samples: int
-    reference: str
+    `touched` is target -> memory -> highest arena byte written, plus one. If complete firmware ran on boards in a second
+    emulator, `boards` is board -> compiler and flags.
+    """
+
+    samples: int  # number of samples
+    reference: str  # name of the reference, for reports
     compilers: Mapping[str, str]  # target -> compiler and flags
     arena: Mapping[str, int]  # memory -> bytes that the plan claims
-    # target -> memory -> highest arena byte written, plus one
     touched: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    max_abs_diff: float = 0  # largest absolute difference from the reference
-    first_difference: str | None = None
+    max_abs_diff: float = 0  # largest absolute difference from the reference, or between the references
+    first_difference: str | None = None  # description of the first difference; None if all outputs are equal
     without_litert: str | None = None  # why LiteRT's kernels were not used; None if they were
-    # board on which complete firmware ran in a second emulator -> compiler and flags
     boards: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
-        """Return whether every output byte is right and the arena in use is the arena claimed, on all targets."""
+        """Return whether all output bytes are right and each target wrote exactly as much of the arena as the plan claims."""
         return self.first_difference is None and all(dict(self.arena) == dict(used) for used in self.touched.values())
 
 
 def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) -> list[Arrays]:
-    """Return `count` samples: the given inputs, then all minima, all maxima, all zero points, then random ones.
+    """Return `count` samples to verify a network with, each one array per network input.
 
-    All given inputs are returned, even if there are more than `count`. Inputs with only one legal value have that value.
+    The samples in `inputs` come first, even if there are more than `count`. Then follow up to three constant samples (all
+    minima, all maxima, all zero points), then random samples, at least one if `inputs` has fewer than `count`. A network
+    input with only one legal value (the output shape of a transpose_conv) always has this value in them.
     """
     tensors, fixed = [graph.tensors[name] for name in graph.inputs], ops.fixed_inputs(graph)
     chosen = [[_fitted(tensor, array) for tensor, array in zip(tensors, sample, strict=True)] for sample in inputs]
@@ -66,7 +70,7 @@ def samples(graph: Graph, count: int, seed: int, inputs: Sequence[Sample] = ()) 
 
 
 def _range(tensor: Tensor) -> tuple[float, float]:
-    """Return the range of values for an input; floats are in [-1, 1)."""
+    """Return the (least, greatest) value of generated inputs for a tensor, both included; floats are in [-1, 1)."""
     return {"float32": (-1.0, 1.0), "bool": (0, 1)}.get(tensor.dtype) or limits(tensor.dtype)
 
 
@@ -95,12 +99,12 @@ def _fitted(tensor: Tensor, array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The correct outputs of all samples."""
+    """The reference outputs of all samples, and how far the two references differ."""
 
-    outputs: list[Arrays]
-    reference: str
+    outputs: list[Arrays]  # [sample][network output]
+    reference: str  # name of the reference, for reports
     max_abs_diff: float  # largest absolute difference between LiteRT's and numpy's outputs
-    difference: str | None  # the first difference between these, in words
+    difference: str | None  # description of the first difference between LiteRT's and numpy's outputs
     without_litert: str | None  # why LiteRT's kernels were not used; None if they were
 
 
@@ -116,7 +120,14 @@ def verify(
 ) -> Verification:
     """Compare the C in `folder`, run on the host and on emulated `cores`, with the reference outputs of every sample.
 
-    `right` holds the reference outputs; if None, the numpy reference computes them.
+    Args:
+        plan: The plan from which the C was emitted.
+        folder: The folder of the C files.
+        name: The model's name, the prefix of its C functions.
+        cases: The samples; each has one array per network input.
+        cores: Names of emulated cores, keys of CORES.
+        right: The reference outputs; if None, the numpy reference computes them.
+        progress: Called with the target (or the reference) that runs, index of the next sample, and number of samples.
     """
     right = right or truth(plan.graph, cases, progress=progress)
     builds = [build(plan, folder, name, target) for target in (HOST, *cores)]
@@ -124,10 +135,10 @@ def verify(
 
 
 def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = None, progress: Progress | None = None) -> Truth:
-    """Return the reference outputs of all samples.
+    """Compute the reference outputs of all samples, and compare the two references with each other.
 
-    `reference` runs LiteRT's reference kernels. Without it, or if it raises CannotRunError, the outputs are those of the
-    numpy reference alone. If the network has state, the samples are one sequence of inferences.
+    `reference` runs LiteRT's reference kernels on all samples. If it is None or raises CannotRunError, the outputs are those
+    of the numpy reference. If the network has state, it is kept from each sample to the next.
     """
     report = progress or (lambda what, done, of: None)
     expected: list[Arrays] = []
@@ -150,7 +161,7 @@ def truth(graph: Graph, cases: Sequence[Sample], reference: Reference | None = N
 def run_samples(
     built: Build, cases: Sequence[Sample], *, caches: Caches | None = None, progress: Progress | None = None
 ) -> Run:
-    """Run a build on all samples; see `target.run`."""
+    """Convert the samples to bytes and run a build on them, as `target.run` explains."""
     report = progress or (lambda what, done, of: None)
     packed = [pack(built.plan.graph, sample) for sample in cases]
     return run(built, packed, caches=caches, tell=lambda index: report(built.target, index, len(cases)))
@@ -159,7 +170,8 @@ def run_samples(
 def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress: Progress | None = None) -> Verification:
     """Compare the outputs of several builds of a plan with the reference outputs.
 
-    If the network has state, the outputs after a reset must repeat those before it.
+    `runs` has one Run per target. If a network has state, its run has all outputs twice: before and after a reset. Both
+    must equal the reference. For the first difference, the first layer that differs is searched, too.
     """
     plan, worst, first = runs[0].build.plan, right.max_abs_diff, right.difference
     graph = plan.graph
@@ -188,12 +200,12 @@ def verdict(right: Truth, cases: Sequence[Sample], runs: Sequence[Run], progress
 
 
 def pack(graph: Graph, sample: Sample) -> list[bytes]:
-    """Return a sample as bytes, as the C takes its inputs."""
+    """Return the bytes of each network input of a sample, in the format that the C reads: int4 is packed, 2 per byte."""
     return _packed(graph, graph.inputs, sample)
 
 
 def pack_outputs(graph: Graph, outputs: Sample) -> list[bytes]:
-    """Return output arrays as bytes, as the C returns its outputs."""
+    """Return the bytes of each network output, in the format that the C writes: int4 is packed, 2 per byte."""
     return _packed(graph, graph.outputs, outputs)
 
 
@@ -203,12 +215,12 @@ def _packed(graph: Graph, names: Sequence[str], sample: Sample) -> list[bytes]:
 
 
 def unpack(graph: Graph, run: Inference) -> Arrays:
-    """Return the outputs of an inference as arrays."""
+    """Return the network outputs of an inference as arrays."""
     return _arrays(graph, run.outputs)
 
 
 def unpack_all(graph: Graph, run: Inference) -> list[Arrays]:
-    """Return the outputs of the earlier inferences and of the last one as arrays."""
+    """Return the network outputs of all inferences of a run as arrays [inference][output]: the earlier ones, then the last."""
     return [_arrays(graph, raw) for raw in (*run.earlier, run.outputs)]
 
 
@@ -227,7 +239,11 @@ def _array(raw: bytes, tensor: Tensor) -> np.ndarray:
 
 
 def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -> tuple[float, str | None, int]:
-    """Return (largest absolute difference, first difference in words or None, index of its sample)."""
+    """Compare two lists of outputs, each [sample][network output].
+
+    Return (largest absolute difference, description of the first difference, index of its sample). If all bytes are equal,
+    the description is None. `who` names the source of `got` in the description.
+    """
     worst, first, bad = 0.0, None, 0
     for case, (truth, outputs) in enumerate(zip(expected, got, strict=True)):
         for name, want, have in zip(graph.outputs, truth, outputs, strict=True):
@@ -242,7 +258,7 @@ def _differ(graph: Graph, expected: list[Arrays], got: list[Arrays], who: str) -
 
 
 def difference(want: np.ndarray, have: np.ndarray) -> str | None:
-    """Return a description of the first byte in which two arrays differ, None if they are equal."""
+    """Return a description of the first element whose bytes differ between two arrays; None if all bytes are equal."""
     if want.tobytes() == have.tobytes():
         return None
     unequal = np.frombuffer(want.tobytes(), np.uint8) != np.frombuffer(have.tobytes(), np.uint8)
@@ -253,9 +269,10 @@ def difference(want: np.ndarray, have: np.ndarray) -> str | None:
 
 
 def first_layer(built: Build, sample: Sample, *, earlier: Sequence[Sample] = ()) -> str:
-    """Return a description of the first layer whose output in the C differs from the numpy reference.
+    """Run a sample again and return a description of the first layer whose output in the C differs from the numpy reference.
 
-    If the network has state, `earlier` are the samples of the inferences before `sample`.
+    If no layer differs, the description says so. If the network has state, `earlier` holds the samples of the inferences
+    before `sample`. Outputs inside fused stages are not compared, because they never exist as whole tensors.
     """
     plan, graph = built.plan, built.plan.graph
     state = ops.initial_state(graph)

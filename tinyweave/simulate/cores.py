@@ -1,13 +1,13 @@
-"""The emulated cores as data: compiler flags, and the emulator's name of each core.
+"""The emulated cores as a table, CORES: each core's compiler flags, its emulator, and its name in the emulator.
 
-In: nothing. Out: CORES, by the names that devices/parts/*.toml use. `isa` selects the compiler here, and in
-unicorn_process.py the registers, the disassembler and the calling convention. Cores without a floating-point unit use the
-compiler's library.
+In: nothing. Out: CORES; its keys are the core names of devices/parts/*.toml. A core's `isa` selects the compiler and, in
+unicorn_process.py, the registers, the disassembler and the calling convention. Floating point on cores without such a unit
+is computed by the compiler's library.
 
-Limits of the emulators: Unicorn has no Cortex-M0+, but its instructions are those of the Cortex-M0. Its Cortex-M7 has
-single precision only. It has no Cortex-M55, which QEMU emulates instead. It does not reject unaligned words on a Cortex-M0
-by itself. SiFive's E31 is an RV32IMAC, listed separately for its timings. zig leaves out optional extensions (DSP of the
-Cortex-M33, floating point, MVE) unless its flags name them.
+Limits of the emulators: Unicorn has no Cortex-M0+, so it runs as a Cortex-M0, which has the same instructions. Unicorn's
+Cortex-M7 has single precision only. Unicorn has no Cortex-M55, which QEMU emulates instead. Unicorn does not reject unaligned
+words on a Cortex-M0, so a hook checks them. SiFive's E31 is an RV32IMAC, listed separately for its timings. zig leaves out
+optional extensions (DSP of the Cortex-M33, floating point, MVE) unless its flags name them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Core:
-    """An emulated core: compiler flags, and its name in the emulator."""
+    """An emulated core: the flags to compile for it, and the emulator that runs it."""
 
     isa: str  # "arm" (Thumb) or "riscv"
-    gcc: tuple[str, ...]
-    zig: tuple[str, ...]
-    cpu: str  # emulator's name of the core or board
+    gcc: tuple[str, ...]  # flags of gcc
+    zig: tuple[str, ...]  # flags of zig
+    cpu: str  # Unicorn's name of the core, or QEMU's name of the board
     emulator: str = "unicorn"  # "unicorn" or "qemu"
     aligned: bool = False  # whether unaligned accesses are faults: the core cannot do them, or only by a trap
 

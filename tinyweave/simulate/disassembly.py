@@ -1,7 +1,7 @@
 """Disassembly of basic blocks: names and registers of the instructions, and their effect on the stack pointer.
 
-In: the name of an instruction set ("arm" is Thumb, or "riscv") and code. Out: text, or numbers. unicorn_process.py, a
-process of its own, loads this file by its path.
+In: an instruction set ("arm", which means Thumb, or "riscv") and machine code. Out: text, or numbers. unicorn_process.py,
+which runs as a separate process, loads this file by its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ ADDS = {"add": 1, "addw": 1, "sub": -1, "subw": -1}
 
 
 def arm_stack_change(instruction: Any) -> int | None:
-    """Return by how many bytes an instruction moves the stack pointer; None if only execution can tell."""
+    """Return how many bytes a Thumb instruction adds to the stack pointer (negative if it pushes).
+
+    Return None if the change depends on a register's value. `instruction` is capstone's.
+    """
     name, operands = instruction.mnemonic.split(".")[0], instruction.op_str
     if "sp" not in operands and not name.startswith(("push", "pop", "vpush", "vpop")):
         return 0  # avoids the slow query below for most instructions
@@ -36,7 +39,7 @@ def arm_stack_change(instruction: Any) -> int | None:
 
 
 def riscv_stack_change(instruction: Any) -> int | None:
-    """Return by how many bytes an instruction moves the stack pointer; None if only execution can tell."""
+    """Return how many bytes a RISC-V instruction adds to the stack pointer; None if that depends on a register's value."""
     name, operands = instruction.mnemonic.removeprefix("c."), instruction.op_str
     if not operands.startswith("sp,") or name[0] == "b" or name in ("sb", "sh", "sw", "swsp"):
         return 0  # these read their first operand, all others write it
@@ -45,16 +48,20 @@ def riscv_stack_change(instruction: Any) -> int | None:
 
 
 def arm_instruction(instruction: Any) -> tuple[str, str, str]:
-    """Return an instruction's name without condition and width, the registers that it reads, and those that it writes."""
+    """Return a Thumb instruction as (name, registers read, registers written), with spaces between registers.
+
+    The name is the mnemonic without condition and width suffixes; a branch keeps its condition.
+    """
     name = instruction.insn_name()
     read, written = (" ".join(map(instruction.reg_name, listed)) for listed in instruction.regs_access())
     return name if name != "b" else instruction.mnemonic.split(".")[0], read, written
 
 
 def riscv_instruction(instruction: Any) -> tuple[str, str, str]:
-    """Return an instruction's name without the prefix c., the registers that it reads, and those that it writes.
+    """Return a RISC-V instruction as (name, registers read, registers written), with spaces between registers.
 
-    capstone does not report these registers for RISC-V, so they are derived from the operands.
+    The name lacks the prefix `c.` of compressed instructions. The registers are derived from the operands, because capstone
+    does not report them for RISC-V.
     """
     full = instruction.insn_name()
     name, listed = full.removeprefix("c."), re.findall(RISCV_REGISTER, instruction.op_str)
@@ -76,7 +83,7 @@ STACK_CHANGE = {"arm": arm_stack_change, "riscv": riscv_stack_change}
 
 @lru_cache
 def disassembler(isa: str) -> capstone.Cs:
-    """Return capstone's disassembler for an instruction set."""
+    """Return capstone's disassembler for "arm" (Thumb) or "riscv"; each is created once."""
     engine = capstone.Cs(*MODES[isa])
     engine.detail = True
     return engine
@@ -84,21 +91,26 @@ def disassembler(isa: str) -> capstone.Cs:
 
 @lru_cache(maxsize=1 << 12)
 def disassembled(isa: str, code: bytes) -> list[Any]:
-    """Return capstone's instructions of a block."""
+    """Return the instructions of a basic block as capstone objects; results are cached."""
     return list(disassembler(isa).disasm(code, 0))
 
 
 def named(isa: str, code: bytes) -> str:
-    """Return one line per instruction of a block: name, operands, registers read and written, separated by tabs."""
+    """Return a text with one line per instruction of a basic block.
+
+    A line has four fields separated by tabs: name, operands, registers read, registers written.
+    """
     described = ((one.op_str, *INSTRUCTION[isa](one)) for one in disassembled(isa, code))
     return "\n".join("\t".join((name, operands, read, written)) for operands, name, read, written in described)
 
 
 @lru_cache(maxsize=1 << 16)
 def describe(isa: str, code: bytes) -> tuple[int, int, bool]:
-    """Return (number of instructions, lowest stack pointer, whether the block computes a new stack pointer) of a basic block.
+    """Return (instructions, dip, computed) of a basic block.
 
-    The lowest stack pointer is relative to the block's start.
+    `instructions` is their number. `dip` is the lowest value of the stack pointer relative to the block's start, 0 or
+    negative bytes. `computed` tells whether an instruction sets the stack pointer to a value that only a run can show.
+    Raises ValueError if the code cannot be disassembled, or if the block lowers the stack pointer after such an instruction.
     """
     change, dip, computed, instructions = 0, 0, False, disassembled(isa, code)
     if sum(instruction.size for instruction in instructions) != len(code):

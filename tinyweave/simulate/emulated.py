@@ -1,9 +1,12 @@
-"""Emitted C on an emulated core: builds firmware, runs it, and measures RAM, Flash, stack and instructions.
+"""Emitted C on an emulated core: build a program from it, run it, and measure RAM, Flash, stack and instructions.
 
-In: the folder of an emitted model, its name, a core. Out: Firmware with its sizes, and Inferences. Each memory, the stack,
-Flash and static data are mapped separately with unmapped bytes around them, so that a stray access is a Fault with its
-place. Instructions are counted per basic block; predicated ones count. Stack use is measured by the lowest value of the
-stack pointer.
+In: the folder of an emitted model, its name, a core. Out: a Firmware (the linked program and its sizes), and Inferences (the
+results of its runs). Each memory, the stack, Flash and static data are mapped separately with unmapped bytes around them.
+A stray access therefore raises a Fault that says where. Instructions are counted per basic block, including predicated
+instructions whose condition is false. Stack use is measured by the lowest value of the stack pointer.
+
+Unicorn runs in a separate process (unicorn_process.py), which receives a request (code, memories, inputs) and sends an answer
+(outputs, counts). QEMU (qemu.py) takes the same requests.
 """
 
 from __future__ import annotations
@@ -61,19 +64,21 @@ COMPILERS = {"arm": toolchain.arm, "riscv": toolchain.riscv}
 
 @dataclass(frozen=True, eq=False)
 class Firmware:
-    """A linked model."""
+    """A model compiled and linked for an emulated core.
 
-    path: Path
-    model: str
-    core: str
-    compiler: str
-    # bytes of `weights`, `tables` (all other constants, and initial values of static data), `code` (of the model, its kernels
-    # and the compiler's library) and `static` (data), read from the ELF file
+    `sizes` has the bytes of `weights`, `tables` (all other constants, and initial values of static data), `code` (of the model,
+    its kernels and the compiler's library) and `static` (data in RAM), all as read from the ELF file.
+    """
+
+    path: Path  # ELF file
+    model: str  # prefix of the model's C functions
+    core: str  # key of CORES
+    compiler: str  # version and flags
     sizes: Mapping[str, int]
 
 
 def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -> list[str]:
-    """Return the compiler flags for a core."""
+    """Return the flags with which `compiler` compiles C for a core, a key of CORES."""
     zig = compiler.name == "zig"
     flags = [*(CORES[core].zig if zig else CORES[core].gcc), "-std=c99", optimize]
     flags += ["-ffunction-sections", "-fdata-sections", "-fomit-frame-pointer", "-fno-unwind-tables"]
@@ -81,10 +86,11 @@ def flags_for(core: str, compiler: toolchain.Toolchain, optimize: str = "-O2") -
 
 
 def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: bool = False, plain: bool = False) -> Firmware:
-    """Compile and link the model in `folder` for `core`.
+    """Compile and link the model in `folder` for `core`, or return the cached result of an equal build.
 
-    With `trace`, runs can be measured and dumped by step. With `plain`, kernels that use instructions which `core` lacks
-    are compiled as plain C; without it they do not compile.
+    With `trace`, the C calls a hook after each step of the plan, so that `invoke` can measure steps and read memory between
+    them. With `plain`, kernels are compiled as plain C instead of the instructions of their own core; kernels with
+    instructions that `core` lacks compile only this way.
     """
     if core not in CORES:
         raise CompileError(f"no emulated core is called {core}", f"known cores: {', '.join(CORES)}")
@@ -105,12 +111,15 @@ def build(folder: Path, model: str, core: str, *, optimize: str = "-O2", trace: 
 
 
 def objects(compiler: toolchain.Toolchain, flags: Sequence[str], files: Sequence[Path]) -> list[Path]:
-    """Return the object files of C files for a core; no C library is needed."""
+    """Compile C files with this package's own standard headers, so that no C library is needed; return the object files.
+
+    Headers among `files` are not compiled, but a change of them compiles the C files again.
+    """
     return toolchain.objects(compiler, flags, [*files, *HEADERS], ["-idirafter", str(HEADERS[0].parent)])
 
 
 def link_all(compiler: toolchain.Toolchain, flags: Sequence[str], compiled: Sequence[Path], program: Path) -> None:
-    """Link object files and the compiler's own library to a program."""
+    """Link object files and the compiler's support library to the ELF file `program`."""
     libraries = [] if compiler.name == "zig" else ["-nostdlib", "-lgcc"]
     toolchain.compile_c(compiler, [*flags, *compiled, *libraries, "-o", program])
 
@@ -123,7 +132,10 @@ def elf(path: Path) -> Any:
 
 
 def compiled_bytes(folder: Path, core: str) -> dict[str, int]:
-    """Return the bytes of `flash` and `ram` of the C files in a folder, compiled for a core, without the compiler's library."""
+    """Compile the C files of a folder for a core, and return the bytes of `flash` and `ram` that the object files need.
+
+    Nothing is linked: unused functions count, and functions of the compiler's support library do not.
+    """
     compiler, found = COMPILERS[CORES[core].isa](), {"flash": 0, "ram": 0}
     for path in objects(compiler, flags_for(core, compiler), sorted(folder.glob("*.[ch]"))):
         for section in elf(path).iter_sections():
@@ -177,7 +189,7 @@ def _read_elf(path: Path) -> _Elf:
 
 
 def _join(parts: list[tuple[int, bytes]]) -> tuple[int, bytes]:
-    """Return (address, bytes) of neighbouring sections as one image that starts at a page boundary."""
+    """Join neighbouring sections, each (address, contents), to one image (address, contents) that starts at a page boundary."""
     if not parts:
         return 0, b""
     start = min(address for address, _ in parts) // PAGE * PAGE
@@ -203,25 +215,25 @@ def invoke(
     limit_instructions: int = LIMIT_INSTRUCTIONS,
     limit_s: float = LIMIT_S,
 ) -> Inference:
-    """Run init, write the inputs, run invoke and read the outputs, in memories that are full of noise.
+    """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
 
     Raises Fault for an access outside the model's memory, a write to guard bytes or below the stack pointer, an error code,
-    streamed rows out of order, and a passed limit.
+    streamed rows out of order, and an exceeded limit.
 
     Args:
         firmware: The linked model.
-        memories: Memory -> bytes, in the model's order.
+        memories: Memory -> bytes of its arena, in the model's order.
         inputs: The bytes of each input.
-        output_bytes: The size of each output.
-        fill: Number of the noise pattern; see run.py.
-        earlier: Inferences and resets before this inference. Their outputs are in Inference.earlier.
-        dump: (step, memory, offset, bytes) to read after a step of a traced build.
+        output_bytes: The number of bytes of each output.
+        fill: Number of the noise pattern; 2n + 1 is the complement of 2n, as run.py explains.
+        earlier: Inferences (their inputs) and resets (None) to run first. Their outputs are in Inference.earlier.
+        dump: Arena bytes to read after a step of a traced build: (step, memory, offset, bytes).
         streamed_inputs: Index of each streamed input -> bytes of a row.
         streamed_outputs: Index of each streamed output -> bytes of a row.
-        caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty at first.
-        layers: Layers to count separately: C name of their parameters -> traced step that contains them.
-        limit_instructions: Most instructions of one call.
-        limit_s: Most seconds of the whole run.
+        caches: `code`, `data` or `unified` -> (bytes, bytes of a line, ways) of a cache that is empty before each call.
+        layers: Layers to count separately: C name of the layer's parameters -> step that contains the layer.
+        limit_instructions: Maximum instructions of one call.
+        limit_s: Maximum seconds of the whole run.
     """
     if reason := missing(firmware.core):
         raise CompileError(reason[0], reason[1])
@@ -303,7 +315,7 @@ def _unicorn(request: Mapping[str, Any], limit_s: float) -> Any:
 
 
 def missing(core: str) -> tuple[str, str] | None:
-    """Return (why a core cannot be emulated here, what to do about it), None if it can be."""
+    """Return (reason, remedy) if a program is missing to emulate the core on this machine, or None if nothing is missing."""
     for package in ("unicorn", "capstone") if CORES[core].emulator == "unicorn" else ():
         if importlib.util.find_spec(package) is None:
             return f"the emulated core needs {package}, which is not installed", install("verify")
@@ -313,15 +325,19 @@ def missing(core: str) -> tuple[str, str] | None:
 
 
 def nearest(*cores: str) -> str:
-    """Return the first of these cores that can be emulated here."""
+    """Return the first of these cores that can be emulated here, or the last known one if none can.
+
+    Cores that are not in CORES are skipped. Cores that Unicorn emulates always count, even if it is not installed.
+    """
     known = [core for core in cores if core in CORES]
     return next((core for core in known if CORES[core].emulator == "unicorn" or missing(core) is None), known[-1])
 
 
 def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart, Cycles]:
-    """Return the estimated cycles of each part of a run; {} for a core without timings.
+    """Return the estimated cycles of each part of a run, a step or a layer; {} for a core without timings.
 
-    `waits` is the number of cycles to fetch one line that the caches missed; None means zero wait states.
+    `run` must come from Unicorn, which counts basic blocks. `waits` is the number of wait states for each cache line that
+    is fetched from Flash; None means that Flash has zero wait states.
     """
     if core not in TIMINGS:
         return {}
@@ -337,7 +353,10 @@ def cycles(core: str, run: Inference, waits: int | None = None) -> dict[StepPart
 
 
 def by_step(parts: Mapping[StepPart, Cycles]) -> list[Cycles]:
-    """Return the cycles of each step, with those of its layers, from the cycles of all parts of a traced run."""
+    """Add up the cycles of the parts of a traced run by plan step; the list's index is the step.
+
+    A part is a layer that was counted separately, or the remainder of its step. Parts outside any step (-1) are left out.
+    """
     steps = [Cycles(0, 0, 0)] * (max((step for step, _ in parts), default=-1) + 1)
     for (step, _), part in parts.items():
         if step >= 0:
@@ -349,7 +368,10 @@ _timings: dict[tuple[str, bytes], BlockCosts] = {}  # by core and code
 
 
 def _timed(core: str, blocks: Collection[bytes]) -> dict[bytes, BlockCosts]:
-    """Return machine code -> cycle costs of each basic block, which the emulator's process disassembles."""
+    """Return machine code -> cycle costs for the basic blocks `blocks`, which are given by their machine code.
+
+    Unicorn's process disassembles them, because only it imports capstone. Results are cached.
+    """
     if new := [code for code in blocks if (core, code) not in _timings]:
         for code, lines in zip(new, _unicorn({"disassemble": new, "isa": CORES[core].isa}, LIMIT_S), strict=True):
             fields = [line.split("\t") for line in lines.split("\n")]
@@ -368,7 +390,10 @@ def _function(linked: _Elf, address: int) -> tuple[str, int]:
 
 
 def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Mapping[str, Any]) -> str:
-    """Return one line that describes a fault on the emulated core."""
+    """Return one line that says what a stopped program did, at which address, and in which function.
+
+    `answer` is the emulator's answer, with the key `stopped`.
+    """
     stop = answer["stopped"]
     after = f" after step {answer['step']}" if answer["step"] >= 0 else ""
     text = f"{firmware.model}_{stop['function']}{after}: {stop['what']}"
@@ -382,7 +407,10 @@ def _stopped(firmware: Firmware, linked: _Elf, regions: list[Region], answer: Ma
 
 
 def _where(linked: _Elf, regions: list[Region], addresses: tuple[int, int, int], address: int) -> str:
-    """Return a description of an address."""
+    """Return a description of an address: the address, and the memory, stack or Flash that it is in or near.
+
+    `addresses` is the emulator's entry in ADDRESSES.
+    """
     memory_start, memory_step, stack_start = addresses
     index, offset = divmod(address - memory_start + memory_step // 2, memory_step)
     if 0 <= index < len(regions):

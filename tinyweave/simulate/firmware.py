@@ -1,6 +1,7 @@
 """Complete firmware, with start-up code and linker script, on a board that QEMU emulates.
 
-In: the files of a firmware as text. Out: a linked program, and what it printed by semihosting.
+In: the files of a firmware as text. Out: a linked program, and the text that it printed by semihosting (the core's calls to
+its debugger, here to QEMU).
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ DEFINED = ("-DTW_FIRMWARE", "-DTW_PRINT_OUTPUTS")
 
 
 def is_qemu_there() -> bool:
-    """Return whether QEMU is installed."""
+    """Return whether qemu-system-arm is in PATH."""
     return toolchain.which(PROGRAM) is not None
 
 
 def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> tuple[Path, str]:
-    """Compile and link a firmware in `folder`; return the ELF file, and the compiler with its flags.
+    """Write the files of a firmware to `folder`, compile and link them, and return (ELF file, compiler and flags).
 
-    `files` maps file names to the text of C files, headers and one linker script (*.ld), which are written to `folder`. With
-    `plain`, kernels for instructions that the core lacks are compiled as plain C.
+    Args:
+        files: File name -> text, of C files, headers and one linker script (*.ld).
+        folder: An existing folder.
+        core: The core to compile for, a key of CORES.
+        plain: Whether kernels are compiled as plain C, for a core that lacks the instructions that they use.
     """
     compiler = toolchain.arm()
     for name, text in files.items():
@@ -42,7 +46,7 @@ def build(files: Mapping[str, str], folder: Path, core: str, *, plain: bool) -> 
 
 
 def variables(program: Path) -> dict[str, int]:
-    """Return variable -> bytes of all variables of a firmware in RAM; the key "" has all other bytes."""
+    """Return variable -> bytes for all variables of an ELF file in RAM; the key "" has all other bytes except the stack."""
     file = elf(program)
     held = {
         number: section["sh_size"]
@@ -55,7 +59,11 @@ def variables(program: Path) -> dict[str, int]:
 
 
 def run(program: Path, board: str, limit_s: float, file: Path | None = None) -> str:
-    """Run a firmware on a board until it ends; return what it printed. `file` is a file that it may read."""
+    """Run a firmware on a board in QEMU until it ends, and return the text that it printed.
+
+    Raises Fault after `limit_s` seconds. `board` is QEMU's name. If `file` is not None, its name is the program's argument,
+    and the firmware may read it.
+    """
     words = "-display none -monitor none -serial none -nodefaults -semihosting-config".split()
     semihosting = "enable=on,target=native" + (f",arg=firmware,arg={file.name}" if file else "")
     folder = file.parent if file else None

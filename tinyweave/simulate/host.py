@@ -1,8 +1,8 @@
-"""Emitted C on this machine: builds a program and runs it, optionally step by step.
+"""Emitted C on this machine: build a program from it and run it, optionally step by step.
 
-In: the folder of an emitted model and its name. Out: a program (the model and host.c) and Inferences. The program is a
-child process that serves many runs. Memories are mapped between inaccessible pages, so that a stray access is a Fault with
-its place.
+In: the folder of an emitted model and its name. Out: a Program (the model linked with host.c), and Inferences (the results of
+its runs). The program runs as a child process that serves many runs. Memories are mapped between inaccessible pages, so a
+stray access raises a Fault that says where.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ LIMIT_S = 300.0
 
 @dataclass(frozen=True)
 class Program:
-    """A program that runs a model on this machine; `compiler` is its version and flags."""
+    """An executable that runs a model on this machine."""
 
     path: Path
-    model: str
-    compiler: str
+    model: str  # prefix of the model's C functions
+    compiler: str  # version and flags
 
 
 def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = False, optimize: str = "-O2") -> Program:
-    """Compile the model in `folder` to a program for `invoke`; with `trace`, its steps can be observed.
+    """Compile the model in `folder` to a program for `invoke`, or return the cached result of an equal build.
 
-    With `sanitize`, undefined behaviour is a Fault, and if the compiler has AddressSanitizer, so is an access outside C
-    objects.
+    With `trace`, the C calls a hook after each step of the plan, so that `invoke` can read memory between steps. With
+    `sanitize`, undefined behaviour raises Fault during `invoke`; if the compiler has AddressSanitizer, so does an access
+    outside C objects.
     """
     compiler = toolchain.host()
     ours = [FOLDER / name for name in ("host_model.c", "host_model.h", "host.c")]
@@ -59,7 +60,7 @@ def build(folder: Path, model: str, *, sanitize: bool = False, trace: bool = Fal
 
 @lru_cache
 def _sanitizer(compiler: toolchain.Toolchain) -> tuple[str, ...]:
-    """Return the strictest sanitizer flags that work with this compiler."""
+    """Return the strictest sanitizer flags that this compiler can link, found by compiling an empty program."""
     undefined = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
     if compiler.name == "zig":
         return ("-fsanitize=undefined", "-fsanitize-trap=undefined")
@@ -90,11 +91,12 @@ def invoke(
     streamed_outputs: Mapping[int, int] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Inference:
-    """Run init, write the inputs, run invoke and read the outputs, in memories that are full of noise.
+    """Run init, write the inputs, run invoke and read the outputs, in memories that are filled with noise before.
 
-    Most arguments are those of `emulated.invoke`. `on_step(step, read)` is called after each step of a traced build;
-    `read(memory, offset, count)` returns arena bytes. Raises Fault for an access outside the model's memory, undefined
-    behaviour (in sanitized builds), an error code, streamed rows out of order, and after `limit_s` seconds.
+    `emulated.invoke` explains the arguments; only `on_step` differs. on_step(step, read) is called after each step of a
+    traced build, and `read(memory, offset, count)` returns bytes of a memory's arena as they are after this step. Raises Fault
+    for an access outside the model's memory, undefined behaviour (in sanitized builds), an error code, streamed rows out of
+    order, and after `limit_s` seconds.
     """
     regions = layout(memories, mmap.PAGESIZE)
     images = [noise(region.size, fill, index) for index, region in enumerate(regions)]

@@ -1,12 +1,12 @@
-"""Cycle estimates of basic blocks, from what is published about the cores.
+"""Cycle estimates of basic blocks, from published timings of the cores.
 
-In: the instructions of a basic block, and a core; lines missed by caches. Out: the fewest, the likely and the most cycles.
-The range covers what the sources leave open. All figures are estimates.
+In: the instructions of a basic block, a core, and the number of cache lines fetched from Flash. Out: the fewest, the likely
+and the most cycles. The range covers what the sources leave open. All figures are estimates.
 
 Sources: "Instruction set summary" and "Load/store timings" of the Cortex-M0 (DDI 0432), M0+ (DDI 0484), M3 (DDI 0337) and
 M4 (DDI 0439) manuals. Arm publishes no timings of the M7: its figures follow the measurements at
-quinapalus.com/cm7cycles.html. Nor of the M33: its pipeline is as long as that of the M4, whose figures it gets with a wider
-range. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure.
+quinapalus.com/cm7cycles.html. Arm publishes none of the M33, either: its figures are those of the M4, whose pipeline is as
+long, with a wider range. Figures of SiFive's E31 are from SiFive's manuals, cited at each figure.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from typing import NamedTuple
 class Instruction(NamedTuple):
     """A disassembled instruction, and the registers that it reads and writes."""
 
-    name: str  # mnemonic without condition and width
-    operands: str
+    name: str  # mnemonic without condition and width suffixes
+    operands: str  # as the disassembler prints them
     read: frozenset[str]
     written: frozenset[str]
 
 
 class Cycles(NamedTuple):
-    """An estimate of cycles and its range."""
+    """An estimated number of cycles: the likely value, and the range in which the true value should be."""
 
     fewest: int
     likely: int
     most: int
 
     def plus(self, fewest: int, likely: int, most: int) -> Cycles:
-        """Return the sum with another estimate."""
+        """Return the sum of this estimate and another one, whose three values are the arguments."""
         return Cycles(self.fewest + fewest, self.likely + likely, self.most + most)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Cycles of each kind of instruction on a Cortex-M."""
+    """The timing of a Cortex-M: cycles of each kind of instruction, and cycles added or saved by neighbouring instructions."""
 
     load: int = 2
     store: int = 1
@@ -71,7 +71,7 @@ M7_RANGE = (replace(M7, divide=3, predicate=0, reload=0, missed=4), M7, replace(
 
 @dataclass(frozen=True)
 class RiscvTiming:
-    """Cycles on an in-order, single-issue RISC-V core that stalls until the operands of an instruction are ready."""
+    """The timing of an in-order, single-issue RISC-V core, which stalls until the operands of an instruction are ready."""
 
     word: int  # cycles from the start of a word load until its result can be used
     narrow: int  # the same for a load of a byte or halfword
@@ -99,7 +99,7 @@ E31 = RiscvTiming(
 )
 # Unknown, hence the range: whether its predictor is right for all branches, for the more frequent way of each, or for no taken
 # branch, as it stores few targets; the operands of divisions; whether the multiplier ("8-bit per cycle", 3.3) is free after
-# four cycles; whether the next block needs a block's last results at once.
+# four cycles; whether the first instructions of the next block need a block's last results.
 E31_RANGE = (replace(E31, quotient=2, busy=4, missed=0), E31, replace(E31, quotient=33, reload=3, missed=0, drained=True))
 
 LINE_WORDS = 4  # bus transfers per cache line: 4 words of 16 bytes, or 4 double words of 32
@@ -139,20 +139,27 @@ RISCV_RESULTS = {"word": RISCV_WORDS, "narrow": RISCV_NARROW, "product": PRODUCT
 SHIFTS = ("lsl", "lsr", "asr", "ror", "bfi", "bfc", "sbfx", "ubfx", "sxt", "uxt")
 
 
-# per timing of the core: cycles of one run of a basic block, those added by a taken branch at its end, and those added by a
-# mispredicted one (0 without a conditional branch)
+# for the fewest, likely and most cycles: (cycles of one execution of a basic block, cycles added if the branch at its end is
+# taken, cycles added if that branch is mispredicted, which is 0 without a conditional branch)
 BlockCosts = tuple[tuple[int, int, int], ...]
 
 
 def block_cycles(costs: BlockCosts, executions: int, taken: int) -> Cycles:
-    """Return the cycles of `executions` runs of a basic block, `taken` of which ended with a taken branch."""
+    """Return the cycles of `executions` executions of a basic block, `taken` of which ended with a taken branch.
+
+    The rarer direction of a conditional branch is assumed to be mispredicted each time.
+    """
     rarer = min(taken, executions - taken)
     counts = [once * executions + left * taken + missed * rarer for once, left, missed in costs]
     return Cycles(min(counts), counts[1], max(counts))
 
 
 def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
-    """Return the cycle costs of a basic block; raises KeyError for a core that is not in TIMINGS."""
+    """Estimate the cycle costs of a basic block on a core, three times: for the fewest, the likely and the most cycles.
+
+    Each is a tuple: (cycles of one execution, cycles added if the branch at the end is taken, cycles added if it is
+    mispredicted). Raises KeyError for a core that is not in TIMINGS.
+    """
     last, costs = instructions[-1].name, []
     for timing in TIMINGS[core]:
         if isinstance(timing, RiscvTiming):
@@ -165,9 +172,15 @@ def block_costs(core: str, instructions: Sequence[Instruction]) -> BlockCosts:
 
 
 def waiting(cycles: Cycles, code: int, data: int, waits: int) -> Cycles:
-    """Return the cycles with `waits` wait states for each line of code and data that is fetched from Flash.
+    """Add the wait states of Flash to estimated cycles.
 
-    Fewest: all code is prefetched in time. Most: each line also takes one cycle per word.
+    Fewest cycles: all code lines are prefetched in time. Most: each line also takes one cycle per word.
+
+    Args:
+        cycles: The estimate with zero wait states.
+        code: Cache lines of code fetched from Flash.
+        data: Cache lines of constants fetched from Flash.
+        waits: Wait states, in cycles per line.
     """
     return cycles.plus(data * waits, (code + data) * waits, (code + data) * (waits + LINE_WORDS))
 
@@ -178,7 +191,7 @@ def milliseconds(count: int, clock_hz: int) -> float:
 
 
 def _registers(instruction: Instruction) -> int:
-    """Return the number of words that a load or store of several registers transfers."""
+    """Return the number of 32-bit words that a load or store of a register list, such as {r4-r7, lr}, transfers."""
     words = 0
     for part in instruction.operands.partition("{")[2].rstrip("}").split(","):
         name, _, end = part.strip().partition("-")
@@ -187,13 +200,13 @@ def _registers(instruction: Instruction) -> int:
 
 
 def _address(instruction: Instruction) -> frozenset[str]:
-    """Return the registers from which an access computes its address."""
+    """Return the registers from which a Thumb load or store computes its address: those in square brackets."""
     inside = instruction.operands.partition("[")[2].partition("]")[0]
     return frozenset(part.strip() for part in inside.split(",") if part.strip() in instruction.read)
 
 
 def _alone(instruction: Instruction, timing: Timing) -> int:
-    """Return the cycles of an instruction regardless of its neighbours, without those of a taken branch."""
+    """Return the cycles of one instruction, without the effects of its neighbours and of a taken branch."""
     name = instruction.name
     if name in STORES:
         return timing.indexed if len(_address(instruction)) > 1 else timing.store
@@ -208,7 +221,7 @@ def _alone(instruction: Instruction, timing: Timing) -> int:
 
 
 def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
-    """Return the cycles of instructions on a core that starts each after the one before has finished."""
+    """Return the cycles of a basic block on a Cortex-M that finishes each instruction before it starts the next."""
     total, before = 0, None
     for instruction in instructions:
         count = _alone(instruction, timing)
@@ -223,9 +236,10 @@ def _one_by_one(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 
 def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
-    """Return the cycles on a dual-issue core.
+    """Return the cycles of a basic block on a dual-issue Cortex-M.
 
-    Two neighbours start together if neither needs the other's result and they do not need the same unit.
+    Two neighbouring instructions start in the same cycle if all operands are ready, the second does not depend on the first,
+    and they do not need the same functional unit.
     """
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read
     clock, before = 0, None  # the cycle at which the next instruction starts, unless together with `before`
@@ -245,10 +259,13 @@ def _two_at_a_time(instructions: Iterable[Instruction], timing: Timing) -> int:
 
 
 def _when_ready(instructions: Iterable[Instruction], timing: RiscvTiming) -> int:
-    """Return the cycles on a core that starts each instruction once its registers and its unit are ready."""
+    """Return the cycles of a basic block on a RISC-V core that starts each instruction when its operands are ready.
+
+    Multiplications and divisions also wait until the multiplier is free.
+    """
     ready: dict[str, int] = {}  # register -> the cycle from which it may be read or written
     clock = free = 0  # the cycles from which the next instruction and the next multiplication may start
-    written = ""  # where the instruction before stored to
+    written = ""  # the address, as text, to which the previous instruction stored; "" if it was no store
     for instruction in instructions:
         name, place = instruction.name, instruction.operands.rpartition(", ")[2]
         start = max((ready.get(register, 0) for register in instruction.read | instruction.written), default=0)
@@ -272,7 +289,7 @@ def _start_together(first: Instruction, second: Instruction) -> bool:
 
 
 def _units(instruction: Instruction) -> set[str]:
-    """Return the units of which the core has only one that an instruction needs."""
+    """Return the functional units that an instruction needs, among those of which a dual-issue core has only one."""
     name, operands = instruction.name, instruction.operands
     needs = {
         "multiplier": name in LONG or name.startswith(("mul", "ml", "smla", "smm", "smul", "smua", "smus")),

@@ -1,8 +1,9 @@
-"""The oracle: LiteRT's reference kernels on a .tflite file.
+"""Run LiteRT's reference kernels on a .tflite file; their outputs define what is correct.
 
-In: the bytes of the file, and lists of input arrays. Out: the outputs of each list, and those of every op if asked. LiteRT
-aborts on some files, so it runs in a separate process with limits on time and memory (litert_process.py), which is reused.
-If LiteRT cannot run a model, a CannotRunError is raised; if the process does not start, a CompileError.
+In: the bytes of the file, and the input arrays of each inference. Out: the outputs of each inference, and on request the
+outputs of every op. LiteRT aborts on some files, so it runs in a separate process (litert_process.py) with limits on time and
+memory. The process is kept for further models. If LiteRT cannot run a model, a CannotRunError is raised; if the process does
+not start, a CompileError.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ MEMORY_BYTES = 8 << 30
 
 
 class CannotRunError(CompileError):
-    """LiteRT gives no outputs: it is not installed, rejects the model, crashes, or takes too long."""
+    """Raised if LiteRT has no usable outputs: it is not installed, rejects or misreads the model, crashes, or is too slow."""
 
 
 @dataclass(frozen=True)
 class LitertRun:
-    """The result of one inference."""
+    """The result of one inference by LiteRT."""
 
-    outputs: list[Array]
+    outputs: list[Array]  # one per network output
     layers: list[list[Array]]  # outputs of each op of the file that computes something, in order; [] unless asked for
 
 
@@ -47,10 +48,17 @@ def run(
     timeout_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> list[LitertRun]:
-    """Run a model once for each list of inputs, in sequence on the same state.
+    """Run a model once for each list of inputs, and return the results in the same order.
 
-    With `keep`, the outputs of every op are returned as well. Raises CannotRunError if LiteRT is not installed, rejects the
-    model, crashes, or takes longer than `timeout_s` seconds.
+    The model is loaded once, so its state passes from each inference to the next. Raises CannotRunError if LiteRT is not
+    installed, rejects the model, crashes, or takes longer than `timeout_s` seconds.
+
+    Args:
+        model: The contents of a .tflite file.
+        inputs: For each inference, one array per network input.
+        keep: Whether to return the outputs of every op, too.
+        timeout_s: Limit on the time of all inferences together.
+        memory_bytes: Limit on the memory of the process that runs LiteRT.
     """
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise CannotRunError("ai-edge-litert is not installed", install("verify"))
@@ -73,7 +81,7 @@ def run(
 
 
 def check_kernels(graph: Graph) -> None:
-    """Raise CannotRunError if LiteRT's kernel would misread the type of an operand of an imported file.
+    """Raise CannotRunError if an op has an operand whose type LiteRT's kernel would misread.
 
     LiteRT does not reject such an op but computes garbage. `bench/fuzzing/litert_kernels.py` finds these ops.
     """

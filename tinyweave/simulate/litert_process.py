@@ -1,8 +1,8 @@
-"""The process that runs LiteRT, which litert.py talks to through its pipes.
+"""The separate process that runs LiteRT; litert.py sends it requests through its stdin.
 
-`litert_process.py BYTES` limits its memory. It reports that it is ready. Then it answers each request (a model, lists of
-inputs, whether to return every op's outputs) with the runs, or with LiteRT's reason for rejecting the model. It imports
-nothing of tinyweave.
+The command `litert_process.py BYTES` starts it with a limit on its memory. First it sends "ready" to stdout. Then it answers
+each request (a model, the inputs of each inference, whether to return every op's outputs) with the outputs, or with LiteRT's
+reason for rejecting the model. It imports nothing of tinyweave.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ encode, decode = itemgetter("encode", "decode")(runpy.run_path(os.path.join(os.p
 
 
 def serve(memory_bytes: int) -> None:
-    """Answer requests until stdin ends."""
+    """Limit this process to `memory_bytes` of memory (not on Windows), then answer requests until stdin ends."""
     with contextlib.suppress(ImportError):  # not on Windows
         import resource
 
@@ -77,7 +77,11 @@ def _codes(root: Any) -> list[tuple[Any, int]]:
 
 
 def _load(model: bytes, keep: bool) -> Any:
-    """Return an interpreter with reference kernels; op versions that it does not know are lowered until it does."""
+    """Return an interpreter for a model, with LiteRT's reference kernels.
+
+    If the reference kernels do not know the version of an op, lower the version number in the model until they do. With
+    `keep`, the interpreter preserves the outputs of all ops.
+    """
     while True:
         try:
             interpreter = Interpreter(
@@ -96,7 +100,10 @@ def _load(model: bytes, keep: bool) -> Any:
 
 
 def _lower_version(model: bytes, name: str, version: int) -> bytes:
-    """Return the model with `version` of the builtin op `name` replaced by the previous version."""
+    """Return the model with the version number of all ops called `name` lowered by 1, if it is `version`.
+
+    Raises ValueError if no such op is in the model.
+    """
     import tflite
 
     changed = bytearray(model)

@@ -1,8 +1,8 @@
-"""Messages between processes: JSON, followed by bytes and arrays. Reading a message executes nothing.
+"""Messages between processes: JSON, followed by the contents of bytes and arrays. Reading a message executes no code.
 
 In: None, numbers, text, bytes, arrays, and lists, tuples and dicts of these. Out: the same, except that tuples other than
-dict keys become lists, and numpy scalars become arrays. A message is two int64 (bytes of the JSON, bytes of the rest), then
-both. Stand-alone processes load this file by its path.
+dict keys become lists, and numpy scalars become arrays. A message has four parts: the length of the JSON and of the binary
+contents as int64, then the JSON, then the contents. Processes that import nothing of tinyweave load this file by its path.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ MOST_BYTES = 1 << 34
 
 
 def encode(value: Any) -> bytes:
-    """Return the message of a value."""
+    """Return the message that encodes a value: None, numbers, text, bytes, arrays, or lists, tuples and dicts of these."""
     rest: list[bytes] = []
     text = json.dumps(_plain(value, rest)).encode()
     return b"".join((HEAD.pack(len(text), sum(map(len, rest))), text, *rest))
 
 
 def decode(read: Callable[[int], bytes]) -> Any:
-    """Return the value of a message, read by `read(n)`, which returns n bytes.
+    """Read one message and return the value that it encodes.
 
-    Raises EOFError if the message ends early, ValueError if it is not a message.
+    `read(n)` must return the next n bytes of a stream. Raises EOFError if the stream ends within the message, and ValueError
+    if the bytes are not a message.
     """
     sizes = HEAD.unpack(_exactly(read, HEAD.size))
     if not all(0 <= size <= MOST_BYTES for size in sizes):
@@ -48,9 +49,10 @@ def _exactly(read: Callable[[int], bytes], count: int) -> bytes:
 
 
 def _plain(value: Any, rest: list[bytes]) -> Any:
-    """Return a value as JSON, with its bytes and arrays appended to `rest`.
+    """Convert a value to types that JSON can hold.
 
-    Dicts become lists of pairs, since their keys need not be text.
+    The contents of bytes and arrays are appended to `rest`, and the result refers to them by their (begin, end) there. Dicts
+    become lists of pairs, since their keys need not be text.
     """
     if isinstance(value, dict):
         return {"pairs": [[key, _plain(item, rest)] for key, item in value.items()]}

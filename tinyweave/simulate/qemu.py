@@ -1,9 +1,9 @@
-"""Firmware on a board that QEMU emulates, for cores that Unicorn lacks. Requests and answers are those of unicorn_process.py.
+"""Run a model on a board that QEMU emulates, for cores that Unicorn lacks. Requests and answers are as in unicorn_process.py.
 
-In: a request (code, memories, calls). Out: what the calls computed and what they cost. QEMU is stopped through its gdb port
-at the end of each call and at each traced step. With -icount, its monitor reports the number of instructions. Memories are
-in the board's RAM with noise on either side. So stray writes are detected afterwards, and stray reads are not. Stack use is
-the lowest byte that was written.
+In: a request (code, memories, inputs), built by emulated.py. Out: the answer (outputs, counts). QEMU is stopped through its
+gdb port at the end of each call and at each traced step. With -icount, its monitor reports the number of instructions.
+Memories are in the board's RAM with noise on either side. Stray writes are therefore detected after the run, and stray reads
+are not detected. Stack use is measured down to the lowest byte that was written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ GRANULE = 8  # bytes of stack compared at a time; a written granule equals the n
 
 
 class _Board:
-    """A stopped board, whose memory and registers can be set and whose functions can be called."""
+    """A stopped board in QEMU: its memory and registers can be read and written, and functions on it can be called.
+
+    `gdb` and `monitor` are connected sockets to QEMU's gdb server and its monitor (QMP); `deadline` is in time.monotonic().
+    """
 
     def __init__(self, gdb: socket.socket, monitor: socket.socket, deadline: float):
         self.gdb, self.monitor, self.deadline = gdb, monitor, deadline
@@ -106,7 +109,10 @@ class _Board:
         return int(struct.unpack("<I", bytes.fromhex(self.ask(f"p{number:x}")))[0])
 
     def run(self, function: int, stack_top: int, *arguments: int) -> Iterator[int]:
-        """Run a function until it returns to RETURN; yield the pc at each breakpoint on the way."""
+        """Run a function until it returns to address RETURN, and yield the pc at each breakpoint in between.
+
+        The board continues when the caller asks for the next pc. Raises Stopped at a fault of the core.
+        """
         for number, value in (*enumerate(arguments), (SP, stack_top), (LR, RETURN | 1), (XPSR, THUMB), (PC, function)):
             self.set_register(number, value)
         self.ask("c")
@@ -121,7 +127,11 @@ class _Board:
 
 
 def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
-    """Return what unicorn_process.py would answer to the same request; `cpu` is QEMU's name of the board."""
+    """Start QEMU, run a request on it, and return an answer with the keys that unicorn_process.py uses.
+
+    The key `cpu` of the request is QEMU's name of the board. The answer counts instructions by step only: it has no basic
+    blocks and no cache misses. Raises Fault if QEMU fails or takes longer than `limit_s` seconds.
+    """
     with tempfile.TemporaryDirectory(prefix="tinyweave-") as name:
         folder = Path(name)
         command = [
@@ -152,7 +162,7 @@ def run(request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
 
 
 def program() -> str:
-    """Return the path of QEMU; raises CompileError if it is not installed."""
+    """Return the path of qemu-system-arm; raises CompileError if it is not in PATH."""
     path = toolchain.which(PROGRAM)
     if path is None:
         raise CompileError(f"{PROGRAM} cannot be run: it is not in PATH", "install QEMU (version 7 or later)")
@@ -172,7 +182,7 @@ def _connect(path: Path, deadline: float) -> socket.socket:
 
 
 class _Machine:
-    """A board with a program and its memories; implements the protocol Machine of calls.py."""
+    """A board in QEMU, with the program and memories of a request; implements the protocol Machine of calls.py."""
 
     struct, io = STRUCT, IO
 
@@ -205,7 +215,7 @@ class _Machine:
         self.dumps: dict[int, bytes] = {}
 
     def call(self, function: str, *arguments: int) -> int:
-        """Run a function of the model and return its result; instructions are credited to steps on the way."""
+        """Run a function of the model and return its result; serve its callbacks, and count the instructions of each step."""
         board, begun = self.board, time.monotonic()
         before = self.credited = board.instructions
         for pc in board.run(self.request["functions"][function], self.stack_top, *arguments):
@@ -226,7 +236,7 @@ class _Machine:
         return board.register(0)
 
     def credit(self) -> None:
-        """Add the instructions since the last call of this to the current step."""
+        """Add the instructions executed since the previous call of this method to the count of the current step."""
         now = self.board.instructions
         self.steps[self.step] = self.steps.get(self.step, 0) + now - self.credited
         self.credited = now

@@ -1,8 +1,9 @@
-"""What runs on the host and on emulators have in common: the memory around an arena, its noise, and the result.
+"""The common parts of runs on the host and on emulators: the memory around an arena, its noise, and the result.
 
-In: bytes per memory. Out: mapped regions that end with the arena, filled with noise that depends on `fill`; `fill` 2n + 1
-is the complement of `fill` 2n. So after two complementary runs, a byte that was never written differs and a byte that was
-written is equal, provided that the program depends on nothing else. This finds exactly the bytes touched, at no cost.
+In: bytes per memory. Out: regions of mapped memory that end with the arena, filled with noise. The number `fill` selects the
+noise pattern; pattern 2n + 1 is the bitwise complement of pattern 2n. The same inference runs once on each of the two. After
+that, a byte that was never written differs between the runs. A byte that was written is equal, provided that the program
+depends on nothing else. This finds exactly the bytes that were written, at no cost.
 """
 
 from __future__ import annotations
@@ -21,79 +22,84 @@ FOLDER = Path(__file__).parent
 ALIGN = 16  # alignment of an arena, that of malloc
 
 
-# (step, memory, offset, bytes): arena bytes to read after a step
+# (step, memory, offset, bytes): a request to read `bytes` bytes of a memory's arena after a step of the plan
 Dump = tuple[int, str, int, int]
 
 # the inputs of an inference, or None for a reset
 Round = Sequence[bytes] | None
 
-# a part of invoke: the traced step (-1 if not traced), and a layer that is counted separately ("" for the rest of the step)
+# a part of invoke that is counted separately: (step of the plan, -1 in a build without trace; layer, "" for the step without
+# the layers that are counted separately)
 StepPart = tuple[int, str]
 
 
 class Fault(CompileError):  # noqa: N818 - processors call it a fault
-    """The generated code did something forbidden: an access outside its memory, undefined behaviour, an endless loop."""
+    """Raised if generated code does something forbidden: an access outside its memory, undefined behaviour, an endless loop."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """A mapped memory: guard bytes [0, base), the arena, and guard bytes up to `size` if the arena is no multiple of ALIGN."""
+    """A mapped memory: guard bytes [0, base), then the arena, then guard bytes if the arena's size is no multiple of ALIGN."""
 
     name: str
-    bytes: int
-    size: int
-    base: int
+    bytes: int  # size of the arena
+    size: int  # size of the region
+    base: int  # offset of the arena in the region
 
     @property
     def end(self) -> int:
-        """Return one past the last byte of the arena."""
+        """Return the offset, in the region, after the last byte of the arena."""
         return self.base + self.bytes
 
 
 class BasicBlock(NamedTuple):
-    """A basic block: machine code without a jump into or out of its middle, and how often it ran."""
+    """A basic block (machine code that runs from first to last instruction without a jump), and how often it ran."""
 
     code: bytes
-    instructions: int
-    executions: int
+    instructions: int  # in one execution
+    executions: int  # how often it ran
     taken: int  # executions that ended with a taken branch
 
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """The result of one inference. The fields from `instructions` on are measured on emulators only."""
+    """The result of one inference. The fields from `instructions` on are measured on emulators only.
 
-    outputs: list[bytes]
-    fill: int  # number of the noise pattern
-    regions: list[Region]
+    A part of invoke is a step of the plan or a layer that is counted separately (StepPart). The first step in `per_step`
+    includes all instructions before it, the last step all after it. On QEMU, `functions`, `blocks` and `misses` are empty.
+    """
+
+    outputs: list[bytes]  # one per network output
+    fill: int  # number of the noise pattern that filled the memories
+    regions: list[Region]  # the mapped memories
     images: list[bytes]  # contents of each region after the run
-    dumps: list[bytes] = field(default_factory=list)
+    dumps: list[bytes] = field(default_factory=list)  # the bytes of each requested Dump
     earlier: list[list[bytes]] = field(default_factory=list)  # outputs of the inferences before this one on the same memory
-    instructions: int | None = None
-    init_instructions: int | None = None
-    # instructions of invoke per traced step; those before the first step belong to it, those after the last to the last
-    per_step: list[int] = field(default_factory=list)
+    instructions: int | None = None  # executed by invoke
+    init_instructions: int | None = None  # executed by init
+    per_step: list[int] = field(default_factory=list)  # instructions of invoke per step of the plan, in a traced build
     functions: dict[str, int] = field(default_factory=dict)  # instructions of invoke per C function
-    # basic blocks that ran in each part of invoke; {} on QEMU
-    blocks: dict[StepPart, list[BasicBlock]] = field(default_factory=dict)
-    # for each part of invoke, cache -> lines read from Flash; {} on QEMU
-    misses: dict[StepPart, dict[str, int]] = field(default_factory=dict)
+    blocks: dict[StepPart, list[BasicBlock]] = field(default_factory=dict)  # executed by each part of invoke
+    misses: dict[StepPart, dict[str, int]] = field(default_factory=dict)  # part -> cache -> lines fetched from Flash
     stack: int | None = None  # most bytes of stack that any of the model's functions used
-    seconds: float | None = None  # processor time of emulating invoke
+    seconds: float | None = None  # time to emulate invoke: CPU time of Unicorn, wall time of QEMU
 
     @property
     def per_part(self) -> dict[StepPart, int]:
-        """Return the instructions of each part of invoke."""
+        """Return the number of instructions of each part of invoke; {} on QEMU."""
         return {part: sum(block.instructions * block.executions for block in ran) for part, ran in self.blocks.items()}
 
     def memory(self, name: str) -> bytes:
-        """Return the bytes of an arena after the run."""
+        """Return the contents of a memory's arena after the run."""
         index = [region.name for region in self.regions].index(name)
         return self.images[index][self.regions[index].base : self.regions[index].end]
 
 
 def layout(memories: Mapping[str, int], page: int) -> list[Region]:
-    """Return a region per memory, with the arena at the end of its mapped pages, up to alignment."""
+    """Return a region per memory: whole pages of `page` bytes that end with the arena, rounded up to ALIGN bytes.
+
+    The page after a region is not mapped, so that an access beyond the arena faults. `memories` is memory -> arena bytes.
+    """
     regions = []
     for name, count in memories.items():
         aligned = -(-count // ALIGN) * ALIGN
@@ -103,13 +109,19 @@ def layout(memories: Mapping[str, int], page: int) -> list[Region]:
 
 
 def noise(count: int, fill: int, stream: int) -> bytes:
-    """Return `count` bytes of noise for memory number `stream`; an odd `fill` complements the even one before it."""
+    """Return `count` bytes of reproducible noise for memory number `stream`.
+
+    The noise of `fill` 2n + 1 is the bitwise complement of the noise of 2n.
+    """
     pattern = np.frombuffer(np.random.default_rng((fill >> 1, stream)).bytes(count), np.uint8)
     return (~pattern if fill & 1 else pattern).tobytes()
 
 
 def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) -> tuple[int, int, int]:
-    """Return (index of the memory, offset, count); raises ValueError if the arena has no such bytes."""
+    """Replace the name of a memory by its index: return (index, offset, count).
+
+    Raises ValueError if bytes [offset, offset + count) are not in the memory's arena.
+    """
     for index, region in enumerate(regions):
         if region.name == memory and 0 <= offset <= offset + count <= region.bytes:
             return index, offset, count
@@ -117,7 +129,10 @@ def arena_part(regions: Sequence[Region], memory: str, offset: int, count: int) 
 
 
 def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
-    """Return the dumps as a list; raises ValueError if a requested step never ran."""
+    """Return the bytes of each requested dump, in the order of the requests.
+
+    `taken` maps the index of a request to its bytes. Raises ValueError if a request is not in it, as its step never ran.
+    """
     missing = [wanted[0] for index, wanted in enumerate(dump) if index not in taken]
     if missing:
         raise ValueError(f"step {missing[0]} did not run: the model has no such step, or was built without trace=True")
@@ -125,7 +140,10 @@ def in_order(dump: Sequence[Dump], taken: Mapping[int, bytes]) -> list[bytes]:
 
 
 def check_end(model: str, status: int, regions: Sequence[Region], before: Sequence[bytes], after: Sequence[bytes]) -> None:
-    """Raise Fault if a run returned an error code or changed a guard byte."""
+    """Raise Fault if a run returned an error code or changed a guard byte.
+
+    `before` and `after` are the contents of each region before and after the run.
+    """
     if status:
         raise Fault(f"{model} returned the error {status}")
     for region, old, new in zip(regions, before, after, strict=True):
@@ -140,7 +158,7 @@ def _check_guards(region: Region, written: NDArray[np.bool_], who: str = "") -> 
 
 
 def place(region: Region, offset: int) -> str:
-    """Return a description of where a byte is, relative to the arena of a region."""
+    """Describe the position of the byte at `offset` in a region relative to the arena, such as "4 bytes before sram"."""
     if offset < region.base:
         return f"{region.base - offset} bytes before {region.name}"
     if offset >= region.end:
@@ -149,10 +167,10 @@ def place(region: Region, offset: int) -> str:
 
 
 def touched(a: Inference, b: Inference) -> dict[str, int]:
-    """Return memory -> highest arena byte written (inputs included), plus one, from two runs with complementary noise.
+    """Return memory -> highest arena byte written (inputs included), plus one; 0 if no byte was written.
 
-    Raises Fault if the outputs differ, since they then depend on bytes that were never written, and if a guard byte was
-    written.
+    `a` and `b` are two runs of the same inference on complementary noise. Raises Fault if their outputs differ, since these
+    then depend on bytes that were never written, or if a guard byte was written.
     """
     if a.fill ^ b.fill != 1:
         raise ValueError(f"fills {a.fill} and {b.fill} are not complementary (2n and 2n + 1)")

@@ -1,6 +1,7 @@
-"""A plan's C on one target, this machine or an emulated core: built once, run once, used by `compare` and by profiles.
+"""Build and run the C of a plan on one target: this machine, or an emulated core.
 
-In: a plan, the folder of its C, samples as bytes. Out: a Build, and a Run with all that was measured.
+In: a plan, the folder of its C, samples as bytes. Out: a Build, and a Run with all measurements. `compare` and profiles share
+these two values, so that nothing is built or run twice.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from . import emulated, host
 from .run import Dump, Inference, Round, touched
 
 HOST = "host"
-Caches = Mapping[str, tuple[int, int, int]]
+Caches = Mapping[str, tuple[int, int, int]]  # `code`, `data` or `unified` -> (bytes, bytes of a line, ways)
 Progress = Callable[[int], None]  # called with the index of the next sample
 
 
 @dataclass(frozen=True, eq=False)
 class Build:
-    """The C of a plan, built for a target: HOST or the name of a core. If `traced`, its steps can be observed."""
+    """The C of a plan, built for one target."""
 
     plan: Plan
-    folder: Path
-    name: str
-    target: str
-    traced: bool
+    folder: Path  # of the C files
+    name: str  # prefix of the model's C functions
+    target: str  # HOST, or the name of a core
+    traced: bool  # whether the C calls a hook after each step, so that memory can be read between steps
     program: host.Program | emulated.Firmware
 
     @property
@@ -41,25 +42,35 @@ class Build:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Return the bytes of weights, tables, code and static data of a build for a core; see Firmware."""
+        """Return the bytes of `weights`, `tables`, `code` and `static` data of a build for a core (`Firmware.sizes`)."""
         assert isinstance(self.program, emulated.Firmware)
         return self.program.sizes
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The results of a build on all samples."""
+    """The results of running a build on all samples.
+
+    If the network has state, `outputs` holds the outputs of all samples in sequence, then of all samples again after a reset.
+    """
 
     build: Build
-    # outputs of each sample. With state: of all samples in sequence, then of all again after a reset
-    outputs: list[list[bytes]]
-    sample: Sequence[bytes]
+    outputs: list[list[bytes]]  # [sample][network output]
+    sample: Sequence[bytes]  # the first sample
     first: Inference  # inference on the first sample, on memory of its own
     touched: Mapping[str, int]  # memory -> highest arena byte written, plus one
 
 
 def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = False) -> Build:
-    """Build the C in `folder` for a target; kernels for another core are compiled as plain C."""
+    """Compile the C of a plan for a target; kernels with instructions that the target lacks are compiled as plain C.
+
+    Args:
+        plan: The plan from which the C was emitted.
+        folder: The folder of the C files.
+        name: The model's name, the prefix of its C functions.
+        target: HOST, or the name of a core.
+        traced: Whether the C calls a hook after each step, so that memory can be read between steps.
+    """
     if target == HOST:
         return Build(plan, folder, name, target, traced, host.build(folder, name, trace=traced))
     firmware = emulated.build(folder, name, target, trace=traced, plain=bool(foreign(plan.variants, target)))
@@ -67,15 +78,25 @@ def build(plan: Plan, folder: Path, name: str, target: str, *, traced: bool = Fa
 
 
 def with_trace(built: Build) -> Build:
-    """Return a build of the same C with the trace hook. Totals are measured without the hook, as the C ships."""
+    """Return a build of the same C that calls a hook after each step of the plan.
+
+    Totals are measured without the hook, since users build the C without it.
+    """
     return build(built.plan, built.folder, built.name, built.target, traced=True)
 
 
 def run(built: Build, samples: Sequence[Sequence[bytes]], *, caches: Caches | None = None, tell: Progress | None = None) -> Run:
-    """Run every sample on memories full of noise: each on its own, or with state in sequence and again after a reset.
+    """Run every sample on memories that are filled with noise before.
 
-    The first sample, or the sequence, runs a second time on the complementary noise to find the bytes that were touched.
-    `caches` are those of a core whose misses are counted in the run of the first sample.
+    Each sample runs on fresh memories. If the network has state, all samples run in sequence on the same memories instead, and
+    again after a reset. The first sample, or the sequence, runs once more on complementary noise, to find the arena bytes that
+    were written.
+
+    Args:
+        built: The build to run.
+        samples: The bytes of each network input, per sample.
+        caches: Caches of the emulated core, whose misses are counted for the first sample; None simulates no caches.
+        tell: Called with the index of the next sample.
     """
     tell = tell or (lambda index: None)
     tell(0)
@@ -100,7 +121,10 @@ def invoke(
     dump: Sequence[Dump] = (),
     **measured: Any,
 ) -> Inference:
-    """Run one inference on a target after the `earlier` ones; `measured` holds further arguments of `emulated.invoke`."""
+    """Run one inference on the target of a build, after the inferences and resets in `earlier`.
+
+    The arguments are those of `emulated.invoke`; `measured` holds further ones, such as `caches`.
+    """
     plan, program = built.plan, built.program
     options: dict[str, Any] = {"fill": fill, "earlier": earlier, "dump": dump, **_by_rows(plan), **measured}
     if isinstance(program, host.Program):
@@ -109,12 +133,15 @@ def invoke(
 
 
 def output_bytes(graph: Graph) -> list[int]:
-    """Return the bytes of each network output."""
+    """Return the number of bytes of each network output."""
     return [graph.tensors[name].bytes for name in graph.outputs]
 
 
 def _by_rows(plan: Plan) -> dict[str, dict[int, int]]:
-    """Return the arguments `streamed_inputs` and `streamed_outputs` of `invoke`: index -> bytes of a row."""
+    """Return the arguments `streamed_inputs` and `streamed_outputs` of `emulated.invoke`, by name.
+
+    Each maps the index of a streamed input or output to the bytes of a row.
+    """
     graph = plan.graph
     streams = {
         "streamed_inputs": (graph.inputs, plan.streamed_inputs),

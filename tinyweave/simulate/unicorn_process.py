@@ -1,8 +1,9 @@
-"""The process that runs Unicorn, which emulated.py talks to through its pipes.
+"""The separate process that runs Unicorn; emulated.py sends it requests through its stdin.
 
-In: requests (code, memories, calls), as messages.py encodes them. Out: what the calls computed and what they cost. A
-machine is kept for further requests with the same program: its translated code is reused, and its memory and registers are
-set anew. A C hook (hook.c) counts blocks. Python runs only for a block's first execution, for traced steps and for faults.
+In: requests (code, memories, inputs), as messages.py encodes them. Out: answers (outputs, counts). A machine (an engine with a
+program) is kept for further requests with the same program: its translated code is reused, and its memory and registers are
+reset. A C hook (hook.c) counts the executions of basic blocks. Python runs only at a block's first execution, at traced
+steps, in row callbacks and at faults.
 
 Unicorn is GPL: it is imported only here, and this process shares only bytes with tinyweave.
 """
@@ -30,7 +31,7 @@ from unicorn import arm_const, riscv_const
 
 
 def beside(name: str, *wanted: str) -> Any:
-    """Return definitions of another file in this folder."""
+    """Run another file of this folder, and return the definitions named `wanted`: this process cannot import tinyweave."""
     return itemgetter(*wanted)(runpy.run_path(str(Path(__file__).with_name(name))))
 
 
@@ -42,8 +43,8 @@ Rows, Stopped, run_calls = beside("calls.py", "Rows", "Stopped", "run")
 STRUCT, RETURN, READ_ROWS, WRITE_ROWS = 0x28000000, 0x10000000, 0x10001000, 0x10002000
 IO = 0x100
 PAGE = 0x1000
-MACHINES = 2  # machines kept: of a build, and of the same build with trace or caches
-OF_ONE_RUN = ("rounds", "dump")  # keys in which requests to the same machine may differ, besides the contents of memory
+MACHINES = 2  # number of machines kept: one for a build, one for the same build with trace or caches
+OF_ONE_RUN = ("rounds", "dump")  # keys in which requests to one machine may differ; contents of memory may, too
 LOWERS_STACK, SETS_STACK, IS_TRACE = 1, 2, 4
 ACCESS = {
     unicorn.UC_MEM_READ_UNMAPPED: "read of",
@@ -59,14 +60,14 @@ TRACE = ctypes.CFUNCTYPE(None)
 
 @dataclass(frozen=True)
 class Isa:
-    """What differs between instruction sets."""
+    """An instruction set: Unicorn's constants for it, its registers by Unicorn's numbers, and some machine code."""
 
-    engine: tuple[int, int]
-    names: ModuleType  # Unicorn's constants for its cores
-    arguments: tuple[int, ...]
-    result: int
-    stack: int
-    link: int
+    engine: tuple[int, int]  # Unicorn's architecture and mode
+    names: ModuleType  # Unicorn's module with the constants of its cores
+    arguments: tuple[int, ...]  # registers of the first arguments of a call
+    result: int  # register of the result
+    stack: int  # stack pointer
+    link: int  # register of the return address
     pc: int
     status: int  # status register, 0 for none
     mark: int  # lowest bit of code addresses in registers: 1 for Thumb, else 0
@@ -75,7 +76,7 @@ class Isa:
 
 
 class BlockCounter(ctypes.Structure):
-    """Struct tw_block of hook.c: executions, size and stack use of a basic block."""
+    """Struct tw_block of hook.c: executions, size and lowest stack pointer (`dip`) of a basic block."""
 
     _fields_ = [
         ("executions", ctypes.c_uint64),
@@ -102,7 +103,7 @@ class CacheState(ctypes.Structure):
 
 
 class LayerCounter(ctypes.Structure):
-    """Struct tw_layer of hook.c: block counts and cache misses of a layer."""
+    """Struct tw_layer of hook.c: block counts and cache misses of a layer whose parameters are at [begin, end)."""
 
     _fields_ = [
         ("begin", ctypes.c_uint32),
@@ -114,7 +115,7 @@ class LayerCounter(ctypes.Structure):
 
 
 class Counter(ctypes.Structure):
-    """Struct tw_counter of hook.c: all state of the block counter."""
+    """Struct tw_counter of hook.c: the state of the hook that counts basic blocks; hook.c explains the fields."""
 
     _fields_ = [
         ("first", ctypes.c_uint32),
@@ -177,7 +178,7 @@ ISAS = {
 
 @contextmanager
 def pointing() -> Iterator[None]:
-    """Raise Stopped if the model gave a pointer to unmapped memory."""
+    """Raise Stopped if Unicorn rejects an access in the `with` block, because the model returned a bad pointer."""
     try:
         yield
     except unicorn.UcError as error:
@@ -185,12 +186,15 @@ def pointing() -> Iterator[None]:
 
 
 class UnicornMachine:
-    """A core with a program and its memories; implements the protocol Machine of calls.py. `start` resets it for a request."""
+    """A Unicorn engine with a program and its memories; implements the protocol Machine of calls.py.
+
+    Call `start` before each request: it resets registers and memory.
+    """
 
     struct, io = STRUCT, STRUCT + IO
 
     def __init__(self, request: dict[str, Any]):
-        """Map the memories of a request and install the hooks."""
+        """Map the code and memories of a request and install the hooks."""
         self.request = request
         self.isa = ISAS[request["isa"]]
         self.engine = unicorn.Uc(*self.isa.engine)
@@ -229,14 +233,14 @@ class UnicornMachine:
         self.counter.lowest_stack, self.counter.unaligned = self.stack_top, 0
 
     def begin(self, rows: Any) -> None:
-        """Start a new inference, whose callbacks use `rows`, and forget the steps of the last one."""
+        """Start a new inference, whose callbacks use `rows`, and clear the step counts and dumps of the previous one."""
         self.rows, self.step = rows, -1
         self.step_counts: dict[int, NDArray[np.uint64]] = {}
         self.step_misses: dict[int, dict[str, int]] = {}
         self.dumps: dict[int, bytes] = {}
 
     def place(self, contents: tuple[int, bytes], rights: int) -> None:
-        """Map memory and write `contents`, an address and bytes, to it."""
+        """Map memory with the access rights `rights`, and write `contents` to it, a pair (address, bytes)."""
         address, data = contents
         if data:
             self.engine.mem_map(address, -(-len(data) // PAGE) * PAGE, rights)
@@ -244,21 +248,21 @@ class UnicornMachine:
 
     @property
     def instructions(self) -> int:
-        """Return the instructions of the last call."""
+        """Return the number of instructions that the last call executed."""
         return int(self.counter.instructions)
 
     def read(self, address: int, count: int) -> bytes:
-        """Return bytes of memory."""
+        """Return `count` bytes of the emulated memory."""
         with pointing():
             return bytes(self.engine.mem_read(address, count))
 
     def write(self, address: int, data: bytes) -> None:
-        """Set bytes of memory."""
+        """Write bytes to the emulated memory."""
         with pointing():
             self.engine.mem_write(address, data)
 
     def add_caches(self) -> None:
-        """Add the caches of the request in front of Flash: for code, for data, or unified."""
+        """Add the caches of the request to the counter: in front of Flash, for code, for data, or for both (unified)."""
         for what, (bytes_, line, ways) in self.request["caches"].items():
             sets = bytes_ // line // ways
             lines = (ctypes.c_uint32 * (sets * ways))()
@@ -268,7 +272,7 @@ class UnicornMachine:
                 setattr(self.counter, part, ctypes.addressof(cache))
 
     def count_blocks(self) -> None:
-        """Install hook.c, which counts blocks, cache misses and unaligned accesses."""
+        """Install hook.c, which counts block executions and cache misses, and finds the first unaligned access."""
         library = ctypes.CDLL(unicorn.unicorn_py3.unicorn.uclib._name)
         hook = ctypes.CDLL(self.request["hook"])
         (first, end), (invoke, invoke_end) = self.request["code"], self.request["invoke"]
@@ -314,7 +318,7 @@ class UnicornMachine:
                 raise unicorn.UcError(error)
 
     def on_rows(self, _: unicorn.Uc, address: int, *rest: object) -> None:
-        """Serve a callback of the model."""
+        """Serve read_rows or write_rows, which the model calls; Unicorn calls this when the core reaches its address."""
         with self.failing():
             arguments = [self.engine.reg_read(register) for register in self.isa.arguments]
             if len(arguments) == 4:
@@ -324,7 +328,7 @@ class UnicornMachine:
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Stop the emulation at an exception and keep it, since it cannot pass through Unicorn."""
+        """Stop the emulation if the `with` block raises, and keep the exception, which cannot pass through Unicorn's C code."""
         try:
             yield
         except Exception as error:
@@ -332,12 +336,15 @@ class UnicornMachine:
             self.engine.emu_stop()
 
     def on_invalid(self, engine: unicorn.Uc, access: int, address: int, *rest: object) -> bool:
-        """Record an access to unmapped memory."""
+        """Record the kind and address of an access to unmapped or protected memory; False makes Unicorn stop."""
         self.fault = (access, address & 0xFFFFFFFF)
         return False
 
     def on_new_block(self, address: int, size: int) -> None:
-        """Fill in the counter of a block at its first execution."""
+        """Disassemble a block and fill in its BlockCounter: size, instructions, stack use.
+
+        hook.c calls this at a block's first execution in each layer that is counted separately.
+        """
         with self.failing():
             instructions, dip, computed = describe(self.request["isa"], self.read(address, size))
             block = BlockCounter.from_address(
@@ -351,7 +358,7 @@ class UnicornMachine:
                 block.instructions, block.dip, block.flags = 0, 0, IS_TRACE
 
     def on_trace(self) -> None:
-        """Credit the counts since the previous step to the step that has ended, and take its dumps."""
+        """Add the counts since the previous step to the step that has just ended, and read its requested dumps."""
         with self.failing():
             self.step = self.engine.reg_read(self.isa.arguments[0])
             self.credit(self.step)
@@ -370,7 +377,7 @@ class UnicornMachine:
             ctypes.memset(lines, 0, ctypes.sizeof(lines))
 
     def credit(self, step: int) -> None:
-        """Add the counts outside layers to a step and reset them."""
+        """Add the counts of blocks outside separately counted layers to a step, and reset these counts to 0."""
         table, rest = self.tables[0], self.layers[0]
         self.step_counts[step] = self.step_counts.get(step, 0) + np.stack([table["executions"], table["taken"]])
         table["executions"] = table["taken"] = 0
@@ -379,12 +386,15 @@ class UnicornMachine:
         rest.code_misses = rest.data_misses = 0
 
     def missed(self, layer: LayerCounter) -> dict[str, int]:
-        """Return cache -> number of cache misses in a layer."""
+        """Return cache (`code`, `data` or `unified`) -> number of its misses in a layer."""
         counts = {"code": layer.code_misses, "data": layer.data_misses, "unified": layer.code_misses + layer.data_misses}
         return {what: counts[what] for what in self.caches}
 
     def spent(self, table: NDArray[Any], executions: NDArray[Any], taken: NDArray[Any]) -> NDArray[np.int64]:
-        """Return an array [blocks that ran, 5]: address, bytes, instructions, executions, executions left by a taken branch."""
+        """Return an array [blocks that ran, 5] with a block's address, bytes, instructions, executions, taken branches.
+
+        `table` holds a BlockCounter per 2 bytes of code; `executions` and `taken` are the counts to use instead of its own.
+        """
         ran = np.flatnonzero((executions > 0) & (table["flags"] & IS_TRACE == 0))
         columns = (self.counter.first + 2 * ran, table["bytes"][ran], table["instructions"][ran], executions[ran], taken[ran])
         return np.stack([column.astype(np.int64) for column in columns], axis=1)
@@ -392,7 +402,7 @@ class UnicornMachine:
     def report(self) -> dict[str, Any]:
         """Return the CPU seconds of the last call and, by (step, layer), the basic blocks that ran and the cache misses.
 
-        The basic blocks are rows as in `spent`. Layer "" is what a step does outside layers.
+        The basic blocks are arrays as `spent` returns them. The layer "" stands for the code of a step outside all layers.
         """
         self.credit(self.step)
         rest, *tables = self.tables
@@ -404,7 +414,7 @@ class UnicornMachine:
         return {"seconds": self.seconds, "blocks": blocks, "misses": misses}
 
     def remains(self) -> dict[str, Any]:
-        """Return the memories and the stack use after all calls."""
+        """Return the contents of memories and stack, and the most stack bytes used, after all calls."""
         stack, image = self.request["stack"]
         return {
             "images": [self.read(start, len(image)) for start, *_, image in self.request["memories"]],
@@ -413,7 +423,7 @@ class UnicornMachine:
         }
 
     def call(self, function: str, *arguments: int) -> int:
-        """Reset the counts, run a function and return its result."""
+        """Reset the counts, run a function of the model and return its result; raise Stopped if it does something forbidden."""
         write, read, isa = self.engine.reg_write, self.engine.reg_read, self.isa
         for register, value in zip(isa.arguments, arguments, strict=False):
             write(register, value)
@@ -437,11 +447,14 @@ class UnicornMachine:
         return int(read(isa.result))
 
 
-machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories
+machines: dict[bytes, UnicornMachine] = {}  # by program and sizes of memories, least recently used first
 
 
 def machine_for(request: dict[str, Any]) -> UnicornMachine:
-    """Return a machine for a request, reset; a kept one if it has the same program."""
+    """Return a machine for a request, reset to the memory contents of the request.
+
+    A kept machine is reused if it has the same program and sizes of memories; the least recently used machine is dropped.
+    """
     built = {key: value for key, value in request.items() if key not in OF_ONE_RUN}
     stack, *memories = ((*place, len(image)) for *place, image in (request["stack"], *request["memories"]))
     key = encode(built | {"stack": stack, "memories": memories})
@@ -454,12 +467,12 @@ def machine_for(request: dict[str, Any]) -> UnicornMachine:
 
 
 def run(request: dict[str, Any]) -> Any:
-    """Run a request and return its answer."""
+    """Run the calls of a request on a machine and return the answer."""
     return run_calls(machine_for(request), request)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until the input ends."""
+    """Answer requests to disassemble blocks or to run a program, until `requests` ends."""
     while True:
         try:
             request = decode(requests.read)

@@ -1,9 +1,9 @@
-"""A persistent child process for generated code, whose crashes and endless loops stay there.
+"""Persistent child processes that run generated code, so that its crashes and endless loops cannot harm this process.
 
-In: a command line. Out: bytes through its pipes. A crash or a passed time limit becomes a Fault with what the child wrote
-to stderr; the next session starts a new child. All children are killed when this process ends. If this process is killed,
-they notice within a second that their parent (PARENT) is gone and end. Children run in the cache folder. Python children
-import nothing from the folder in which this process was started.
+In: a command line. Out: bytes through the child's pipes. A crash or an exceeded time limit raises a Fault with the text that
+the child wrote to stderr; the next session starts a new child. All children are killed when this process ends. If this
+process is killed, the children notice within a second that their parent (PARENT) is gone, and end. Children run in the cache
+folder. Python children import nothing from the folder in which this process was started.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @contextmanager
 def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
-    """Yield a command and its stdin for a program that ends with this process, even if this process is killed."""
+    """Wrap a command so that its program ends when this process ends, even if this process is killed.
+
+    Yield the wrapped command, and the stdin (a file descriptor) with which to start it. On Windows, the command stays as it is.
+    """
     if not hasattr(os, "fork"):  # Windows
         yield command, subprocess.DEVNULL
         return
@@ -73,16 +76,19 @@ def guarded(command: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
 
 
 def isolated(program: Path, *arguments: str) -> tuple[str, ...]:
-    """Return the command for a Python program that imports nothing from the current folder."""
+    """Return the command that runs a Python file in a process that ends when this process ends.
+
+    The process imports nothing from the current folder.
+    """
     folders = toolchain.import_folders()
     return (sys.executable, "-I", "-c", ISOLATED, str(len(folders)), *folders, str(program), *arguments)
 
 
 class Died(Fault):
-    """A child ended during a request: with exit code `code`, or `late`, killed because its time limit had passed."""
+    """Raised if a child ends during a request: with exit code `code`, or, if `late`, killed after its time limit."""
 
     def __init__(self, limit_s: float, late: bool, code: int, said: str):
-        """Describe the end of a child; `said` is what it wrote to stderr."""
+        """Describe the end of a child; `said` is the text that it wrote to stderr."""
         why = f"did not finish within {limit_s:g} s" if late else f"ended its process with code {code}"
         super().__init__((not late and said[-4000:]) or f"the generated code {why}")
         self.late, self.code = late, code
@@ -90,10 +96,10 @@ class Died(Fault):
 
 
 class Worker:
-    """A child process that is started at first use. Use it within `session` only."""
+    """A child process that `session` starts, and starts again after a crash. Use `send` and `receive` within a session only."""
 
     def __init__(self, command: tuple[str, ...], environment: Mapping[str, str] | None = None):
-        """Prepare a child for a command, with additional environment variables."""
+        """Set the command line of the child and additional environment variables; nothing is started yet."""
         self._command, self._environment = command, dict(os.environ, **(environment or {}))
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -106,7 +112,11 @@ class Worker:
 
     @contextmanager
     def session(self, limit_s: float) -> Iterator[Worker]:
-        """Yield this worker for one request and its answer, within `limit_s` seconds of wall time."""
+        """Start the child if it is not running, and yield this worker for one request and its answer.
+
+        Other threads wait meanwhile. If the child ends, or the session lasts longer than `limit_s` seconds, Died is raised.
+        Any other exception kills the child, since part of an answer may be left in its pipe.
+        """
         with self._lock:
             if not self.is_alive:
                 self._start()
@@ -119,19 +129,19 @@ class Worker:
             except (EOFError, BrokenPipeError) as error:
                 raise self._death(limit_s) from error
             except BaseException:
-                self.stop()  # the rest of the answer is still in the pipe
+                self.stop()  # part of the answer may still be in the pipe
                 raise
             finally:
                 timer.cancel()
 
     def send(self, data: bytes) -> None:
-        """Write bytes to the child."""
+        """Write bytes to the child's stdin."""
         assert self._process and self._process.stdin
         self._process.stdin.write(data)
         self._process.stdin.flush()
 
     def receive(self, count: int) -> bytes:
-        """Return the next `count` bytes from the child."""
+        """Return the next `count` bytes of the child's stdout; raise EOFError if it ends before."""
         assert self._process and self._process.stdout
         data = self._process.stdout.read(count)
         if len(data) < count:
@@ -139,7 +149,7 @@ class Worker:
         return data
 
     def stop(self) -> None:
-        """Kill the child."""
+        """Kill the child if it was started."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -185,7 +195,7 @@ _workers: dict[tuple[int, tuple[str, ...]], Worker] = {}
 
 
 def worker(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> Worker:
-    """Return the child for `command`; the most recently used children are kept."""
+    """Return the worker for a command, created at first use; beyond ALIVE workers, stop the least recently used one."""
     key = (os.getpid(), command)  # a forked process must not share its parent's pipes
     child = _workers.pop(key, None) or Worker(command, environment)
     _workers[key] = child

@@ -30,7 +30,7 @@ FORMS = "give a folder with annotations/*.xml and images/, or with COCO's .json 
 
 
 class LabelledBox(NamedTuple):
-    """A box in pixels of its image, from 0; bottom and right are exclusive. The flag is COUNTED, DIFFICULT or CROWD."""
+    """A labelled box in pixels of its image, from 0; bottom and right are exclusive. `flag` is COUNTED, DIFFICULT or CROWD."""
 
     label: str
     top: float
@@ -42,7 +42,7 @@ class LabelledBox(NamedTuple):
 
 @dataclass(frozen=True)
 class Annotated:
-    """An image and its boxes."""
+    """An image file with its labelled boxes."""
 
     path: Path
     size: tuple[int, int] | None  # rows and columns according to the annotation; None if it does not state them
@@ -89,7 +89,10 @@ def _voc(folder: Path, files: Sequence[Path]) -> list[Annotated]:
 
 
 def _image(images: Path, named: str, file: Path) -> Path:
-    """Return the image of an annotation: the file of the same name, else the one that the annotation names."""
+    """Return the path of the image that an annotation `file` belongs to; raise CompileError if there is none.
+
+    It is the file of the same name in the folder `images`, else the file `named` in the annotation.
+    """
     own = [images / f"{file.stem}{suffix}" for suffix in IMAGES]
     inside = [images / named] if Path(named).name == named and named else []
     path = _first_file([*own, *inside])
@@ -110,7 +113,7 @@ def _first_file(paths: Sequence[Path]) -> Path | None:
 
 
 def _with_a_test(images: list[Annotated]) -> list[Annotated]:
-    """Use the validation part as test part if there is no test part: published data sets often withhold it."""
+    """Use the validation part as test part if there is none: published data sets often withhold the test part."""
     parts = {image.part for image in images}
     if "validation" not in parts or "test" in parts:
         return images
@@ -154,7 +157,10 @@ def _side(path: Path, value: Any) -> int:
 
 
 def _coco(folder: Path, file: Path) -> list[Annotated]:
-    """Read a COCO file, whose boxes are [left, top, width, height], and whose name may contain that of a part."""
+    """Read a COCO file, whose boxes are [left, top, width, height]; boxes without width or height are skipped.
+
+    If the file's name contains that of a part (training, validation, test), all its images are in that part.
+    """
     try:
         record = json.loads(read_file(file, MAX_JSON, MEND))
         labels = {_key(category["id"]): str(category["name"]) for category in record["categories"]}
@@ -185,7 +191,7 @@ def _key(value: Any) -> int | str:
 
 
 def _of_coco(folder: Path, file: Path, image: Mapping[str, Any], boxes: tuple[LabelledBox, ...], part: str | None) -> Annotated:
-    """Return one image of a COCO file; raise CompileError if it is not inside the folder."""
+    """Return one image of a COCO file; raise CompileError if its path leads out of the folder or to no file."""
     name = str(image["file_name"])
     parts = Path(name).parts
     if Path(name).is_absolute() or ".." in parts or not parts:

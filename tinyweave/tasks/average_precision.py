@@ -53,7 +53,7 @@ def overlaps(detections: Floats, true: Floats) -> Floats:
 
 
 def match_voc(detections: Floats, true: Floats, least: float) -> Match:
-    """Match detections and true boxes of one class in one image by the rules of VOC; `least` is the IoU threshold."""
+    """Match detections [n, 6] and true boxes [m, 6] of one class in one image by VOC's rules; `least` is the IoU threshold."""
     detections = _by_score(detections)
     shared = overlaps(detections, np.where(np.arange(6) == 5, COUNTED, true))
     kinds, taken = np.zeros(len(detections), np.int64), set[int]()
@@ -68,7 +68,7 @@ def match_voc(detections: Floats, true: Floats, least: float) -> Match:
 
 
 def match_coco(detections: Floats, true: Floats, least: float) -> Match:
-    """Match detections and true boxes of one class in one image by the rules of COCO; `least` is the IoU threshold."""
+    """Match detections [n, 6] and true boxes [m, 6] of one class in one image by COCO's rules; `least` is the IoU threshold."""
     detections, true = _by_score(detections)[:COCO_MAX_DETECTIONS], true[np.argsort(true[:, 5] != COUNTED, kind="stable")]
     shared, counted = overlaps(detections, true), int((true[:, 5] == COUNTED).sum())
     kinds, free = np.zeros(len(detections), np.int64), np.ones(len(true), bool)
@@ -103,12 +103,19 @@ def average_precision(matches: Sequence[Match], points: Floats | None) -> float:
 
 
 def voc(detections: Sequence[Floats], true: Sequence[Floats], classes: int, points: Floats | None = None) -> Floats:
-    """Return the average precision of each class as VOC defines it; `points` is None since 2010, VOC_POINTS before."""
+    """Return the average precision of each class as VOC defines it, at an IoU threshold of 0.5.
+
+    `detections` and `true` have an array of boxes per image. `points` is None for the definition since 2010, VOC_POINTS for the
+    earlier one.
+    """
     return _classes(matched(detections, true, classes, match_voc, (0.5,))[0], points)
 
 
 def coco(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> Floats:
-    """Return the average precision of each class as COCO defines it: the mean over the IoU thresholds COCO_OVERLAPS."""
+    """Return the average precision of each class as COCO defines it: the mean over the IoU thresholds COCO_OVERLAPS.
+
+    `detections` and `true` have an array of boxes per image.
+    """
     by_overlap = matched(detections, true, classes, match_coco, COCO_OVERLAPS)
     return np.asarray(np.mean([_classes(matches, COCO_POINTS) for matches in by_overlap], axis=0))
 
@@ -116,7 +123,15 @@ def coco(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> 
 def matched(
     detections: Sequence[Floats], true: Sequence[Floats], classes: int, rule: Rule, least: Sequence[float]
 ) -> list[list[list[Match]]]:
-    """Match detections and true boxes; return the matches indexed by IoU threshold (`least`), class and image."""
+    """Match detections and true boxes; return the matches indexed by [IoU threshold][class][image].
+
+    Args:
+        detections: boxes per image.
+        true: true boxes per image.
+        classes: number of classes.
+        rule: `match_voc` or `match_coco`.
+        least: the IoU thresholds.
+    """
     split = [
         [(f[f[:, 0] == label], t[t[:, 0] == label]) for f, t in zip(detections, true, strict=True)] for label in range(classes)
     ]
@@ -124,7 +139,7 @@ def matched(
 
 
 def means(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> dict[str, float]:
-    """Return the mean average precisions `voc` (all points), `voc_11` and `coco`."""
+    """Return the mean average precision over all classes by three definitions: `voc` (all points), `voc_11` and `coco`."""
     matches = matched(detections, true, classes, match_voc, (0.5,))[0]
     by_voc = {name: mean(_classes(matches, points)) for name, points in (("voc", None), ("voc_11", VOC_POINTS))}
     return by_voc | {"coco": mean(coco(detections, true, classes))}
@@ -137,7 +152,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def interval(detections: Sequence[Floats], true: Sequence[Floats], classes: int) -> tuple[float, float]:
-    """Return the 95 % confidence interval of VOC's mean average precision, by bootstrapping the images."""
+    """Return the 95 % confidence interval (low, high) of VOC's mean average precision, by bootstrapping the images."""
     matches = matched(detections, true, classes, match_voc, (0.5,))[0]
     resampled = np.random.default_rng(0).integers(0, len(detections), (RESAMPLED, len(detections)))
     values = [mean(average_precision([own[image] for image in images], None) for own in matches) for images in resampled]

@@ -32,7 +32,7 @@ BOX = np.dtype([("top", "<i2"), ("left", "<i2"), ("bottom", "<i2"), ("right", "<
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a detector: how its output is decoded into boxes."""
+    """The output of a detector: its grid of cells and anchors, and how it is decoded into boxes."""
 
     size: tuple[int, int]  # rows and columns of the image
     stride: int  # rows and columns of a cell in pixels
@@ -41,24 +41,27 @@ class Head:
 
     @property
     def scores(self) -> int:
-        """Return the number of class scores per anchor; a single class has none, because its score is the object score."""
+        """Return the number of class scores per anchor; 0 for a single class, because its score is the object score."""
         return self.classes if self.classes > 1 else 0
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Return the rows, columns and channels of the head's map."""
+        """Return the rows, columns and channels of the detector's output."""
         rows, columns = (side // self.stride for side in self.size)
         return rows, columns, len(self.anchors) * (TERMS + self.scores)
 
     @property
     def units(self) -> Ints:
-        """Return the anchors [n, 2], rows and columns, in units of 1 / 2^UNIT_BITS pixels."""
+        """Return the height and width [n, 2] of the anchors in units of 1 / 2^UNIT_BITS pixels."""
         return np.asarray(np.round(np.array(self.anchors) * 2**UNIT_BITS), np.int64)
 
     def detected(self, values: NDArray[np.int8], quant: Quant, threshold: float) -> NDArray[np.void]:
         """Decode the int8 output into boxes (dtype BOX) by falling score, with the same bytes as boxes.c.
 
-        `threshold` is the least score, 0 to 1. Ties are broken in the order of rows, columns, anchors.
+        Args:
+            values: the output of the network.
+            quant: its quantisation.
+            threshold: the least score, 0 to 1. Ties are broken in the order of rows, columns, anchors.
         """
         probability, growth = self.tables(quant)
         cells = self._cells(values).astype(np.int64) + 128
@@ -77,7 +80,10 @@ class Head:
         return np.array([(*edges[index], scores[index], labels[index]) for index in kept], BOX)
 
     def detected_real(self, values: NDArray[np.float32], threshold: float) -> Floats:
-        """Decode the float output into boxes [n, 6]: label, edges in pixels, score."""
+        """Decode the float output into boxes [n, 6]: label, edges (top, left, bottom, right) in pixels, score.
+
+        `threshold` is the least score, 0 to 1.
+        """
         cells: Floats = self._cells(values).astype(np.float64)
         score = _logistic(cells[..., 4])
         if self.scores:
@@ -90,14 +96,17 @@ class Head:
         return np.column_stack((labels[kept], edges[kept], scores[kept]))
 
     def tables(self, quant: Quant) -> tuple[Ints, Ints]:
-        """Return the integer tables [256] of the logistic function and of the exponential, for the int8 values -128 .. 127."""
+        """Return the integer tables [256] of the logistic function and of the exponential, for the int8 values -128 .. 127.
+
+        `quant` is the quantisation of these values.
+        """
         real: Floats = np.asarray((np.arange(-128, 128) - quant.zero_point[0]) * quant.scale[0], np.float64)
         probability = np.asarray(np.round(_logistic(real) * 2**PROBABILITY_BITS), np.int64)
         growth = np.asarray(np.round(np.exp(np.minimum(real, np.log(LARGEST))) * 2**GROWTH_BITS), np.int64)
         return probability, growth
 
     def c_files(self, quant: Quant) -> dict[str, str]:
-        """Return the C files, by name, that decode the output of a network whose output quantisation is `quant`."""
+        """Return the C files that decode a network's output of quantisation `quant`: file name -> text."""
         probability, growth = self.tables(quant)
         rows, columns, _ = self.shape
         sizes = {
@@ -123,7 +132,7 @@ class Head:
         return texts("boxes.c", "boxes.h") | {"boxes_tables.h": header("boxes", about, sizes, tables)}
 
     def limit(self, threshold: float) -> int:
-        """Convert a threshold of 0 .. 1 to the integer of the C; raise CompileError if it is out of range."""
+        """Convert a score threshold of 0 .. 1 to the integer that the C uses; raise CompileError if it is out of range."""
         if not 0 < threshold <= 1:
             raise CompileError(f"the threshold {threshold:g} is out of range", "give a number above 0, at most 1")
         return max(1, round(threshold * (1 << PROBABILITY_BITS)))
@@ -133,7 +142,11 @@ class Head:
         return values.reshape(rows, columns, len(self.anchors), TERMS + self.scores)
 
     def _best(self, cells: Array, score: Array, threshold: float) -> tuple[Array, tuple[Ints, ...], Ints, Array]:
-        """Return values, places (rows, columns, anchors), labels and scores of up to MOST candidates by falling score."""
+        """Return the up to MOST anchors with the highest scores of at least `threshold`, by falling score.
+
+        Returns:
+            Their values [n, values], places (rows, columns, anchors), labels [n] and scores [n].
+        """
         order = np.argsort(-score.reshape(-1), kind="stable")[:MOST]
         places = np.unravel_index(order[score.reshape(-1)[order] >= threshold], score.shape)
         cell = cells[places]
@@ -142,7 +155,7 @@ class Head:
 
 
 def head_of(data: Dataset) -> Head | None:
-    """Return the head of detectors for a data set, or None if its samples have classes instead of boxes."""
+    """Return how a detector for this data set is decoded, or None if its samples have classes instead of boxes."""
     prepared = data.preparation
     if data.kind != "detection":
         return None
@@ -151,7 +164,7 @@ def head_of(data: Dataset) -> Head | None:
 
 
 def as_text(boxes: NDArray[np.void]) -> str:
-    """Return boxes as text, as the C examples print them: a line per box, then the number of boxes."""
+    """Return boxes as the text that the C examples print: a line per box, then the number of boxes."""
     lines = [
         f"class {box['label']}, score {box['score']}: rows {box['top']} to {box['bottom']}, "
         f"columns {box['left']} to {box['right']}\n"
@@ -161,7 +174,7 @@ def as_text(boxes: NDArray[np.void]) -> str:
 
 
 def as_rows(boxes: NDArray[np.void]) -> Floats:
-    """Convert boxes of dtype BOX to [n, 6]: label, edges in pixels, score."""
+    """Convert boxes of dtype BOX to [n, 6]: label, edges (top, left, bottom, right) in pixels, score."""
     edges = np.stack([boxes[name] for name in ("top", "left", "bottom", "right")], axis=1) / 2**UNIT_BITS
     return np.column_stack((boxes["label"], edges, boxes["score"] / 2**PROBABILITY_BITS)).astype(np.float64)
 

@@ -13,12 +13,19 @@ PER_LINE = 12  # values per line
 
 
 def texts(*names: str) -> dict[str, str]:
-    """Return the contents of C files of this folder, by file name."""
+    """Return the contents of C files of this package: file name -> text."""
     return {name: (Path(__file__).parent / name).read_text() for name in names}
 
 
 def header(name: str, about: str, sizes: Mapping[str, int], tables: Sequence[Table]) -> str:
-    """Return the header of the tables of a C file `name`: a macro per size, and a constant array per table."""
+    """Return the text of a C header with the sizes and tables of the C file `name`.
+
+    Args:
+        name: the C file, without ".c".
+        about: words for the first comment.
+        sizes: macro -> value; the macros get the prefix NAME_.
+        tables: constant arrays as (type in C, name, values).
+    """
     guard = f"{name.upper()}_TABLES_H"
     lines = [
         f"/* Sizes and tables of {name}.c: {about}. */",

@@ -37,7 +37,7 @@ ONE_LABEL = "a classifier needs at least two: add another"
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled samples, each in the training, the validation or the test part."""
+    """Labelled samples of a task, each in the training, the validation or the test part."""
 
     kind: str  # "images", "sounds", "sensors" or "detection"
     classes: tuple[str, ...]
@@ -47,12 +47,12 @@ class Dataset:
     preparation: Mapping[str, Any]  # how files were converted to values, which firmware must do as well; JSON values
 
     def part(self, name: str) -> tuple[NDArray[np.int8], NDArray[Any]]:
-        """Return the samples and the labels of one part."""
+        """Return the values and the labels of the samples in one part: "train", "validation" or "test"."""
         chosen = np.flatnonzero(self.parts == PARTS.index(name))
         return self.values[chosen], self.labels[chosen]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of samples by part."""
+        """Return the number of samples in each part, by the part's name."""
         return {name: int((self.parts == number).sum()) for number, name in enumerate(PARTS)}
 
 
@@ -80,7 +80,7 @@ def sized(data: Dataset, size: tuple[int, int]) -> Dataset:
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """A file of one sample, and its class."""
+    """A file that holds one sample, with its class."""
 
     path: Path
     label: str
@@ -89,12 +89,15 @@ class LabelledFile:
 
 
 def share_of(group: str) -> float:
-    """Return the hash of a name as a number from 0 to 1; groups below TEST are test, and up to TEST + VALIDATION validation."""
+    """Return the hash of a group's name as a number from 0 to 1, which decides its part.
+
+    Below TEST it is in the test part, then up to TEST + VALIDATION in validation, else in training.
+    """
     return int(hashlib.sha1(group.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
 
 
 def part_of(group: str) -> str:
-    """Return the part of a group of files by the hash of its name."""
+    """Return the part ("train", "validation" or "test") of a group of files, by the hash of its name."""
     share = share_of(group)
     return "test" if share < TEST else "validation" if share < TEST + VALIDATION else "train"
 
@@ -112,9 +115,10 @@ def files_of(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], str] = str) -> list[LabelledFile]:
-    """Return files labelled by the name of their folder; folders above it named as in PART_NAMES set the part.
+    """Return the files below a folder, each labelled by the name of the folder that holds it.
 
-    `group_of` maps a path below `folder` to the name of the file's group; by default each file is a group.
+    If a folder further up is named as in PART_NAMES, it sets the part. `group_of` maps a path below `folder` to the name of the
+    file's group, whose files stay in one part; by default each file is a group.
     """
     labelled = []
     for path in files_of(folder, suffixes):
@@ -127,9 +131,12 @@ def by_folder(folder: Path, suffixes: Sequence[str], group_of: Callable[[str], s
 
 
 def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str] = str.strip) -> dict[str, str]:
-    """Read lists of files, and return the part of each file that they name; empty if no list exists.
+    """Return the part of each file that is named in lists of files; empty if no list exists.
 
-    `lists` maps the name of a list to a part. `name_of` extracts the file name from a line.
+    Args:
+        folder: the folder of the lists.
+        lists: file name of a list -> part of the files that it names.
+        name_of: extracts the file name from a line of a list.
     """
     parts = dict[str, str]()
     for name, part in lists.items():
@@ -140,10 +147,10 @@ def listed(folder: Path, lists: Mapping[str, str], name_of: Callable[[str], str]
 
 
 def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
-    """Complete the parts that folders or lists set.
+    """Return the files, some of them moved to the validation part if folders or lists set parts, but no validation part.
 
-    If the files are in the training part only, or in none, the hash splits all of them. If none is in the validation part, the
-    hash moves some training files there.
+    If they set no part but training, all parts are reset to None, and the hash of `parts_of` decides. If they set a test part,
+    the hash moves some training files to validation.
     """
     named = {file.part for file in files} - {None}
     if named <= {"train"}:
@@ -155,7 +162,7 @@ def with_all_parts(files: list[LabelledFile]) -> list[LabelledFile]:
 
 
 def parts_of(files: Sequence[LabelledFile]) -> list[str]:
-    """Return the part of each file.
+    """Return the part of each file: the one that is set, else by the hash of its group.
 
     If the hash puts no file of a class into test or validation, the group of this class with the lowest hash is moved there,
     unless folders or lists set the parts. Groups with files of several classes are not moved.
@@ -183,11 +190,17 @@ def dataset(
     preparation: Mapping[str, Any],
     progress: Progress = silent,
 ) -> Dataset:
-    """Read files into a data set; `read` returns one file as int8 [rows, columns, channels], all of the same shape.
+    """Read files into a data set.
+
+    Args:
+        kind: "images" or "sounds".
+        files: the files with their classes.
+        read: returns one file as int8 [rows, columns, channels]; all files have the same shape.
+        preparation: how `read` converts files to values, as JSON values; firmware must do the same.
+        progress: called for each file.
 
     Raises:
         CompileError: there is only one class, or a part has too few samples of a class.
-
     """
     classes = tuple(sorted({file.label for file in files}))
     parts = parts_of(files)
@@ -204,14 +217,20 @@ def dataset(
 
 
 def check_classes(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str]) -> None:
-    """Raise CompileError if there is only one class, or if a part has too few samples of a class."""
+    """Raise CompileError if there is only one class, or if a part has too few samples of a class.
+
+    `labels` and `parts` have an entry per sample.
+    """
     if len(classes) < 2:
         raise CompileError(f"there is only one class, '{classes[0]}'", ONE_LABEL)
     check_counts(classes, labels, parts, "sample")
 
 
 def check_counts(classes: Sequence[str], labels: Sequence[str], parts: Sequence[str], what: str) -> None:
-    """Raise CompileError if a part has too few samples of a class."""
+    """Raise CompileError if a part has too few samples of a class.
+
+    `labels` and `parts` have an entry per sample. `what` is the word for a sample in the message: "sample" or "box".
+    """
     counts = Counter(zip(labels, parts, strict=True))
     for label, (part, needed) in product(classes, (("train", MIN_OF_CLASS), ("validation", 1), ("test", 1))):
         if (have := counts[label, part]) < needed:

@@ -36,14 +36,19 @@ def read_detection(
     stride: int = 16,
     progress: Progress = silent,
 ) -> Dataset:
-    """Read a VOC or COCO folder: images letterboxed to `size` (rows, columns), as pixel - 128, with their boxes.
+    """Read a VOC or COCO folder: images letterboxed to `size`, with the values pixel - 128, and their boxes.
 
-    `classes` are the classes to learn, in this order; empty for all classes, sorted by name. `anchors` is the largest number of
-    anchors, `stride` the rows and columns of a cell of the head in pixels.
+    Args:
+        folder: the folder.
+        size: rows and columns of the network's input.
+        channels: 1 for grey, 3 for RGB.
+        classes: the classes to learn, in this order; empty for all classes, sorted by name.
+        anchors: largest number of anchors, the typical box sizes that a detector starts from.
+        stride: rows and columns in pixels of a cell of the detector's output grid.
+        progress: called for each image.
 
     Raises:
         CompileError: the folder is faulty, or the size is no multiple of the stride.
-
     """
     if anchors < 1 or stride < 1:
         raise CompileError(f"{anchors} anchors with a stride of {stride} pixels are out of range", "give whole numbers above 0")
@@ -106,7 +111,10 @@ def _classes(folder: Path, images: Sequence[Annotated], wanted: Sequence[str]) -
 
 
 def check_size(path: Path, stated: tuple[int, int] | None, own: tuple[int, int]) -> None:
-    """Raise CompileError if an annotation states another size (rows, columns) than its image has; None states no size."""
+    """Raise CompileError if an annotation states another size (rows, columns) than its image has.
+
+    `stated` is the size in the annotation, None if it states none; `own` is that of the image.
+    """
     if stated not in (None, own):
         size = " x ".join(map(str, stated or ()))
         raise CompileError(f"'{path}' is {own[0]} x {own[1]}, its annotation says {size}", MEND)
@@ -128,12 +136,12 @@ def _text(box: LabelledBox) -> str:
 
 
 def boxes_of(labels: NDArray[np.float32]) -> Floats:
-    """Return the boxes [count, 6] of one image's labels [boxes, 6], without the padding rows."""
+    """Return the boxes [count, 6] of one image's labels [boxes, 6], without the rows of padding. Columns are as in BOX."""
     return np.asarray(labels[labels[:, 0] >= 0], np.float64)
 
 
 def _sides(labels: NDArray[np.float32]) -> Floats:
-    """Return the rows and columns [count, 2] of all boxes except crowds."""
+    """Return the height and width [count, 2] in pixels of all boxes except crowds. Columns of labels are as in BOX."""
     boxes = boxes_of(labels.reshape(-1, len(BOX)))
     boxes = boxes[boxes[:, 5] != CROWD]
     return np.asarray(boxes[:, 3:5] - boxes[:, 1:3])

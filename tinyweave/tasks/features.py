@@ -56,7 +56,7 @@ class LogMel:
 
     @property
     def silence(self) -> Ints:
-        """Return the features [per_frame] of silence."""
+        """Return the features [per_frame] of silence: -128 for log-mel; for MFCC, -128 and then zeros."""
         return np.where(np.arange(self.per_frame) * self.coefficients, 0, -128)
 
     @property
@@ -66,14 +66,18 @@ class LogMel:
 
     @cached_property
     def terms(self) -> Ints:
-        """Return the matrix of the cosine transform [coefficients, bands]: a mean, then cosines times GAIN."""
+        """Return the matrix of the cosine transform [coefficients, bands].
+
+        Its first row computes the mean of the bands; the other rows are cosines times GAIN. Values have `cosine_bits`
+        fractional bits.
+        """
         turns = np.arange(self.coefficients)[:, None] * (np.arange(self.bands) + 0.5) / self.bands
         gain = np.where(np.arange(self.coefficients) == 0, 1, GAIN)[:, None]
         return as_ints(gain * np.cos(np.pi * turns) / self.bands * 2**self.cosine_bits)
 
     @property
     def window_bits(self) -> int:
-        """Return the bits by which a sample times its window value is shifted right."""
+        """Return by how many bits the product of a sample and its window value is shifted right."""
         return WINDOW_BITS + self.emphasis_bits - self.guard_bits
 
     @property
@@ -99,13 +103,13 @@ class LogMel:
 
     @property
     def corners(self) -> tuple[Floats, Floats]:
-        """Return the corners of the triangular filters [bands + 2], and the centres of the bins [frame / 2], both in bins."""
+        """Return the corners of the triangular filters [bands + 2] and the centres of the bins [frame / 2], in FFT bins."""
         hertz = 700 * (10 ** (np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2) / 2595) - 1)
         return hertz * self.frame / self.rate, np.arange(self.frame / 2)
 
     @cached_property
     def filters(self) -> list[tuple[int, Ints]]:
-        """Return (first bin, weights) of each mel band; a band narrower than a bin gets the nearest bin."""
+        """Return (first FFT bin, weights) of each mel band; a band narrower than a bin gets the nearest bin."""
         edges, bins = self.corners
         filters = []
         for left, middle, right in zip(edges, edges[1:], edges[2:], strict=False):
@@ -214,11 +218,11 @@ class LogMel:
         return {key: value for key, value in asdict(self).items() if key != "coefficients" or value}
 
     def c_files(self) -> dict[str, str]:
-        """Return the C files, by name, that compute the features of one frame."""
+        """Return the C files that compute the features of one frame: file name -> text."""
         return texts("log_mel.c", "log_mel.h") | {"log_mel_tables.h": self.c_tables()}
 
     def text(self) -> str:
-        """Return the settings as text."""
+        """Return the settings as text for people."""
         return (f"{self.coefficients} MFCC of " if self.coefficients else "") + (
             f"{self.bands} log-mel bands of {self.lowest:g} .. {self.highest:g} Hz, "
             f"{1000 * self.frame / self.rate:g} ms each {1000 * self.hop / self.rate:g} ms at {self.rate} Hz"
@@ -226,7 +230,11 @@ class LogMel:
 
 
 def log_mel(rate: int, bands: int = 40, frame_ms: float = 32, hop_ms: float = 20, coefficients: int = 0) -> LogMel:
-    """Return the usual settings for speech: bands of 60 Hz to 7.6 kHz, and frames of 2^k samples, about `frame_ms` long."""
+    """Return the usual settings for speech: mel bands of 60 Hz to 7.6 kHz, and a frame of 2^k samples, about `frame_ms` long.
+
+    At low sample rates, the bands end at 95 % of half the rate. `rate` is in Hz. `coefficients` is the number of MFCC per
+    frame, 0 for log-mel features.
+    """
     frame = 1 << max(5, round(float(np.log2(rate * frame_ms / 1000))))
     return LogMel(rate, frame, round(rate * hop_ms / 1000), bands, 60.0, min(7600.0, 0.95 * rate / 2), coefficients)
 
@@ -255,7 +263,7 @@ def _turned(real: Ints, imaginary: Ints, cosine: Ints, sine: Ints) -> tuple[Ints
 
 
 def _bit_reversed(count: int) -> Ints:
-    """Return the bit-reversed order of `count` indices."""
+    """Return the indices 0 to `count` - 1 (a power of two) in bit-reversed order, as an FFT needs them."""
     order = np.zeros(1, np.int64)
     while len(order) < count:
         order = np.concatenate((2 * order, 2 * order + 1))

@@ -15,7 +15,10 @@ ZERO = 128  # the pixel value that is 0 in the network's input
 
 
 def read_images(folder: Path, size: tuple[int, int], channels: int = 3, progress: Progress = silent) -> Dataset:
-    """Read the images of a folder, resized to `size` (rows, columns) without keeping their aspect ratio, as pixel - 128."""
+    """Read the images of a folder that has a subfolder per class.
+
+    They are resized to `size` (rows, columns) without keeping their aspect ratio. The values are pixel - 128.
+    """
 
     def read(path: Path) -> NDArray[np.int8]:
         return (read_image(path, *size, channels).astype(np.int16) - ZERO).astype(np.int8)

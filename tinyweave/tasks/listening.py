@@ -18,9 +18,9 @@ SILENCE = -128  # scores before the first step
 
 
 def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray[np.int8]:
-    """Return for each of the n frames of a recording the window of features that ends with it, [n, frames, per_frame].
+    """Return, for each of the n frames of a recording, the window of features that ends with it: [n, frames, per_frame].
 
-    Silence precedes the recording.
+    The network gets such windows of `frames` frames. Silence precedes the recording.
     """
     features = setting.of(samples)
     padded = np.concatenate([np.tile(setting.silence.astype(np.int8), (frames - 1, 1)), features])
@@ -28,7 +28,7 @@ def windows(setting: LogMel, samples: NDArray[np.int16], frames: int) -> NDArray
 
 
 def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int) -> list[int]:
-    """Return the class detected at each step of the int8 scores [n, classes], or -1.
+    """Return the class detected at each step of the int8 scores [n, classes], or -1 if none.
 
     A class is detected if the mean of its last `steps` scores is the largest of all classes and at least `threshold`. After a
     detection, nothing is detected for `pause` steps.
@@ -45,7 +45,10 @@ def detections(scores: NDArray[np.int8], steps: int, threshold: int, pause: int)
 
 
 def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int]) -> str:
-    """Return detections as text, as the C examples print them: per frame its best class and score, and the detected word."""
+    """Return detections as the text that the C examples print: per frame its best class and score, and the detected word.
+
+    The arguments have an entry per frame; `words` are classes, or -1 where none was detected.
+    """
     return "".join(
         f"frame {frame}: class {row.argmax()}, score {row.max()}{f', heard {word}' if word >= 0 else ''}\n"
         for frame, row, word in zip(frames, scores, words, strict=True)
@@ -53,10 +56,13 @@ def as_text(frames: Iterable[int], scores: NDArray[np.int8], words: Iterable[int
 
 
 def c_files() -> dict[str, str]:
-    """Return the C files, by name, of the ring buffer of features, which needs `LogMel.c_files`, and of the smoothing."""
+    """Return the C files of the ring buffer of features and of the smoothing of scores: file name -> text.
+
+    The ring buffer needs the files of `LogMel.c_files`.
+    """
     return texts("log_mel_ring.c", "log_mel_ring.h", "smoothing.c", "smoothing.h")
 
 
 def wav_files() -> dict[str, str]:
-    """Return the C files, by name, that read the header of a wav file."""
+    """Return the C files that read the header of a wav file: file name -> text."""
     return texts("wav.c", "wav.h")

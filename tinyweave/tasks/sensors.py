@@ -19,13 +19,13 @@ RANGE = (0.1, 99.9)  # percentiles of a channel that map to the ends of the int8
 
 
 def read_sensors(folder: Path, window: int = 128, stride: int | None = None, progress: Progress = silent) -> Dataset:
-    """Cut the recordings of a folder into samples [1, window, channels], one every `stride` rows; None for half a window.
+    """Cut the recordings of a folder into samples [1, window, channels], whose first rows are `stride` rows apart.
 
-    A recording has a row per moment and a column per channel. All its windows are in the same part.
+    A recording has a row per moment and a column per channel. All its samples are in the same part (training, validation,
+    test). The stride is half a window if it is None.
 
     Raises:
         CompileError: a file is shorter than a window, has another number of columns, or holds text.
-
     """
     if window < 1 or (stride is not None and stride < 1):
         apart = "" if stride is None else f", one each {stride} rows,"
@@ -60,14 +60,17 @@ def read_sensors(folder: Path, window: int = 128, stride: int | None = None, pro
 
 
 def scaling(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return factors and offsets [channels] that map the percentiles RANGE of values [n, window, channels] to -128 and 127."""
+    """Return the factor and the offset [channels] of each channel with which values become int8: value * factor + offset.
+
+    They map the percentiles RANGE of the values [n, window, channels] to -128 and 127.
+    """
     low, high = np.percentile(values, RANGE, axis=(0, 1))
     factor = 255 / np.maximum(high - low, 1e-12)
     return factor, -128 - low * factor
 
 
 def windows_of(rows: NDArray[np.float64], window: int, stride: int) -> NDArray[np.float64]:
-    """Return the windows [count, window, channels] of a recording [rows, channels]."""
+    """Return the windows [count, window, channels] of a recording [rows, channels]; one starts every `stride` rows."""
     starts = np.arange(0, len(rows) - window + 1, stride)
     return np.asarray(rows[starts[:, None] + np.arange(window)])
 

@@ -31,13 +31,20 @@ def read_sounds(
 ) -> Dataset:
     """Read the recordings of a folder as log-mel features [frames, bands, 1], or as MFCC if `coefficients` is not 0.
 
-    Recordings are cropped, or padded with silence, at both ends to `seconds`. Unless folders or lists set the parts (training,
-    validation, test), all recordings of a speaker are in the same part: in a flat folder with `by_speaker`, which takes the
-    speaker from the file names, and in class folders with names as in Speech Commands.
+    Recordings are cropped, or padded with silence, at both ends. Unless folders or lists set the parts (training, validation,
+    test), all recordings of a speaker are in the same part: in class folders if file names are as in Speech Commands, in a flat
+    folder if `by_speaker`.
+
+    Args:
+        folder: the folder.
+        seconds: length of a sample.
+        bands: number of mel bands.
+        coefficients: number of MFCC per frame, 0 for log-mel features.
+        by_speaker: whether file names in a flat folder name the speaker: LABEL_SPEAKER_TAKE.wav.
+        progress: called for each recording.
 
     Raises:
         CompileError: sample rates differ, a class has too few samples in a part, or a setting is out of range.
-
     """
     files = labelled_sounds(folder, by_speaker=by_speaker)
     rate, _ = read_recording(files[0].path)
@@ -59,7 +66,7 @@ def read_sounds(
 
 
 def features_of(rate: int, bands: int, coefficients: int = 0) -> LogMel:
-    """Return the settings of the features for a sample rate in Hz; raise CompileError if they are not supported."""
+    """Return the settings for log-mel features or MFCC at a sample rate in Hz; raise CompileError if they are not supported."""
     if not 4000 <= rate <= 48000:
         raise CompileError(f"{rate} samples a second are not supported", "give 4,000 to 48,000, for example 16,000")
     if not 1 <= bands <= 128:
@@ -83,7 +90,10 @@ def fitted(samples: NDArray[np.int16], count: int) -> NDArray[np.int16]:
 
 
 def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
-    """List the recordings of a folder with their classes, and with their parts if folders or lists set them."""
+    """List the recordings of a folder with their classes, and with their parts if folders or lists set them.
+
+    In a flat folder, file names say the class; with `by_speaker`, also the speaker, whose recordings stay in one part.
+    """
     paths = files_of(folder, RECORDINGS)
     if all(path.parent == folder for path in paths):
         return [_named(path, by_speaker=by_speaker) for path in paths]
@@ -97,7 +107,7 @@ def labelled_sounds(folder: Path, *, by_speaker: bool) -> list[LabelledFile]:
 
 
 def _speaker(path: str) -> str:
-    """Return the speaker of a recording named as in Speech Commands, else its path."""
+    """Return the speaker in a file name such as SPEAKER_nohash_0.wav (Speech Commands); the whole path for other names."""
     speaker, separator, _ = path.rpartition("/")[2].partition(SPEAKER)
     return speaker if separator else path
 

@@ -26,11 +26,12 @@ DEFAULT_LABEL = "person"
 def read_visual_wake_words(
     folder: Path, size: tuple[int, int], channels: int = 3, *, label: str = DEFAULT_LABEL, progress: Progress = silent
 ) -> Dataset:
-    """Read the images of a folder, resized to `size` (rows, columns), as pixel - 128, with the classes "no LABEL" and LABEL.
+    """Read the images of a VOC or COCO folder and label each by whether it shows an object of class `label`.
+
+    Images are resized to `size` (rows, columns), with the values pixel - 128. The two classes are called LABEL and "no LABEL".
 
     Raises:
         CompileError: no box has the label, or the folder is faulty.
-
     """
     images = read_annotations(folder)
     if not any(box.label == label for image in images for box in image.boxes):
@@ -55,7 +56,7 @@ def read_visual_wake_words(
 
 
 def shows(image: Annotated, label: str) -> bool:
-    """Return whether a box with the label has at least MIN_AREA of the area of its image."""
+    """Return whether a box with the label has at least MIN_AREA (0.5 %) of the area of its image."""
     boxes = [box for box in image.boxes if box.label == label]
     if not boxes:
         return False

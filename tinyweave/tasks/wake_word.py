@@ -24,7 +24,7 @@ LARGEST_DOUBLING = 1 << 16  # limit of the table of logarithms, which has 16 bit
 
 @dataclass(frozen=True)
 class WakeWordMel(LogMel):
-    """Settings of the wake word's features."""
+    """The features of MLPerf Tiny's streaming wake word: their settings, and their computation in integers."""
 
     step: float = 1 / 256  # scale of the network's int8 input
 
@@ -32,7 +32,7 @@ class WakeWordMel(LogMel):
 
     @property
     def doubling(self) -> int:  # type: ignore[override]
-        """Return a doubling of power in feature steps with FRACTION_BITS fractional bits."""
+        """Return by how many feature steps a feature grows if the power doubles, with FRACTION_BITS fractional bits."""
         return round(self._steps(10 * log10(2)) * (1 << FRACTION_BITS))
 
     @property
@@ -56,7 +56,7 @@ class WakeWordMel(LogMel):
 
     @property
     def corners(self) -> tuple[Floats, Floats]:
-        """Return the corners of the filters and the bins on the mel scale, on which the triangles are linear."""
+        """Return the corners of the triangular filters [bands + 2], and the centres of the bins [frame / 2], both in mel."""
         edges = np.linspace(mel(self.lowest), mel(self.highest), self.bands + 2)
         return edges, np.array([mel(k * self.rate / self.frame) for k in range(self.frame // 2)])
 
@@ -66,7 +66,6 @@ def wake_word_mel(step: float) -> WakeWordMel:
 
     Raises:
         CompileError: the scale does not fit log-mel features of 0 .. 1.
-
     """
     features = WakeWordMel(RATE, FRAME, HOP, BANDS, 0.0, RATE / 2, step=step)
     if not 0 < step < 1 or features.doubling >= LARGEST_DOUBLING:

@@ -1,7 +1,7 @@
-"""Emitters: the C of each kernel's call, one function per type of parameter struct.
+"""Emitters: the C of each kernel's call. There is one function per type of parameter struct.
 
-In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses. Numbers have names in
-the C, since they are members of the parameter struct.
+In: a Layer. Out: Code. Every number comes from the same function of `ops` that the reference uses. Numbers are members of the
+parameter struct, so they have names in the C.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Functions that emitters share: calls on whole tensors, rows or images, and members that several structs have."""
+"""Functions that emitters share: calls on whole tensors, rows or images, and members that several parameter structs have.
+
+Members are the initialisers of a struct: name -> value.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Members = Mapping[str, object]
 
 
 def call(function: str, *arguments: str) -> str:
-    """Return a C call, with its arguments broken over lines."""
+    """Return a C call, with its arguments wrapped over lines."""
     text, line = "", f"{function}("
     indent = " " * len(line)
     for position, argument in enumerate(arguments):
@@ -27,10 +30,14 @@ def call(function: str, *arguments: str) -> str:
 
 
 def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), shapes: str = "") -> str:
-    """Return the call of the layer's kernel on whole tensors, or in a fused stage on rows.
+    """Return the call of the layer's kernel on whole tensors or, if the layer is fused, on the current rows.
 
-    `params` names its parameter struct if not the layer's name, `shapes` the struct with the operands' extents if not `params`.
-    `inputs` are the indices of the inputs that the kernel takes.
+    Args:
+        layer: The layer.
+        params: The C name of the parameter struct; "" for the layer's name.
+        inputs: The indices of the inputs that the kernel takes.
+        shapes: The C name of the struct that has the operands' extents; "" for `params`.
+
     """
     if layer.maps is not None:
         return row_call(layer, params or layer.name, inputs, shapes)
@@ -39,17 +46,17 @@ def plain_call(layer: Layer, params: str = "", inputs: Sequence[int] = (0,), sha
 
 
 def plain_code(layer: Layer, *members: Members, inputs: Sequence[int] = (0,), note: str = "") -> Code:
-    """Return a parameter struct with these members and the call of the layer's kernel on whole tensors."""
+    """Return a parameter struct with these members, and the call of the layer's kernel on whole tensors or the current rows."""
     return Code(layer.struct(*members), plain_call(layer, inputs=inputs), note)
 
 
 def image_code(layer: Layer, *members: Members, note: str = "") -> Code:
-    """Return a parameter struct with these members and the calls of a kernel that takes one image of a batch."""
+    """Return a parameter struct with these members, and the call of a kernel that takes one image of a batch."""
     return Code(layer.struct(*members), image_calls(layer), note)
 
 
 def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "") -> str:
-    """Return the call of the layer's kernel on the current row of a fused stage or on a part of it; see `plain_call`."""
+    """Return the call of a fused layer's kernel on the current rows or on a part of them; arguments as for `plain_call`."""
     assert layer.maps is not None
     sources = []
     for index in inputs:
@@ -65,7 +72,7 @@ def row_call(layer: Layer, params: str, inputs: Sequence[int], shapes: str = "")
 
 
 def image_calls(layer: Layer) -> str:
-    """Return the call of a kernel that takes one image, in a loop if the batch has several."""
+    """Return the call of a kernel that takes one image; in a C loop if the batch has several images."""
     if layer.maps is not None:
         return row_call(layer, layer.name, (SPECS[layer.op.kind].data,))
     source, target, images = ops.data(layer.graph, layer.op), layer.output, layer.output.shape[0]
@@ -77,19 +84,22 @@ def image_calls(layer: Layer) -> str:
 
 
 def loop(count: int, body: str) -> str:
-    """Return a C loop that runs `body` `count` times with the counter i."""
+    """Return a C loop that runs the statements `body` `count` times; its counter is i."""
     inside = "\n".join(f"    {line}" for line in body.split("\n"))
     return f"for (int32_t i = 0; i < {count}; ++i) {{\n{inside}\n}}"
 
 
 def clamp(layer: Layer, activation: str) -> Members:
-    """Return the members out_min and out_max of a fused activation."""
+    """Return the struct members out_min and out_max: the limits of a fused activation in the output's quantisation."""
     low, high = activation_range(activation, layer.output)
     return {"out_min": low, "out_max": high}
 
 
 def window_note(layer: Layer) -> str:
-    """Return window and fused activation as comments print them: "3x3/2 relu" is a 3x3 kernel with stride 2 and a relu."""
+    """Return the window and the fused activation as comments print them.
+
+    "3x3/2 relu" is a 3x3 kernel with stride 2 and a relu.
+    """
     kernel, stride = kernel_size(layer.graph, layer.op), layer.op.attrs["stride"]
     dilation = tuple(layer.op.attrs.get("dilation", (1, 1)))
     step = f"{stride[0]}" if stride[0] == stride[1] else f"{stride[0]}x{stride[1]}"
@@ -98,42 +108,47 @@ def window_note(layer: Layer) -> str:
 
 
 def types_note(layer: Layer) -> str:
-    """Return the input's and the output's type as comments print them."""
+    """Return the types of input and output as comments print them, such as "int8 to float32"."""
     return f"{layer.input().dtype} to {layer.output.dtype}"
 
 
 def type_limits(layer: Layer) -> Members:
-    """Return the members out_min and out_max of the output's whole type."""
+    """Return the struct members out_min and out_max: the limits of the output's type."""
     return dict(zip(("out_min", "out_max"), ir.limits(layer.output.dtype), strict=True))
 
 
 def image_shapes(layer: Layer) -> dict[str, tuple[int, int, int]]:
-    """Return the members in and out: the extents of one image of the data input and of the output."""
+    """Return the struct members in and out: the extents (h, w, c) of one image of the data input and of the output."""
     return {"in": hwc(ops.data(layer.graph, layer.op).shape[1:]), "out": hwc(layer.output.shape[1:])}
 
 
 def shape(layer: Layer) -> Members:
-    """Return the member shape: the extents of the input."""
+    """Return the struct member shape: the extents of the input, as (h, w, c)."""
     return {"shape": hwc(layer.input().shape)}
 
 
 def zeros(layer: Layer) -> Members:
-    """Return the members in_zero and out_zero: the zero points of the data input and of the output."""
+    """Return the struct members in_zero and out_zero: the zero points of the data input and of the output."""
     return {"in_zero": ops.data(layer.graph, layer.op).zero_point, "out_zero": layer.output.zero_point}
 
 
 def inner_members(inner: str, members: Iterable[Members]) -> list[Members]:
-    """Return members as those of the struct's member `inner`."""
+    """Return the struct members with "<inner>." before each name, to initialise a struct inside a struct."""
     return [{f"{inner}.{key}": value for key, value in line.items()} for line in members]
 
 
 def fused_activation(layer: Layer) -> str:
-    """Return the op's fused activation as comments print it, "" if it has none."""
+    """Return the op's fused activation as comments print it; "" if it has none."""
     return str(layer.op.attrs.get("activation", "none")).removeprefix("none")
 
 
 def operand_members(layer: Layer) -> tuple[Members, Members]:
-    """Return two sets of members: the extents, and the zero points, of two operands a and b and the output."""
+    """Return two groups of struct members for an op on operands a and b.
+
+    Returns:
+        The extents of a, b and the output; the zero points of those that are quantised.
+
+    """
     tensors = dict(zip(("a", "b", "out"), (layer.input(), layer.input(1), layer.output), strict=True))
     shapes = geometry.broadcast(layer.input().shape, layer.input(1).shape)
     assert shapes is not None

@@ -30,7 +30,7 @@ from .calls import (
 
 
 def emit_pool(layer: Layer) -> Code:
-    """Emit average_pool_2d and max_pool_2d."""
+    """Emit the C of average_pool_2d and max_pool_2d."""
     attrs = layer.op.attrs
     return image_code(
         layer,
@@ -43,13 +43,13 @@ def emit_pool(layer: Layer) -> Code:
 
 
 def binary_members(layer: Layer) -> tuple[Members, Members]:
-    """Return two sets of members of an op with two operands: extents; zero points and clamp."""
+    """Return two groups of struct members of an op with two operands: the extents, and the zero points with the clamp."""
     shapes, zero_points = operand_members(layer)
     return shapes, {**zero_points, **clamp(layer, layer.op.attrs.get("activation", "none"))}
 
 
 def emit_add(layer: Layer) -> Code:
-    """Emit add, sub and squared_difference, which rescale both operands to one scale."""
+    """Emit the C of add, sub and squared_difference, which rescale both operands to one scale."""
     first, second, output = elementwise.add_rescales(layer.graph, layer.op)
     sign = {"add": {"b_sign": 1}, "sub": {"b_sign": -1}}.get(layer.op.kind, {})
     return plain_code(
@@ -74,7 +74,10 @@ def emit_add_linear(layer: Layer) -> Code:
 
 
 def emit_add_halved(layer: Layer) -> Code:
-    """Emit add and sub for DSP or MVE; the operand with the factor 1/2 is the kernel's first argument."""
+    """Emit the C of add and sub for DSP or MVE kernels.
+
+    The kernel's first argument is the operand that is rescaled by exactly 1/2 (`elementwise.halved`).
+    """
     plain = elementwise.halved(layer.graph, layer.op)
     assert plain is not None
     *operands, output = elementwise.add_rescales(layer.graph, layer.op)
@@ -99,12 +102,12 @@ def emit_add_halved(layer: Layer) -> Code:
 
 
 def emit_mul(layer: Layer) -> Code:
-    """Emit mul."""
+    """Emit the C of mul."""
     return plain_code(layer, *mul_members(layer), inputs=(0, 1), note=fused_activation(layer))
 
 
 def emit_mul_dsp(layer: Layer) -> Code:
-    """Emit mul for DSP."""
+    """Emit the C of mul for the DSP kernel, whose parameter struct contains a tw_mul."""
     graph, op = layer.graph, layer.op
     power = 1 << (32 + elementwise.mul_rescale(graph, op).shift)
     own = {"power": power, "sign": -int(dense.needs_sign(graph, op))}
@@ -113,12 +116,12 @@ def emit_mul_dsp(layer: Layer) -> Code:
 
 
 def mul_members(layer: Layer) -> list[Members]:
-    """Return the members of tw_mul."""
+    """Return the members of the parameter struct tw_mul, in lines."""
     return [*binary_members(layer), elementwise.mul_rescale(layer.graph, layer.op)._asdict()]
 
 
 def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
-    """Return two sets of members: the multiplier and shift of positive, and of negative, inputs."""
+    """Return two groups of struct members: multiplier and shift for inputs at or above the zero point, and for inputs below."""
     (positive, positive_shift), (negative, negative_shift) = slopes
     return (
         {"positive_multiplier": positive, "positive_shift": positive_shift},
@@ -127,13 +130,13 @@ def slope_members(slopes: activations.Slopes) -> tuple[Members, Members]:
 
 
 def emit_prelu(layer: Layer) -> Code:
-    """Emit prelu."""
+    """Emit the C of prelu."""
     slopes = slope_members(activations.prelu_slopes(layer.graph, layer.op))
     return plain_code(layer, *operand_members(layer), *slopes, inputs=(0, 1))
 
 
 def emit_leaky_relu(layer: Layer) -> Code:
-    """Emit leaky_relu."""
+    """Emit the C of leaky_relu on int16."""
     return plain_code(
         layer,
         shape(layer),
@@ -143,22 +146,23 @@ def emit_leaky_relu(layer: Layer) -> Code:
 
 
 def emit_extremum(layer: Layer) -> Code:
-    """Emit maximum and minimum."""
+    """Emit the C of maximum and minimum."""
     larger = {"larger": int(layer.op.kind == "maximum")}
     return plain_code(layer, operand_members(layer)[0], larger, inputs=(0, 1))
 
 
 def emit_reduce_extremum(layer: Layer) -> Code:
-    """Emit reduce_max and reduce_min."""
+    """Emit the C of reduce_max and reduce_min."""
     return _reduction_code(layer, {"larger": int(layer.op.kind == "reduce_max")})
 
 
 def emit_mean(layer: Layer) -> Code:
-    """Emit mean."""
+    """Emit the C of mean."""
     return _reduction_code(layer, zeros(layer), reduce.requant(layer.graph, layer.op)._asdict())
 
 
 def _reduction_code(layer: Layer, *members: Members) -> Code:
+    """Return the C of a reduction: a parameter struct with the kept and reduced extents and `members`, and the call."""
     axes = reduce.axes(layer.graph, layer.op)
     groups = geometry.reduction(layer.input().shape, axes)
     assert groups is not None
@@ -166,14 +170,14 @@ def _reduction_code(layer: Layer, *members: Members) -> Code:
 
 
 def emit_arg_max(layer: Layer) -> Code:
-    """Emit arg_max."""
+    """Emit the C of arg_max."""
     extents, axis = layer.input().shape, extrema.arg_axis(layer.graph, layer.op)
     members = {"outer": prod(extents[:axis]), "depth": extents[axis], "inner": prod(extents[axis + 1 :])}
     return plain_code(layer, members, note=f"along axis {axis}")
 
 
 def emit_requantization(layer: Layer) -> Code:
-    """Emit quantize between int8 scales, and activations of the relu family that change the scale."""
+    """Emit the C of quantize between integers of 8 or 4 bits, and of activations of the relu family that change the scale."""
     if spec_of(layer.op).family == "conversion":
         rescale, limits, note = quantization.requant(layer.graph, layer.op), type_limits(layer), types_note(layer)
     else:
@@ -182,20 +186,20 @@ def emit_requantization(layer: Layer) -> Code:
 
 
 def emit_lookup(layer: Layer) -> Code:
-    """Emit a unary function as a table of its value for each int8 input."""
+    """Emit the C of a unary function as a table of its values for all int8 inputs."""
     (values,) = spec_of(layer.op).reference(layer.graph, layer.op, [np.arange(-128, 128, dtype=np.int8)])
     return plain_code(layer, shape(layer), {"table": layer.table("table", values, "int8_t")})
 
 
 def emit_quantization(layer: Layer) -> Code:
-    """Emit quantize from float32, and dequantize."""
+    """Emit the C of quantize from float32, and of dequantize."""
     quantised = layer.output if layer.input().dtype == "float32" else layer.input()
     scale = {"scale": quantised.scale, "zero": quantised.zero_point}
     return plain_code(layer, shape(layer), scale, note=types_note(layer))
 
 
 def emit_requantization_any(layer: Layer) -> Code:
-    """Emit quantize between integers of any width."""
+    """Emit the C of quantize between integers of any width."""
     rescale = quantization.requant(layer.graph, layer.op)._asdict()
     return plain_code(
         layer,
@@ -206,7 +210,7 @@ def emit_requantization_any(layer: Layer) -> Code:
 
 
 def emit_softmax(layer: Layer) -> Code:
-    """Emit softmax and log_softmax."""
+    """Emit the C of softmax and log_softmax."""
     module = log_softmax if layer.row.params == "tw_log_softmax" else softmax
     return plain_code(layer, shape(layer), module.parameters(layer.graph, layer.op)._asdict())
 
@@ -215,6 +219,6 @@ CASTS = {"int8": "S8", "uint8": "U8", "int16": "S16", "int32": "S32", "int64": "
 
 
 def emit_cast(layer: Layer) -> Code:
-    """Emit cast."""
+    """Emit the C of cast."""
     types = {"from": f"TW_{CASTS[layer.input().dtype]}", "to": f"TW_{CASTS[layer.output.dtype]}"}
     return plain_code(layer, {"count": layer.input().elements}, types, note=types_note(layer))

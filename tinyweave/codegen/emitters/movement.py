@@ -1,4 +1,4 @@
-"""Emitters of kernels that move elements: resize, pad, concatenation, slices, copies."""
+"""Emitters of kernels that copy elements: resize, pad, concatenation, slices, copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .calls import Members, call, image_code, image_shapes, loop, plain_call, pl
 
 
 def emit_resize_nearest(layer: Layer) -> Code:
-    """Emit resize_nearest_neighbor."""
+    """Emit the C of resize_nearest_neighbor."""
     size, images = itemsize(layer.output.dtype), {"in": layer.input().shape[1:], "out": layer.output.shape[1:]}
     shapes = {key: (h, w, c * size) for key, (h, w, c) in images.items()}
     tables = zip(("row", "col"), resize.nearest_neighbours(layer.graph, layer.op), strict=True)
@@ -24,19 +24,19 @@ def emit_resize_nearest(layer: Layer) -> Code:
 
 
 def emit_resize_bilinear(layer: Layer) -> Code:
-    """Emit resize_bilinear in integer arithmetic."""
+    """Emit the C of resize_bilinear in integer arithmetic."""
     (h_scale, h_offset), (w_scale, w_offset) = resize.lines(layer.graph, layer.op)
     return image_code(layer, image_shapes(layer), {"scale": (h_scale, w_scale), "offset": (h_offset, w_offset)})
 
 
 def emit_resize_bilinear_float(layer: Layer) -> Code:
-    """Emit resize_bilinear in float arithmetic, as LiteRT computes it on uint8."""
+    """Emit the C of resize_bilinear in float arithmetic, as LiteRT computes it on uint8."""
     (h_scale, first), (w_scale, _) = resize.float_lines(layer.graph, layer.op)
     return image_code(layer, image_shapes(layer), {"scale_h": h_scale, "scale_w": w_scale, "first": first}, note="as uint8")
 
 
 def emit_pad(layer: Layer) -> Code:
-    """Emit pad and its variants."""
+    """Emit the C of pad and padv2."""
     block = copies.padded(layer.graph, layer.op)
     assert block is not None
     return plain_code(
@@ -48,14 +48,14 @@ def emit_pad(layer: Layer) -> Code:
 
 
 def block_members(block: copies.Box, layer: Layer) -> Members:
-    """Return the members of a tensor inside a larger one; the extent of the last axis is in bytes."""
+    """Return the struct members for a tensor that is placed inside a larger one; extents of the last axis are in bytes."""
     size = itemsize(layer.output.dtype)
     named = {"in": block.inner, "out": block.outer, "before": block.before}
     return {key: (n, h, w, c * size) for key, (n, h, w, c) in named.items()}
 
 
 def emit_concatenation(layer: Layer) -> Code:
-    """Emit concatenation and pack: each input is copied to its place in the output."""
+    """Emit the C of concatenation and pack: a call per input copies it to its place in the output."""
     name, axis = layer.name, layer.op.attrs["axis"] % len(layer.output.shape)
     order, blocks = zip(*copies.joined(layer.graph, layer.op), strict=True)
     params = c.structs(layer.row.params, name, [block_members(block, layer) for block in blocks])
@@ -64,7 +64,7 @@ def emit_concatenation(layer: Layer) -> Code:
 
 
 def emit_strided_copy(layer: Layer) -> Code:
-    """Emit a copy of runs of bytes at regular strides."""
+    """Emit the C of an op that copies runs of bytes which are one stride apart along each axis."""
     pieces = copies.moved(layer.graph, layer.op)
     assert pieces is not None
     entries = [({"size": s.size, "start": s.start}, {"stride": s.stride, "run": s.run}) for s in pieces]
@@ -74,7 +74,7 @@ def emit_strided_copy(layer: Layer) -> Code:
 
 
 def emit_table_copy(layer: Layer) -> Code:
-    """Emit a copy of runs of bytes whose addresses are listed in tables."""
+    """Emit the C of an op that copies runs of bytes from offsets that are listed in tables."""
     entries = [
         (
             {"count": table.repeats, "step": table.step, "rows": table.rows.size, "cols": table.cols.size},
@@ -87,7 +87,7 @@ def emit_table_copy(layer: Layer) -> Code:
 
 
 def emit_gather_nd(layer: Layer) -> Code:
-    """Emit gather_nd."""
+    """Emit the C of gather_nd."""
     data, indices = layer.input(), layer.input(1)
     depth = indices.shape[-1]
     steps = [math.prod(data.shape[axis + 1 :]) * itemsize(data.dtype) for axis in range(depth)]
@@ -101,7 +101,14 @@ def emit_gather_nd(layer: Layer) -> Code:
 
 
 def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str = "") -> Code:
-    """Return one call per entry; each call fills the part of the outputs after that of the call before."""
+    """Return the C of a copying op: one kernel call per piece of its outputs; the pieces follow each other.
+
+    Args:
+        layer: The layer.
+        entries: The members of the parameter struct of each piece.
+        note: The geometry for the layer's comment.
+
+    """
     source, name = layer.address(ops.data(layer.graph, layer.op)), layer.name
     outputs = [layer.address(tensor) for tensor in layer.graph.outputs_of(layer.op)]
     if len(entries) == 1:
@@ -115,12 +122,12 @@ def piece_code(layer: Layer, entries: Sequence[tuple[Members, ...]], note: str =
 
 
 def emit_memcpy(layer: Layer) -> Code:
-    """Emit assign_variable, and read_variable if it is no view, as a memcpy."""
+    """Emit the C of assign_variable, and of read_variable if its output does not share the variable's bytes, as a memcpy."""
     return Code("", call("memcpy", layer.address(layer.output), layer.address(layer.input()), str(layer.output.bytes)))
 
 
 def emit_move(layer: Layer) -> Code:
-    """Emit a relocation, or a view whose output does not alias its input, as a copy."""
+    """Emit a copy of whole tensors: a relocation, which the planner added, or a view whose output has bytes of its own."""
     source, target = layer.address(layer.input()), layer.address(layer.output)
     note = "(relocation)" if is_move(layer.op) else "(copy)"
     return Code("", call(layer.row.name, source, target, str(layer.output.bytes)), note)

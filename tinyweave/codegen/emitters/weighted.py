@@ -30,7 +30,7 @@ from .calls import (
 
 
 def emit_conv(layer: Layer) -> Code:
-    """Emit a convolution whose kernel takes tw_conv, or tw_conv_s16 on int16 maps."""
+    """Emit the C of a convolution whose kernel takes the struct tw_conv, or tw_conv_s16 on int16 maps."""
     source, filters, attrs, spec = ops.data(layer.graph, layer.op), layer.input(1), layer.op.attrs, spec_of(layer.op)
     assert filters.data is not None and spec.weights is not None
     groups = source.shape[3] if spec.channelwise else source.shape[3] // filters.shape[3]  # 1 of a transposed convolution
@@ -49,28 +49,28 @@ def emit_conv(layer: Layer) -> Code:
 
 
 def bias_table(layer: Layer, index: int) -> str:
-    """Return the C name of the bias, which is an input of the op, or NULL if it is absent."""
+    """Add the array of the bias, which is the op's input `index`, and return its C name; "NULL" if the op has no bias."""
     bias = layer.optional_input(index)
     return "NULL" if bias is None or bias.data is None else layer.table("bias", bias.data, CTYPES[bias.dtype])
 
 
 def emit_streamed_conv(layer: Layer) -> Code:
-    """Emit a convolution whose C kernel reads its weights as one stream.
+    """Emit the C of a convolution whose kernel reads its weights as one stream (words in the order in which they are used).
 
-    Its parameters are the struct tw_conv_dsp or one with the same members, tw_depthwise_mve.
+    Its parameter struct is tw_conv_dsp, or tw_depthwise_mve, which has the same members.
     """
     return image_code(layer, *streamed_members(layer, depthwise.whole(layer.graph, layer.op)), note=window_note(layer))
 
 
 def emit_conv_mve(layer: Layer) -> Code:
-    """Emit a convolution for MVE."""
+    """Emit the C of a convolution for the MVE kernel."""
     graph, op = layer.graph, layer.op
     own = {"windows": mve.windows_at_once(*conv.kernel_size(graph, op), layer.input().shape[3])}
     return image_code(layer, *streamed_members(layer, depthwise.whole(graph, op)), own, note=window_note(layer))
 
 
 def emit_depthwise_dsp(layer: Layer) -> Code:
-    """Emit a depthwise convolution for DSP; a map of one column is treated as a row."""
+    """Emit the C of a depthwise convolution for the DSP kernels of tw_line.h, which take a map of one column as a row."""
     graph, op = layer.graph, layer.op
     plane = depthwise.plane(graph, op)
     line = depthwise.function(*plane.kernel, plane.stride[1]) + of_isa(layer)
@@ -79,12 +79,12 @@ def emit_depthwise_dsp(layer: Layer) -> Code:
 
 
 def of_isa(layer: Layer) -> str:
-    """Return the suffix of function names for the kernel's instruction set, "" for DSP."""
+    """Return how the names of C functions for the kernel's instruction set end: "" for DSP, else "_" and its name."""
     return "" if layer.row.isa == "dsp" else f"_{layer.row.isa}"
 
 
 def emit_lean(layer: Layer) -> Code:
-    """Emit a convolution whose kernel reads windows in place, without scratch, and padding from a table."""
+    """Emit the C of a convolution whose kernel needs no scratch: it reads windows in place, and padding from an array."""
     graph, op, zero = layer.graph, layer.op, layer.input().zero_point
     is_depthwise = spec_of(op).channelwise
     count = (taps if is_depthwise else dense).padding(graph, op)
@@ -96,12 +96,18 @@ def emit_lean(layer: Layer) -> Code:
 
 
 def base_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """Return the members of tw_conv_dsp as those of a struct's member `base`."""
+    """Return the members of the struct tw_conv_dsp, for a parameter struct that contains it as its member `base`."""
     return inner_members("base", streamed_members(layer, plane))
 
 
 def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
-    """Return the members of tw_conv_dsp, the first members of all structs of kernels that read a stream of weights."""
+    """Return the members of the struct tw_conv_dsp, with which all parameter structs with a weight stream begin.
+
+    Args:
+        layer: The layer.
+        plane: The sizes of the convolution as the kernel takes them.
+
+    """
     graph, op, channels, stream = layer.graph, layer.op, layer.input().shape[3], layer.row.stream
     assert stream is not None
     geometry_and_clamp: tuple[Members, ...] = (
@@ -115,20 +121,23 @@ def streamed_members(layer: Layer, plane: depthwise.Plane) -> list[Members]:
 
 
 def weights_table(layer: Layer) -> str:
-    """Return the C name of the weights in the layout of the kernel."""
+    """Add the array of the weights, in the layout of the kernel, and return its C name."""
     weights = layer.input(1).data
     assert weights is not None
     return layer.table("weights", layer.row.weights(weights), "int8_t")
 
 
 def weighted(layer: Layer, inner: str, members: Sequence[Members]) -> str:
-    """Return the struct of `members`; if the weights have a zero point, a struct of that one (`inner`) and the zero point."""
+    """Return the definition of the parameter struct with these members.
+
+    If the weights have a zero point, the struct has the member `inner` with these members, and the zero point.
+    """
     zero = conv.weights_zero(layer.graph, layer.op)
     return layer.struct(*inner_members(inner, members), {"weights_zero": zero}) if zero else layer.struct(*members)
 
 
 def emit_fully_connected(layer: Layer) -> Code:
-    """Emit fully_connected."""
+    """Emit the C of fully_connected."""
     in_zero, tables = layer.input().zero_point, {"weights": weights_table(layer)}
     if layer.row.isa == "mve":  # its bias includes the contribution of the input's zero point
         in_zero = 0
@@ -140,7 +149,7 @@ def emit_fully_connected(layer: Layer) -> Code:
 
 
 def emit_fully_connected_dsp(layer: Layer) -> Code:
-    """Emit fully_connected for DSP."""
+    """Emit the C of fully_connected for the DSP kernels, which read a weight stream."""
     members, stream = fully_connected_members(layer, layer.input().zero_point, {}), layer.row.stream
     assert stream is not None
     table = layer.table("weights", stream(layer.graph, layer.op), "uint32_t")
@@ -148,7 +157,14 @@ def emit_fully_connected_dsp(layer: Layer) -> Code:
 
 
 def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tuple[Members, ...]:
-    """Return the members of tw_fully_connected, with those of `tables`."""
+    """Return the members of the struct tw_fully_connected.
+
+    Args:
+        layer: The layer.
+        in_zero: The zero point of the input that the kernel subtracts.
+        tables: The members for weights and bias; {} if a weight stream holds them.
+
+    """
     units, depth = layer.input(1).shape
     batch, (multiplier, shift) = layer.input().elements // depth, fully_connected.requant(layer.graph, layer.op)
     return (
@@ -164,7 +180,7 @@ def fully_connected_members(layer: Layer, in_zero: int, tables: Members) -> tupl
 
 
 def emit_batch_matmul(layer: Layer) -> Code:
-    """Emit batch_matmul."""
+    """Emit the C of batch_matmul."""
     (a, b), attrs = batch_matmul.matrices(layer.graph, layer.op), layer.op.attrs
     (rows, depth), columns = a[-2:], b[-1]
     batch = np.broadcast_shapes(a[:-2], b[:-2], (1, 1, 1))
@@ -185,7 +201,10 @@ def emit_batch_matmul(layer: Layer) -> Code:
 
 
 def emit_lstm(layer: Layer) -> Code:
-    """Emit unidirectional_sequence_lstm; the weights of a cell's four gates are adjacent, since the gates share each input."""
+    """Emit the C of unidirectional_sequence_lstm.
+
+    The weights of a cell's four gates are stored side by side, since the gates share each input.
+    """
     graph, op = layer.graph, layer.op
     p, (time, batch) = lstm.parameters(graph, op), lstm.time_and_batch(graph, op)
     extents, (cells, depth) = layer.input().shape, layer.input(lstm.WEIGHTS).shape
@@ -216,7 +235,7 @@ def emit_lstm(layer: Layer) -> Code:
 
 
 def emit_svdf(layer: Layer) -> Code:
-    """Emit svdf."""
+    """Emit the C of svdf."""
     graph, op = layer.graph, layer.op
     (to_state, to_output), time = svdf.parameters(graph, op), layer.input(svdf.TIME_WEIGHTS)
     weights, state = layer.input(svdf.WEIGHTS), layer.input(svdf.STATE)

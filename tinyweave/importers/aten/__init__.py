@@ -1,7 +1,7 @@
 """Importer functions of ATen ops: OPS maps each op name to a function that adds TFLite ops to a Builder.
 
-A function takes a Builder and the op's arguments as in ATen's schema: a Map for a tensor that the network computes, a numpy
-array for a constant, and plain numbers. It returns a Map or a list of Maps, or raises Unsupported. Source: ATen's
+A function takes a Builder and the op's arguments as in ATen's schema. A tensor is a Map if the network computes it, and a numpy
+array if it is constant. The function returns a Map or a list of Maps, or raises Unsupported. Source: ATen's
 native_functions.yaml.
 """
 
@@ -98,7 +98,7 @@ OPS: dict[str, Function] = {
     **quantised.QUANTISED,
     **recurrent.RECURRENT,
 }
-# ops whose output shares the memory of their first argument, so that an in-place op changes both
+# ops whose output shares the memory of their first argument: an in-place op on one of them changes both
 VIEWS = frozenset(
     "chunk contiguous detach dropout feature_dropout flatten getitem permute reshape select slice split "
     "split_with_sizes squeeze to transpose unbind unflatten unsqueeze view".split()

@@ -16,7 +16,10 @@ from .elementwise import binary, stored_constant
 
 
 def matmul(b: Builder, x: Any, y: Any) -> Map:
-    """Import aten.matmul of a map and a constant matrix, or of two maps with equal batch axes."""
+    """Import aten.matmul of a map and a constant matrix, or of two maps with equal batch axes (all but the last two).
+
+    If one batch axis, such as the heads of attention, is not outermost in memory, its products are computed one by one.
+    """
     if not isinstance(x, Map) or not isinstance(y, Map):
         weight = stored_constant(y if isinstance(x, Map) else x, "second operand")
         if not isinstance(x, Map) or weight.ndim != 2:
@@ -34,7 +37,10 @@ def matmul(b: Builder, x: Any, y: Any) -> Map:
 
 
 def _product(b: Builder, x: Map, y: Map) -> Map:
-    """Add a batch_matmul of two maps; each may be transposed in its last two axes."""
+    """Add a batch_matmul of two maps and return the product; raise Unsupported if an operand would need a transpose.
+
+    The last two axes of an operand may be swapped in memory: batch_matmul has an attribute for this.
+    """
     names, transposed = [], []
     for m in (x, y):
         *lead, rows, columns = m.axes
@@ -49,9 +55,10 @@ def _product(b: Builder, x: Map, y: Map) -> Map:
 
 
 def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
-    """Return the product of two maps whose head axis `at` is not outermost in memory, one batch_matmul per head.
+    """Multiply two maps head by head: add one batch_matmul per index of axis `at`, and concatenate the products.
 
-    Attention scores are concatenated head first; other products keep the memory layout of the values.
+    If the head axis of `x` is outermost in memory, as in attention scores, the heads of the result are channels of its rows:
+    [rows, heads * columns]. Otherwise the heads are outermost.
     """
     count, is_first = x.shape[at], x.order[: len(x.axes[at])] == x.axes[at]
     parts = [_product(b, _head(b, x, at, index), _head(b, y, at, index)) for index in range(count)]
@@ -65,7 +72,10 @@ def _by_head(b: Builder, x: Map, y: Map, at: int) -> Map:
 
 
 def _head(b: Builder, x: Map, at: int, index: int) -> Map:
-    """Return one head of a map, sliced in the memory order of its axes."""
+    """Return the map at the index `index` of the axis `at`, without this axis.
+
+    The axes are put into memory order for the slice and back afterwards, so that no transpose is needed.
+    """
     first = axes_by_memory(x)
     one = select(b, permute(b, x, first), first.index(at), index)
     left = [axis for axis in first if axis != at]
@@ -84,7 +94,7 @@ def dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Map:
-    """Import aten.scaled_dot_product_attention without mask, dropout and grouped heads."""
+    """Import aten.scaled_dot_product_attention; a mask, dropout or grouped heads are refused."""
     if attn_mask is not None or is_causal or dropout_p or enable_gqa:
         raise Unsupported("it has a mask, dropout or grouped heads; only plain attention is supported")
     factor = np.float32(1 / np.sqrt(q.shape[-1]) if scale is None else scale)

@@ -17,7 +17,10 @@ MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask
 
 
 def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
-    """Import aten.linear as fully_connected. The columns of the weights are permuted to the memory layout of the last axis."""
+    """Import aten.linear as fully_connected; `weight` is [outputs, inputs].
+
+    If the last axis of `x` has its elements in another order in memory, the columns of the weights are permuted alike.
+    """
     weight = stored_constant(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
     lead, last = x.axes[:-1], x.axes[-1]
@@ -32,10 +35,12 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
-    """Import aten.softmax, or aten.log_softmax by `kind`; the axis must be the innermost in memory."""
+    """Import aten.softmax or aten.log_softmax (`kind`) along the axis `dim`, which must be innermost in memory."""
     dim = normalised_axis(len(x.axes), dim)
     attrs = {"beta": 1.0} if kind == "softmax" else {}
-    if dim == len(x.axes) - 1 and flattened(x.axes) == x.order:  # in axis order; with one channel this is channels last too
+    if (
+        dim == len(x.axes) - 1 and flattened(x.axes) == x.order
+    ):  # x lies in logical order, which for one channel is also channels last
         return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, attrs)
     order, name, dims = _ordered_tensor(b, x)
     if order[-1] != dim:
@@ -44,9 +49,11 @@ def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "sof
 
 
 def _ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
-    """Return a tensor with one axis per logical axis: the order of its axes, its name, and its Axes.
+    """Find or add a tensor that holds `x` with exactly one tensor axis per logical axis.
 
-    The order is that of `common_order` if possible, else the memory order.
+    Returns:
+        The logical axes in the tensor's order, the tensor's name, and its axes as groups of Axis units. The order is that of
+        `common_order` if possible, else the memory order.
     """
     try:
         order = common_order(x)
@@ -57,23 +64,26 @@ def _ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes
 
 
 def axes_by_memory(x: Map) -> tuple[int, ...]:
-    """Return the logical axes sorted by memory order, outermost first."""
+    """Return the numbers of the logical axes, sorted by their place in memory, outermost first. Axes of extent 1 are first."""
     return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
 
 
 def _with_axis(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
-    """Return the logical axes with the axis `at` replaced."""
+    """Return a copy of the groups `axes` with the group at index `at` replaced by `by`."""
     return (*axes[:at], by, *axes[at + 1 :])
 
 
 def _axis_set(x: Map, dim: Any) -> set[int]:
-    """Return one axis, several, or None for all as a set of axes counted from the first."""
+    """Return the axes that `dim` names (one axis, several, or None for all) as non-negative numbers."""
     chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
     return {normalised_axis(len(x.axes), axis) for axis in chosen}
 
 
 def reduce(kind: str) -> Callable[..., Map]:
-    """Return the importer function of a reduction of this op kind over some axes."""
+    """Return a function that imports a reduction over some axes, by default all.
+
+    `kind` is the TFLite op kind, or "sum".
+    """
     if kind == "sum":
         return sum_
 
@@ -95,13 +105,18 @@ mean = reduce("mean")
 
 
 def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
-    """Import aten.sum as a mean times the number of elements."""
+    """Import aten.sum as a mean times the number of summed elements."""
     count = prod(x.shape[axis] for axis in _axis_set(x, dim) or range(len(x.axes)))
     return binary("mul")(b, mean(b, x, dim, keepdim), float(count))
 
 
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
-    """Return the importer function of aten.max or aten.min: the reduction `kind` of one map, or the kind `pair` of two."""
+    """Return a function that imports aten.max or aten.min.
+
+    The ATen op has two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum or
+    minimum of two maps, imported as the op kind `pair`. The indices that a reduction along one axis also returns are
+    Unavailable.
+    """
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
         if other is None or isinstance(other, int):
@@ -113,7 +128,7 @@ def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
 
 
 def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
-    """Import aten.cat of maps and constants, such as a class token."""
+    """Import aten.cat of maps and constants, such as the class token of a vision transformer."""
     maps = [x for x in parts if isinstance(x, Map)]
     dim = normalised_axis(len(maps[0].axes), dim)
     order = common_order(*maps)
@@ -131,18 +146,18 @@ def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
 
 
 def stack(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
-    """Import aten.stack of maps and constants along a new axis."""
+    """Import aten.stack: join maps and constants along a new axis `dim`."""
     at = normalised_axis(len(parts[0].shape) + 1, dim)
     return concatenation(b, [unsqueeze(b, x, at) if isinstance(x, Map) else np.expand_dims(x, at) for x in parts], at)
 
 
 def unbind(b: Builder, x: Map, dim: int = 0) -> list[Map]:
-    """Import aten.unbind: one map per index of an axis."""
+    """Import aten.unbind: return one map per index of the axis `dim`, without this axis."""
     return [select(b, x, dim, index) for index in range(x.shape[normalised_axis(len(x.axes), dim)])]
 
 
 def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[Map]:
-    """Import aten.split_with_sizes as split or split_v."""
+    """Import aten.split_with_sizes as split, or as split_v if the sizes differ; one part per entry of `sizes`."""
     dim = normalised_axis(len(x.axes), dim)
     if min(sizes, default=0) < 1 or sum(sizes) != x.shape[dim]:
         raise Unsupported(f"its sizes {list(sizes)} do not add up to {x.shape[dim]}")
@@ -160,19 +175,22 @@ def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[
 
 
 def split(b: Builder, x: Map, size: int, dim: int = 0) -> list[Map]:
-    """Import aten.split into parts of `size`; the last part may be smaller."""
+    """Import aten.split into parts of extent `size` along `dim`; the last part may be smaller."""
     dim = normalised_axis(len(x.axes), dim)
     return split_sizes(b, x, [min(size, x.shape[dim] - begin) for begin in range(0, x.shape[dim], size)], dim)
 
 
 def chunk(b: Builder, x: Map, chunks: int, dim: int = 0) -> list[Map]:
-    """Import aten.chunk into at most `chunks` equal parts."""
+    """Import aten.chunk: split into parts of equal extent, at most `chunks` of them; the last part may be smaller."""
     dim = normalised_axis(len(x.axes), dim)
     return split(b, x, -(-x.shape[dim] // chunks), dim)
 
 
 def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Map:
-    """Import aten.slice as slice, or as strided_slice if the step is not 1."""
+    """Import aten.slice along one axis as slice, or as strided_slice if the step is not 1.
+
+    An empty slice is refused; a slice of everything returns the map unchanged.
+    """
     dim = normalised_axis(len(x.axes), dim)
     begin, stop, step = slice(start, end, step).indices(x.shape[dim])
     count = len(range(begin, stop, step))
@@ -201,7 +219,10 @@ def select(b: Builder, x: Map, dim: int, index: int) -> Map:
 
 
 def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
-    """Import aten.pad as pad, padv2 or mirror_pad."""
+    """Import aten.pad as pad, padv2 (constant other than 0) or mirror_pad.
+
+    `pads` is (before, after) for the last axis, then for the axis before it, and so on. Replicate padding is supported up to 1.
+    """
     order, name, _ = _ordered_tensor(b, x)
     pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # ATen lists the last axis first
     amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs
@@ -219,20 +240,20 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
 
 
 def flatten(b: Builder, x: Map, start: int = 0, end: int = -1) -> Map:
-    """Import aten.flatten as a view."""
+    """Import aten.flatten of the axes start to end, inclusive, into one logical axis. It adds no op."""
     rank = max(len(x.axes), 1)
     start, end = normalised_axis(rank, start), normalised_axis(rank, end)
     return Map(x.tensor, (*x.axes[:start], flattened(x.axes[start : end + 1]), *x.axes[end + 1 :]), x.dims)
 
 
 def unflatten(b: Builder, x: Map, dim: int, sizes: Sequence[int]) -> Map:
-    """Import aten.unflatten as a view."""
+    """Import aten.unflatten: split the axis `dim` into axes of the extents `sizes`, of which one may be -1."""
     dim = normalised_axis(len(x.axes), dim)
     return view(b, x, (*x.shape[:dim], *_sizes(x.shape[dim], sizes), *x.shape[dim + 1 :]))
 
 
 def _sizes(extent: int, sizes: Sequence[int]) -> list[int]:
-    """Return the extents into which an axis is split; one of them may be given as -1."""
+    """Return the extents into which an axis of `extent` is split; an entry of -1 in `sizes` is inferred."""
     known = prod(size for size in sizes if size != -1)
     found = [extent // known if size == -1 else size for size in sizes] if known > 0 else []
     if min(found, default=0) < 1 or prod(found) != extent:
@@ -241,7 +262,7 @@ def _sizes(extent: int, sizes: Sequence[int]) -> list[int]:
 
 
 def permute(b: Builder, x: Map, dims: Sequence[int]) -> Map:
-    """Import aten.permute as a view."""
+    """Import aten.permute by reordering the logical axes. It adds no op."""
     dims = [normalised_axis(len(x.axes), dim) for dim in dims]
     if sorted(dims) != list(range(len(x.axes))):
         raise Unsupported(f"its axes {dims} are not a permutation of {len(x.axes)} axes; the file may be damaged")
@@ -249,7 +270,7 @@ def permute(b: Builder, x: Map, dims: Sequence[int]) -> Map:
 
 
 def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
-    """Import aten.transpose of two axes as a view."""
+    """Import aten.transpose by swapping two logical axes. It adds no op."""
     axes = list(x.axes)
     one, two = normalised_axis(len(axes), one), normalised_axis(len(axes), two)
     axes[one], axes[two] = axes[two], axes[one]
@@ -257,26 +278,26 @@ def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
 
 
 def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:
-    """Import aten.squeeze: remove axes of extent 1."""
+    """Import aten.squeeze: remove logical axes of extent 1, by default all. Other axes in `dim` stay. It adds no op."""
     gone = _axis_set(x, dim)
     return Map(x.tensor, tuple(group for d, group in enumerate(x.axes) if d not in gone or group), x.dims)
 
 
 def unsqueeze(b: Builder, x: Map, dim: int) -> Map:
-    """Import aten.unsqueeze: add an axis of extent 1."""
+    """Import aten.unsqueeze: add a logical axis of extent 1 at `dim`. It adds no op."""
     at = normalised_axis(len(x.axes) + 1, dim)
     return Map(x.tensor, (*x.axes[:at], (), *x.axes[at:]), x.dims)
 
 
 def channel_shuffle(b: Builder, x: Map, groups: int) -> Map:
-    """Import aten.channel_shuffle as views, which become a gather at the next op."""
+    """Import aten.channel_shuffle by reordering logical axes. The next op that reads the map adds a gather."""
     n, c, *rest = x.shape
     parts = view(b, x, (n, groups, c // groups, *rest))
     return view(b, transpose(b, parts, 1, 2), (n, c, *rest))
 
 
 def identity(b: Builder, x: Map, *_: Any, **__: Any) -> Map:
-    """Import an op that returns its input unchanged, such as aten.contiguous."""
+    """Import an op that returns its first input unchanged, such as aten.contiguous; other arguments are ignored."""
     return x
 
 
@@ -285,7 +306,7 @@ torch.channels_last""".split()
 
 
 def to(b: Builder, x: Map, *where: Any, **more: Any) -> Map:
-    """Import aten.to: a change of device or layout is ignored, a change of dtype is refused."""
+    """Import aten.to as the identity: a change of device or memory format is ignored, a change of dtype is refused."""
     if not {str(each) for each in (*where, *more.values())} <= {*SAME}:
         raise Unsupported("it converts to another dtype; only float32 is supported")
     return x

@@ -14,19 +14,28 @@ from ..unsupported import Unsupported
 
 
 def constant(value: Any, what: str) -> Array:
-    """Return an argument that must be constant, dequantised if needed. `what` names the argument in the refusal."""
+    """Return an argument as an array, dequantised if it is quantised; raise Unsupported if the network computes it.
+
+    `what` names the argument in the message.
+    """
     return dequantised(stored_constant(value, what))
 
 
 def stored_constant(value: Any, what: str) -> Array:
-    """Return an argument that must be constant, with its scales if it is quantised."""
+    """Return an argument as the array that is stored, quantised or not; raise Unsupported if the network computes it.
+
+    `what` names the argument in the message.
+    """
     if not isinstance(value, np.ndarray):
         raise Unsupported(f"its {what} is computed by the network; it must be constant")
     return value
 
 
 def binary(kind: str) -> Callable[..., Map]:
-    """Return the importer function of a binary op kind on two maps, or a map and a constant, with broadcasting."""
+    """Return a function that imports an element-wise op with two operands, which broadcast; `kind` is the TFLite op kind.
+
+    The function computes x op (alpha * y). One of the operands must be a map, the other may be a constant.
+    """
 
     def apply(b: Builder, x: Any, y: Any, alpha: float = 1) -> Map:
         if alpha != 1:
@@ -43,7 +52,8 @@ def binary(kind: str) -> Callable[..., Map]:
         order = common_order(x, y)
         dims = [[m.axes[axis] for axis in order] for m in (x, y)]
         axes = tuple(one or two for one, two in zip(x.axes, y.axes, strict=True))
-        if len({*flattened(axes)}) < len(flattened(axes)):  # the outer sum of a map and itself
+        # in the outer sum of a map and itself an Axis would occur twice
+        if len({*flattened(axes)}) < len(flattened(axes)):
             axes = tuple(b.new_axis(extent) for extent in extents(axes))
         return b.map(kind, [b.tensor(m, d) for m, d in zip((x, y), dims, strict=True)], axes, [axes[a] for a in order], attrs)
 
@@ -51,7 +61,10 @@ def binary(kind: str) -> Callable[..., Map]:
 
 
 def _broadcast_constant(x: Map, value: Any) -> Array:
-    """Return a constant operand in the memory layout of a map; raise Unsupported if the map would be broadcast."""
+    """Return a constant operand, permuted to the memory layout of the map `x`.
+
+    Raise Unsupported if the result would have a larger shape than the map.
+    """
     values = value if isinstance(value, np.ndarray) and value.dtype == QUANTISED_DTYPE else np.asarray(value, np.float32)
     if np.broadcast_shapes(values.shape, x.shape) != x.shape:
         raise Unsupported(
@@ -61,7 +74,7 @@ def _broadcast_constant(x: Map, value: Any) -> Array:
 
 
 def division(b: Builder, x: Any, y: Any) -> Map:
-    """Import aten.div by a constant as a product with its reciprocal."""
+    """Import aten.div by a constant as a product with the reciprocal."""
     if isinstance(y, Map):
         raise Unsupported("its divisor is computed by the network; it must be constant")
     divisor = dequantised(np.asarray(y)).astype(np.float64)
@@ -71,7 +84,10 @@ def division(b: Builder, x: Any, y: Any) -> Map:
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
-    """Return the importer function of a unary op kind with fixed attributes."""
+    """Return a function that imports an element-wise op with one operand.
+
+    `kind` is the TFLite op kind, `attrs` are its attributes.
+    """
     return lambda b, x: b.like(kind, x, **attrs)
 
 
@@ -84,7 +100,7 @@ def leaky_relu(b: Builder, x: Map, negative_slope: float = 0.01) -> Map:
 
 
 def prelu(b: Builder, x: Map, weight: Any) -> Map:
-    """Import aten.prelu with one slope, or one per channel."""
+    """Import aten.prelu; `weight` is one slope, or one per channel (axis 1)."""
     weight = constant(weight, "weight")
     slopes = weight.reshape(-1, *(1,) * (len(x.axes) - 2)) if len(x.axes) > 2 else weight
     return b.like("prelu", x, b.constant(_broadcast_constant(x, slopes), "slope"))
@@ -95,7 +111,10 @@ CLAMPS: dict[tuple[float | None, float | None], str] = {(0, None): "relu", (0, 6
 
 
 def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = None) -> Map:
-    """Import aten.clamp as a ReLU kind if the limits match one, else as maximum and minimum."""
+    """Import aten.clamp as a ReLU variant if it has these limits, else as maximum and minimum.
+
+    A limit of None, or beyond the range of float32, is left out.
+    """
     low = None if low is None or low < -INFINITE else low
     high = None if high is None or high > INFINITE else high
     if (low, high) in CLAMPS:
@@ -105,7 +124,7 @@ def clamp(b: Builder, x: Map, low: float | None = None, high: float | None = Non
 
 
 def hard_sigmoid(b: Builder, x: Map, *, alpha: float = 0.2, beta: float = 0.5) -> Map:
-    """Import max(0, min(1, alpha * x + beta)) as relu6(6 * alpha * x + 6 * beta) / 6."""
+    """Import a hard sigmoid, max(0, min(1, alpha * x + beta)), as relu6(6 * alpha * x + 6 * beta) / 6."""
     x = x if abs(6 * alpha - 1) < 1e-6 else binary("mul")(b, x, 6 * alpha)
     return binary("mul")(b, b.like("relu6", binary("add")(b, x, 6 * beta)), np.float32(1 / 6))
 
@@ -116,14 +135,14 @@ def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:
 
 
 def elu(b: Builder, x: Map, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Map:
-    """Import aten.elu with alpha, scale and input_scale 1."""
+    """Import aten.elu; factors other than 1 are refused."""
     if (alpha, scale, input_scale) != (1, 1, 1):
         raise Unsupported("its alpha, scale or input_scale is not 1; only 1 is supported")
     return b.like("elu", x)
 
 
 def power(b: Builder, x: Map, exponent: Any) -> Map:
-    """Import aten.pow with the exponent 2 as a product."""
+    """Import aten.pow with the exponent 2 as x * x; other exponents are refused."""
     if exponent != 2:
         raise Unsupported("its exponent is not 2; only squares are supported")
     return binary("mul")(b, x, x)
@@ -132,9 +151,9 @@ def power(b: Builder, x: Map, exponent: Any) -> Map:
 def batch_norm(
     b: Builder, x: Map, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float, cudnn: bool
 ) -> Map:
-    """Import aten.batch_norm in evaluation mode as a product and a sum per channel.
+    """Import aten.batch_norm in evaluation mode as a product and a sum with one constant per channel.
 
-    `passes.fold_float` folds both into the preceding convolution.
+    `passes.fold_float` folds both constants into the preceding convolution.
     """
     if training or mean is None or var is None:
         raise Unsupported("it uses the statistics of the batch; call eval() first, with running statistics")

@@ -22,7 +22,7 @@ EPSILON = float(np.finfo(np.float32).eps)  # default of rms_norm
 def layer_norm(
     b: Builder, x: Map, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
 ) -> Map:
-    """Import aten.layer_norm: subtract the mean, then normalise like rms_norm."""
+    """Import aten.layer_norm: subtract the mean over the last axes, whose extents are `shape`, then normalise like rms_norm."""
     centred = binary("sub")(b, x, mean(b, x, _normalised_axes(x, shape), keepdim=True))
     return _rms_normalised(b, centred, shape, weight, bias, eps)
 
@@ -33,14 +33,17 @@ def rms_norm(b: Builder, x: Map, shape: Sequence[int], weight: Any = None, eps: 
 
 
 def _normalised_axes(x: Map, shape: Sequence[int]) -> list[int]:
-    """Return the last axes as negative indices; raise Unsupported if their extents are not `shape`."""
+    """Return the axes to normalise over as negative numbers; raise Unsupported if the last extents of `x` are not `shape`."""
     if not 0 < len(shape) <= len(x.axes) or tuple(shape) != x.shape[-len(shape) :]:
         raise Unsupported(f"its normalised shape {list(shape)} is not the end of the map's shape {list(x.shape)}")
     return list(range(-len(shape), 0))
 
 
 def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> Map:
-    """Return x / sqrt(mean(x^2) + eps) * weight + bias over the last axes."""
+    """Add the ops of x / sqrt(mean(x^2) + eps) * weight + bias, with the mean over the last axes, whose extents are `shape`.
+
+    A weight of None is 1, a bias of None is left out.
+    """
     count = len(_normalised_axes(x, shape))
     elements = np.float64(np.prod(shape))
     squares = binary("add")(b, _sum_of_squares(b, x, count), np.float32(eps * elements))
@@ -51,7 +54,7 @@ def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias:
 
 
 def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
-    """Return the sum of squares over the last `count` axes, which keep an extent of 1."""
+    """Return the sum of squares over the last `count` axes, a batch_matmul of each row with itself. The axes keep extent 1."""
     last = flattened(x.axes[-count:])
     begin = len(x.order) - len(last)
     rows, inner = x.order[:begin], x.order[begin:]

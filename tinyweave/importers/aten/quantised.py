@@ -1,7 +1,7 @@
-"""Import torchao's quantize and dequantize ops (quantized_decomposed), and record the scales of maps.
+"""Import torchao's quantize and dequantize ops (quantized_decomposed): record each scale at the map that it applies to.
 
-A quantised map stays a float tensor whose `quant` holds the scale and zero point. `quantize.given` converts the whole graph to
-int8 at the end.
+A quantised map stays a float32 tensor, but its `quant` holds the scale and zero point. `quantize.prequantised` converts the
+whole graph to int8 at the end.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ..unsupported import Unsupported
 
 
 def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Record the scale of a map that the model quantises; `unsigned` says that the zero point is uint8.
+    """Import a quantize op on a map: record its scale and zero point, which become those of the int8 tensor.
 
-    If the map has another scale already, a reshape adds a second tensor for the new scale.
+    `unsigned` says that the zero point is uint8. If the map has another scale already, a reshape to the same shape adds a
+    second tensor, which gets the new scale.
     """
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant in (None, quant):
@@ -33,7 +34,10 @@ def quantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -
 
 
 def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool) -> Map:
-    """Record the scale of a map that the model dequantises; raise Unsupported if it was quantised with another one."""
+    """Import a dequantize op on a map: record its scale and zero point if the map has none.
+
+    `unsigned` says that the zero point is uint8. Raise Unsupported if the map was quantised with another scale or zero point.
+    """
     m, quant, tensor = _recorded(b, x, scale, zero, unsigned)
     if tensor.quant not in (None, quant):
         raise Unsupported("its scale or zero point differs from those that its input was quantised with; make them equal")
@@ -41,7 +45,11 @@ def dequantise_map(b: Builder, x: Any, scale: Any, zero: Any, *, unsigned: bool)
 
 
 def _recorded(b: Builder, x: Any, scale: Any, zero: Any, unsigned: bool) -> tuple[Map, Quant, Tensor]:
-    """Record a scale and zero point for a map that has none; return the map, both, and the tensor as it was before."""
+    """Record a scale and zero point for a map that has none.
+
+    Returns:
+        The map; the scale and zero point; and the map's tensor as it was before, so that its `quant` shows an earlier scale.
+    """
     if not isinstance(x, Map):
         raise Unsupported("its input is neither computed by the network nor an integer constant")
     quant, tensor = _per_tensor(scale, zero, unsigned), b.tensors[x.tensor]
@@ -51,7 +59,10 @@ def _recorded(b: Builder, x: Any, scale: Any, zero: Any, unsigned: bool) -> tupl
 
 
 def _per_tensor(scale: Any, zero: Any, unsigned: bool) -> Quant:
-    """Return one scale and one zero point as int8 quantisation; raise Unsupported if there are several."""
+    """Return the Quant of one scale and one zero point for int8; raise Unsupported if they are per channel or out of range.
+
+    If `unsigned` is set, the zero point is uint8 and is shifted by 128.
+    """
     numbers = [np.asarray(number).ravel() for number in (scale, zero)]
     if any(number.size != 1 for number in numbers):
         raise Unsupported("its input has per-channel scales; TFLite supports them for constants only")
@@ -62,19 +73,22 @@ def _per_tensor(scale: Any, zero: Any, unsigned: bool) -> Quant:
 
 
 def _is_unsigned(low: int, high: int) -> bool:
-    """Return whether integers in [low, high] are uint8. A reduced range within int8 is int8."""
+    """Return whether integers in [low, high] are uint8. A range within int8, such as [0, 127], is int8.
+
+    Raise Unsupported for a range that fits neither.
+    """
     if not -128 <= low < high <= 255 or (low < 0 and high > 127):
         raise Unsupported(f"its integers lie in [{low}, {high}]; int8 and uint8 are supported")
     return high > 127
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import quantize_per_tensor of a map."""
+    """Import quantize_per_tensor of a map; `low` and `high` are the least and greatest integer."""
     return quantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, dtype: Any = None, **_: Any) -> Any:
-    """Import dequantize_per_tensor of a map or of an integer constant."""
+    """Import dequantize_per_tensor of a map or an integer constant; `low` and `high` are the least and greatest integer."""
     if isinstance(x, Map):
         return dequantise_map(b, x, scale, zero, unsigned=_is_unsigned(low, high))
     return quantised_constant(_integers(x), scale, zero)
@@ -83,21 +97,21 @@ def dequantize(b: Builder, x: Any, scale: Any, zero: Any, low: int, high: int, d
 def dequantize_channels(
     b: Builder, x: Any, scale: Any, zero: Any, axis: int, low: int, high: int, dtype: Any = None, **_: Any
 ) -> Any:
-    """Import dequantize_per_channel of an integer constant; `axis` is the per-channel axis."""
+    """Import dequantize_per_channel of an integer constant; `scale` and `zero` have one entry per index along `axis`."""
     if isinstance(x, Map):
         raise Unsupported("its input has per-channel scales; TFLite supports them for constants only")
     return quantised_constant(_integers(x), scale, 0 if zero is None else zero, axis)
 
 
 def _integers(x: Any) -> Any:
-    """Return an integer constant as it is; raise Unsupported if it is dequantised already."""
+    """Return `x` if it is a constant of integers; raise Unsupported if it has been dequantised before."""
     if not isinstance(x, np.ndarray) or x.dtype == QUANTISED_DTYPE:
         raise Unsupported("it dequantises a constant that is dequantised already")
     return x
 
 
 def quantize_channels(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
-    """Refuse quantize_per_channel, which only appears on weights that are still float."""
+    """Refuse quantize_per_channel, which only occurs on weights that are still float."""
     raise Unsupported("it quantises float weights; call convert_pt2e with fold_quantize=True")
 
 

@@ -1,4 +1,4 @@
-"""Import PyTorch's LSTM as TFLite's, and its GRU unrolled step by step.
+"""Import PyTorch's LSTM as TFLite's LSTM, and its GRU as one group of ops per time step (unrolled).
 
 TFLite's LSTM keeps its state from one inference to the next. If each inference is a sequence of its own, the application must
 reset the state. The unrolled GRU starts each inference with the state 0, as torch does.
@@ -17,11 +17,14 @@ from ..unsupported import Unsupported
 from .axes import linear, split_sizes
 from .elementwise import binary, constant
 
-LSTM_OPERANDS = 24
+LSTM_OPERANDS = 24  # inputs of TFLite's unidirectional_sequence_lstm, absent ones included
 
 
 def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropout: float, train: bool) -> tuple[Axes, Axes]:
-    """Return the axes (time, features) of a sequence; raise Unsupported for options that are not supported."""
+    """Return the time axis and the feature axis of a sequence, each as a group of Axis units (see `channels_last`).
+
+    `states` are the initial states, which must be 0. Raise Unsupported for options that TFLite's ops do not have.
+    """
     if bidirectional:
         raise Unsupported("it is bidirectional; only one direction is supported")
     if dropout and train:
@@ -40,7 +43,7 @@ def _checked(x: Map, states: Any, batch_first: bool, bidirectional: bool, dropou
 
 
 def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarray]]:
-    """Return for each layer its weights, recurrent weights and two biases; missing biases are 0."""
+    """Split the parameters into one list per layer: weights, recurrent weights, bias, recurrent bias. Missing biases are 0."""
     if layers < 1 or len(parameters) < 2 * layers or any(not isinstance(part, np.ndarray) for part in parameters):
         raise Unsupported("its weights are not constant or do not match its layers")
     each = len(parameters) // layers
@@ -54,10 +57,11 @@ def _layers(parameters: Sequence[np.ndarray], layers: int) -> list[list[np.ndarr
 
 
 def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Callable[..., list[Any]]:
-    """Return the importer function of a recurrent op of one or several layers, called `what` in messages.
+    """Return a function that imports a recurrent op of one or several layers, called `what` in messages.
 
-    `layer` adds one layer and returns the name of its output [1, time, cells]. `others` are placeholders for outputs of the op
-    that must not be read.
+    `layer` adds one layer and returns the name of its output [1, time, cells]. The returned function returns the outputs of the
+    op: the sequence, the final hidden state, and `others`, which are outputs that no op may read. The final hidden state is
+    itself a function, which adds a slice when an op reads the state, so that an unread state costs nothing.
     """
 
     def apply(
@@ -79,7 +83,7 @@ def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Ca
         out, is_flat = b.new_axis(cells), len(x.axes) == 2
 
         def last() -> Map:
-            """Return the final hidden state, which is the output of the last time step."""
+            """Add a slice of the last time step, and return it: it is the final hidden state."""
             name = y
             if steps > 1:
                 begin, size = b.integers((0, steps - 1, 0), "begin"), b.integers((1, 1, cells), "size")
@@ -96,9 +100,16 @@ def _recurrent(what: str, layer: Callable[..., str], *others: Unavailable) -> Ca
 def _lstm_layer(
     b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
 ) -> str:
-    """Add one LSTM layer on a sequence [1, time, features] and return the name of its output.
+    """Add one LSTM layer on the sequence `x`, [1, steps, features], and return the name of its output [1, steps, cells].
 
-    The weights are [4 * cells, features], the recurrent weights [4 * cells, cells], and both biases [4 * cells].
+    Args:
+        b: the graph under construction.
+        x: the name of the sequence.
+        steps: the number of time steps.
+        weights: input weights, [4 * cells, features].
+        recurrent: recurrent weights, [4 * cells, cells].
+        bias: the bias of the input weights, [4 * cells].
+        recurrent_bias: the bias of the recurrent weights, [4 * cells]. The sum of both biases is stored.
     """
     cells = recurrent.shape[1]
     operands: list[str | None] = [None] * LSTM_OPERANDS
@@ -119,10 +130,18 @@ def _lstm_layer(
 def _gru_layer(
     b: Builder, x: str, steps: int, weights: np.ndarray, recurrent: np.ndarray, bias: np.ndarray, recurrent_bias: np.ndarray
 ) -> str:
-    """Add one unrolled GRU layer, h = n + z * (h - n), on a sequence [1, time, features] and return the name of its output.
+    """Add one GRU layer on the sequence `x`, unrolled into ops for each time step, and return the name of its output.
 
-    The weights are [3 * cells, features] with gates in the order r, z, n, the recurrent weights [3 * cells, cells], and both
-    biases [3 * cells]. One fully_connected op multiplies the input of all time steps by its weights.
+    A step computes h = n + z * (h - n). One fully_connected op multiplies the inputs of all steps by the weights.
+
+    Args:
+        b: the graph under construction.
+        x: the name of the sequence [1, steps, features].
+        steps: the number of time steps.
+        weights: input weights, [3 * cells, features], with the gates in the order r (reset), z (update), n (new).
+        recurrent: recurrent weights, [3 * cells, cells].
+        bias: the bias of the input weights, [3 * cells].
+        recurrent_bias: the bias of the recurrent weights, [3 * cells].
     """
     cells = recurrent.shape[1]
     plain: dict[str, Any] = {"activation": "none"}
@@ -130,7 +149,7 @@ def _gru_layer(
     def op(kind: str, *operands: str, shape: tuple[int, ...] = (1, cells), **attrs: Any) -> str:
         return b.op(kind, operands, [shape], attrs, "step")[0]
 
-    # both biases of r and z are added; the recurrent bias of n is multiplied by r and stays separate
+    # for the gates r and z both biases are added up; the recurrent bias of n is multiplied by r and stays separate
     input_bias = np.concatenate([bias[: 2 * cells] + recurrent_bias[: 2 * cells], bias[2 * cells :]])
     separate_bias = np.concatenate([np.zeros(2 * cells), recurrent_bias[2 * cells :]])
     operands = x, b.constant(weights, "weight"), b.constant(input_bias, "bias")
@@ -157,7 +176,10 @@ def _gru_layer(
 
 
 def gru_cell(b: Builder, x: Map, state: Any, weights: Any, recurrent: Any, bias: Any = None, recurrent_bias: Any = None) -> Map:
-    """Import aten.gru_cell, one GRU step h = n + z * (h - n). The state is a map, or a constant before the first step."""
+    """Import aten.gru_cell, one GRU step, h = n + z * (h - n).
+
+    The state h is a map, or a constant before the first step of a loop. Weights have the gates in the order r, z, n.
+    """
     cells = constant(recurrent, "recurrent weight").shape[1]
     add, multiply = binary("add"), binary("mul")
     gates, new_in = _cell_gates(b, x, weights, bias, cells)
@@ -168,7 +190,12 @@ def gru_cell(b: Builder, x: Map, state: Any, weights: Any, recurrent: Any, bias:
 
 
 def _cell_gates(b: Builder, x: Any, weights: Any, bias: Any, cells: int) -> list[Any]:
-    """Return the products of one operand with the weights of the gates: r and z together, and n."""
+    """Multiply the input or the state of a GRU cell by its weights, and add the bias.
+
+    Returns:
+        The sums of the gates r and z together, [1, 2 * cells], and the sums of n, [1, cells]: maps if `x` is a map, else
+        arrays.
+    """
     if isinstance(x, Map):
         if len(x.axes) != 2:
             raise Unsupported("its input must be [1, features], a batch of 1")

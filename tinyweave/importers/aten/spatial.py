@@ -1,4 +1,4 @@
-"""Import ATen's ops on rows and columns: convolutions, pooling, resizing. Maps [1, c, w] of one spatial axis get height 1."""
+"""Import ATen's ops on rows and columns: convolutions, pooling, resizing. Maps [1, c, w], with one spatial axis, get h = 1."""
 
 from __future__ import annotations
 
@@ -21,14 +21,23 @@ NO_PADDING = ((0, 0), (0, 0))
 
 
 def _pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
-    """Return one number for all spatial axes, or one per axis, as (h, w); `first` is h if the map has rank 3."""
+    """Return an argument of a convolution or pool, such as its stride, as (h, w).
+
+    Args:
+        value: one number for all spatial axes, or a sequence with one number per spatial axis.
+        rank: the rank of the map, 4 for [1, c, h, w] or 3 for [1, c, w].
+        first: the number for h if the rank is 3.
+    """
     values = (value,) if isinstance(value, int) else tuple(value)
     values = values * (rank - 2) if len(values) == 1 else values
     return values if rank == 4 else (first, *values)
 
 
 def _image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
-    """Return the axes (c, h, w) of a map [1, c, h, w] or [1, c, w]; raise Unsupported for other maps."""
+    """Return the groups of Axis units of c, h and w of a map [1, c, h, w] or [1, c, w]; raise Unsupported for other maps.
+
+    `what` names the map in the message.
+    """
     if len(x.axes) not in (3, 4):
         raise Unsupported(f"its {what} has {len(x.axes)} axes; it must be [1, c, h, w] or [1, c, w]")
     if x.axes[0]:
@@ -44,18 +53,21 @@ def as_nhwc(b: Builder, x: Map) -> str:
 
 
 def image_layout(b: Builder, rank: int, size: Sequence[int], c: Axes) -> tuple[tuple[Axes, ...], tuple[Axes, ...]]:
-    """Return the logical axes and the tensor axes of a new map with size [h, w] and channels `c`."""
+    """Return the logical axes and the tensor axes, [1, h, w, c], of a new map.
+
+    `rank` is 4 for [1, c, h, w], or 3 for [1, c, w]. `size` is (h, w), and `c` the group of Axis units of the channels.
+    """
     h, w = (b.new_axis(extent) for extent in size)
     return ((), c, *((h,) if rank == 4 else ()), w), ((), h, w, c)
 
 
 def _size(x: Map) -> tuple[int, int]:
-    """Return (h, w) of a map."""
+    """Return (h, w) of a map [1, c, h, w] or [1, c, w]."""
     return (x.shape[2], x.shape[3]) if len(x.axes) == 4 else (1, x.shape[2])
 
 
 def _check_filters(x: Map, rank: int, channels: int) -> None:
-    """Raise Unsupported unless filters of this rank, which read `channels` channels, fit the map."""
+    """Raise Unsupported unless a map has the same rank as its filters, and as many channels as they read (`channels`)."""
     if len(x.axes) != rank:
         raise Unsupported(f"its map has {len(x.axes)} axes but its filters have {rank}; it must be [1, c, h, w] or [1, c, w]")
     _image_axes(x)
@@ -66,9 +78,13 @@ def _check_filters(x: Map, rank: int, channels: int) -> None:
 def _windows(
     x: Map, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int]
 ) -> tuple[list[int], Pads, bool]:
-    """Return the output size of sliding windows, the padding that they reach, and whether it is TFLite's SAME padding.
+    """Compute how sliding windows cover a map. Each sequence has one entry for h and one for w.
 
-    All are for (h, w). `padding` is a number or a pair (before, after) for each; padding is returned as pairs.
+    An entry of `padding` is one number for both sides, or (before, after).
+
+    Returns:
+        The number of windows; the padding (before, after) that windows read, which is less than `padding` if the last window
+        ends earlier; and whether this padding is TFLite's SAME padding.
     """
     size, pads, same = [], [], True
     for extent, k, s, p, d in zip(_size(x), kernel, stride, padding, dilation, strict=True):
@@ -85,9 +101,14 @@ def _windows(
 
 
 def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool = False) -> tuple[str, tuple[Any, ...]]:
-    """Return the NHWC tensor of a map and the padding that its reader must add.
+    """Return the name of a map's tensor [1, h, w, c], and the padding that the op that reads it must have as attribute.
 
-    If `inside` is set, the reader adds all of `pads`, else a pad op does, with zeros or with the values at the edge.
+    Args:
+        b: the graph under construction.
+        x: the map.
+        pads: the padding (before, after) of h and of w.
+        inside: whether the reading op can pad itself. If not, a pad op is added, and the padding returned is 0.
+        repeat_edge: let the pad op repeat the values at the edge instead of zeros.
     """
     name = as_nhwc(b, x)
     if inside:
@@ -104,7 +125,10 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool =
 def convolution(
     b: Builder, x: Map, weight: Any, bias: Any = None, stride: Ints = 1, padding: Any = 0, dilation: Ints = 1, groups: int = 1
 ) -> Map:
-    """Import aten.conv1d and aten.conv2d as conv_2d or depthwise_conv_2d, with a pad if the padding is not SAME."""
+    """Import aten.conv1d or aten.conv2d as conv_2d or depthwise_conv_2d, with a pad op if the padding is not TFLite's SAME.
+
+    `weight` is [c_out, c_in / groups, h, w], without h for conv1d. `padding` may also be "same" or "valid".
+    """
     weight = stored_constant(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
     rank = weight.ndim
@@ -137,7 +161,10 @@ def transposed_convolution(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Map:
-    """Import aten.conv_transpose2d as transpose_conv, with a slice if the padding is not SAME."""
+    """Import aten.conv_transpose2d as transpose_conv. If the padding is not TFLite's SAME, a slice crops a larger output.
+
+    `weight` is [c_in, c_out, h, w].
+    """
     weight = stored_constant(weight, "weight")
     if groups != 1 or {*_pair(dilation, 4)} != {1}:
         raise Unsupported("it has groups or dilation, which TFLite's transposed convolution does not support")
@@ -171,13 +198,19 @@ def transposed_convolution(
 
 
 def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: dict[str, Any]) -> Map:
-    """Add a pooling op on an NHWC tensor; the output has the channels of `x`."""
+    """Add a pooling op of this kind, with attributes `attrs`, that reads the tensor `name`, [1, h, w, c], of the map `x`.
+
+    `size` is the (h, w) of the output. The output keeps the channel axis of `x`.
+    """
     axes, dims = image_layout(b, len(x.axes), size, x.axes[1])
     return b.map(kind, (name,), axes, dims, CONV | attrs)
 
 
 def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool) -> tuple[Any, Any, Any]:
-    """Return kernel, stride and padding of a pooling op as (h, w); raise Unsupported if ceil_mode adds windows."""
+    """Return kernel, stride and padding of a pooling op as (h, w) each; an empty stride means the kernel.
+
+    Raise Unsupported if `ceil_mode` adds windows that reach beyond the padded map.
+    """
     rank = len(x.axes)
     kernels, paddings = _pair(kernel, rank), _pair(padding, rank, 0)
     strides = _pair(stride, rank) if not isinstance(stride, Sequence) or stride else kernels
@@ -198,7 +231,11 @@ def average_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Map:
-    """Import aten.avg_pool1d and aten.avg_pool2d."""
+    """Import aten.avg_pool1d or aten.avg_pool2d.
+
+    If `count_include_pad` is set, a pad op adds zeros, which the averages then include. If not, the padding must be TFLite's
+    SAME.
+    """
     _image_axes(x)
     if divisor_override is not None:
         raise Unsupported("it has a divisor_override; TFLite divides by the size of the window")
@@ -214,10 +251,10 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Ints, stride: Ints = (), padding: Ints = 0, dilation: Ints = 1, ceil_mode: bool = False
 ) -> Map:
-    """Import aten.max_pool1d and aten.max_pool2d.
+    """Import aten.max_pool1d or aten.max_pool2d.
 
-    Padding that is not SAME becomes a mirror_pad: it repeats values that the same windows contain anyway, so no maximum
-    changes.
+    Padding that is not TFLite's SAME becomes a mirror_pad. It repeats values that the same windows contain anyway, so no
+    maximum changes.
     """
     _image_axes(x)
     if {*_pair(dilation, 4)} != {1}:
@@ -231,7 +268,7 @@ def max_pool(
 
 
 def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
-    """Import aten.adaptive_avg_pool1d and 2d as a mean, or as an average pool with equal windows."""
+    """Import aten.adaptive_avg_pool1d or 2d as an average pool, or as a mean if the output has one row and one column."""
     window = _adaptive_window(x, output_size)
     if window == _size(x):
         return mean(b, x, range(2, len(x.axes)), keepdim=True)
@@ -239,13 +276,16 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
-    """Import aten.adaptive_max_pool1d and 2d as a max pool with equal windows."""
+    """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is Unavailable to later ops."""
     window = _adaptive_window(x, output_size)
     return [max_pool(b, x, window if len(x.axes) == 4 else window[1:]), INDICES_READ]
 
 
 def _adaptive_window(x: Map, output_size: Ints) -> tuple[int, int]:
-    """Return the window (h, w) that gives this output size; raise Unsupported if windows would differ in size."""
+    """Return the window (h, w) of a pool whose windows tile the map and give this output size.
+
+    Raise Unsupported if the output size does not divide the map.
+    """
     _image_axes(x)
     wanted = [extent if out is None else out for out, extent in zip(_pair(output_size, len(x.axes)), _size(x), strict=True)]
     if any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
@@ -254,7 +294,7 @@ def _adaptive_window(x: Map, output_size: Ints) -> tuple[int, int]:
 
 
 def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_nearest2d; raise Unsupported if TFLite selects other pixels."""
+    """Import aten.upsample_nearest2d to a size or by a factor; raise Unsupported if TFLite would copy other pixels."""
     size, scales = _resized(x, output_size, scale_factors)
     attrs = {"align_corners": False, "half_pixel_centers": False}
     for extent, out, scale in zip(_size(x), size, scales, strict=True):
@@ -265,7 +305,10 @@ def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = No
 
 
 def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_bilinear2d."""
+    """Import aten.upsample_bilinear2d to a size or by a factor.
+
+    Without `align_corners` a factor must be the exact ratio of the sizes, because TFLite computes its own.
+    """
     size, scales = _resized(x, output_size, scale_factors)
     if not align_corners and any(e != out * scale for e, out, scale in zip(_size(x), size, scales, strict=True)):
         raise Unsupported("its scale factor is not the ratio of the sizes; set recompute_scale_factor or give the output size")
@@ -273,7 +316,10 @@ def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_fa
 
 
 def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], list[float]]:
-    """Return the output size (h, w), and the distance between output pixels in input pixels for h and w."""
+    """Return the output size (h, w) of a resize, and the distance of neighbouring output pixels, in input pixels, for h and w.
+
+    One of `output_size` and `scale_factors`, each for (h, w), is None.
+    """
     _image_axes(x)
     if len(x.axes) != 4:
         raise Unsupported("its map must be [1, c, h, w]")
@@ -283,6 +329,6 @@ def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], l
 
 
 def resized(b: Builder, kind: str, x: Map, size: Sequence[int], **attrs: bool) -> Map:
-    """Add an op of this kind that resizes a map to [h, w]."""
+    """Add the op `kind`, a TFLite resize, that resizes a map to `size`, (h, w)."""
     axes, dims = image_layout(b, 4, size, x.axes[1])
     return b.map(kind, (as_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)

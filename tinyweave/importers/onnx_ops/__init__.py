@@ -1,8 +1,8 @@
 """Importer functions of ONNX ops: OPS maps each op name to a function that adds TFLite ops to a Builder.
 
 A function takes a Builder, the op's inputs in order, with None for an absent one, and its attributes. An input is a Map if the
-network computes it, else a numpy array. If all inputs are constant, numpy computes the output (FOLDED). Source: ONNX operator
-schemas.
+network computes it, else a numpy array. If all inputs are constant, numpy computes the output, with the functions of FOLDED.
+Source: ONNX operator schemas.
 """
 
 from __future__ import annotations
@@ -83,12 +83,15 @@ MAPPED: Mapping[str, Function] = {
 }
 ALWAYS: Mapping[str, Function] = {"Constant": maps.constant, "Shape": maps.shape_of, "Size": maps.size_of}  # shapes are static
 DYNAMIC = "ConvInteger DynamicQuantizeLinear MatMulInteger com.microsoft.DynamicQuantizeMatMul".split()
-# ops that move elements, so that a quantised constant stays quantised
+# ops that move elements only: they keep a quantised constant quantised
 MOVING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze".split())
 
 
 def _function(op: str) -> Function:
-    """Return the importer function of an op: FOLDED if all its inputs are constant, else MAPPED."""
+    """Return the function that imports the ONNX op `op`.
+
+    It calls the op's function in MAPPED if an input is a map, and the op's function in FOLDED if all inputs are constant.
+    """
 
     def apply(b: Builder, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         if op == "Split" and outputs > 1:

@@ -1,4 +1,4 @@
-"""Constant folding of ONNX ops: FOLDED maps each op name to a numpy function. No result exceeds MAX_FOLDED bytes."""
+"""Constant folding of ONNX ops: FOLDED maps an op name to a numpy function. A result over MAX_FOLDED bytes is refused."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from ..unsupported import Unsupported, normalised_axis
 
 Function = Callable[..., Any]
 MAX_FOLDED = 1 << 26  # bytes of one folded constant
-DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # by TensorProto.DataType
+DTYPES = {1: "float32", 6: "int32", 7: "int64", 9: "bool", 10: "float32", 11: "float32"}  # TensorProto.DataType -> numpy type
 
 
 def checked_size(shape: Iterable[Any], itemsize: int = 8) -> tuple[int, ...]:
-    """Return a shape as integers; raise Unsupported if an array of this shape exceeds MAX_FOLDED bytes."""
+    """Return a shape as a tuple of ints; raise Unsupported if an array of this shape exceeds MAX_FOLDED bytes.
+
+    `itemsize` is the size of an element in bytes.
+    """
     extents = tuple(map(int, shape))
     if prod(extents) * itemsize > MAX_FOLDED:
         raise Unsupported(f"a constant of shape {list(extents)} takes more than {MAX_FOLDED:,} bytes")
@@ -48,7 +51,7 @@ def _slice(x: Array, starts: Array, ends: Array, along: Array | None = None, ste
 
 
 def _divide(x: Array, y: Array) -> Array:
-    """Divide; integers are rounded towards 0."""
+    """Divide as ONNX does: integer quotients are rounded towards 0, and an integer division by 0 raises Unsupported."""
     if x.dtype.kind == "f":
         return x / y
     if not np.all(y):
@@ -57,7 +60,7 @@ def _divide(x: Array, y: Array) -> Array:
 
 
 def _broadcast(function: Function) -> Function:
-    """Return an element-wise function that checks the size of its broadcast output first."""
+    """Wrap an element-wise function: check the size of the broadcast output before the output is computed."""
 
     def apply(*arrays: Array, **attributes: Any) -> Array:
         checked_size(np.broadcast_shapes(*map(np.shape, arrays)), max(array.itemsize for array in arrays))
@@ -77,7 +80,10 @@ def _gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
 
 
 def _reduction(function: Callable[..., Any]) -> Function:
-    """Return the function of a reduction; its axes are an input or an attribute, depending on the opset."""
+    """Return the folding function of a reduction.
+
+    Its axes are an attribute or, in later opsets, the second input; None means all axes.
+    """
 
     def apply(x: Array, given: Array | None = None, *, axes: Any = None, keepdims: int = 1, **_: Any) -> Array:
         chosen = axes if given is None else given
@@ -87,7 +93,7 @@ def _reduction(function: Callable[..., Any]) -> Function:
 
 
 def _reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
-    """Reshape; an extent of 0 keeps the input's extent unless allowzero is set."""
+    """Reshape; an extent of 0 in `shape` means the input's extent, unless `allowzero` is set."""
     return x.reshape([x.shape[i] if extent == 0 and not allowzero else int(extent) for i, extent in enumerate(shape)])
 
 

@@ -1,6 +1,6 @@
-"""Import ONNX ops with inputs that the network computes.
+"""Import ONNX ops of which at least one input is computed by the network.
 
-Most ops are ATen ops with arguments in another form, so the functions here call those of `importers/aten`.
+Most of them are ATen ops with arguments in another form, so the functions here call functions of `importers/aten`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ FLOAT = 1  # TensorProto.DataType.FLOAT
 
 
 def constant_integers(value: Any, what: str) -> list[int]:
-    """Return an input that must be constant as integers. `what` names the input in the refusal."""
+    """Return a constant input as a flat list of integers; raise Unsupported if the network computes it.
+
+    `what` names the input in the message.
+    """
     return [int(each) for each in np.ravel(elementwise.constant(value, what))]
 
 
 def ignoring_attributes(function: Function) -> Function:
-    """Return an importer function that ignores the op's attributes, such as those of older opsets."""
+    """Wrap an importer function so that it ignores the node's attributes, such as attributes of older opsets."""
     return lambda b, *inputs, **_: function(b, *inputs)
 
 
@@ -43,7 +46,10 @@ def _windows(
     auto_pad: str = "NOTSET",
     pads: Ints = None,
 ) -> tuple[Sequence[int], list[tuple[int, int]], Sequence[int]]:
-    """Return for each spatial axis the stride, the padding (before, after) and the dilation from attributes of a node."""
+    """Return strides, paddings (before, after) and dilations, each with one entry per spatial axis, from a node's attributes.
+
+    `kernel` has the window's extents. `auto_pad` SAME_UPPER and SAME_LOWER are resolved for the size of `x`.
+    """
     rank = len(kernel)
     strides, dilations = strides or [1] * rank, dilations or [1] * rank
     if auto_pad not in ("NOTSET", "SAME_LOWER", "SAME_UPPER", "VALID"):
@@ -62,7 +68,7 @@ def _windows(
 def convolution(
     b: Builder, x: Map, weight: Any, bias: Any = None, *, group: int = 1, kernel_shape: Ints = None, **window: Any
 ) -> Map:
-    """Import Conv."""
+    """Import ONNX's Conv; `window` has the attributes of `_windows`."""
     kernel = elementwise.stored_constant(weight, "weight").shape[2:]
     return spatial.convolution(b, x, weight, bias, *_windows(x, kernel, **window), group)
 
@@ -82,7 +88,7 @@ def transposed_convolution(
     pads: Ints = None,
     strides: Ints = None,
 ) -> Map:
-    """Import ConvTranspose."""
+    """Import ONNX's ConvTranspose of a map [1, c, h, w]; auto_pad SAME and output_shape are refused."""
     rank = elementwise.stored_constant(weight, "weight").ndim - 2
     if rank != 2:
         raise Unsupported("its map must be [1, c, h, w]")
@@ -95,7 +101,11 @@ def transposed_convolution(
 
 
 def pool(function: Function) -> Function:
-    """Return the importer function of a pooling op with ONNX's attributes; `function` gets the resolved windows."""
+    """Return a function that imports a pooling op.
+
+    `function` gets the builder, the map, the kernel, strides, paddings and dilations as `_windows` returns them, the ceil_mode
+    and the other attributes.
+    """
 
     def apply(b: Builder, x: Map, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **given: Any) -> Any:
         if len(x.axes) != len(kernel_shape) + 2:
@@ -109,7 +119,7 @@ def pool(function: Function) -> Function:
 def average_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, count_include_pad: int = 0
 ) -> Map:
-    """Import AveragePool with the stride, padding and dilation of each spatial axis."""
+    """Import ONNX's AveragePool; kernel, strides, padding (before, after) and dilations have one entry per spatial axis."""
     if {*dilations} != {1}:
         raise Unsupported("it has dilation, which TFLite's pooling does not support")
     return spatial.average_pool(b, x, kernel, strides, padding, ceil_mode, bool(count_include_pad))
@@ -118,19 +128,19 @@ def average_pool(
 def max_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, storage_order: int = 0
 ) -> list[Any]:
-    """Import MaxPool with the stride, padding and dilation of each spatial axis."""
+    """Import ONNX's MaxPool; arguments are as in `average_pool`. The second output, the indices, is Unavailable."""
     return [spatial.max_pool(b, x, kernel, strides, padding, dilations, ceil_mode), axes.INDICES_READ]
 
 
 def global_reduction(kind: str) -> Function:
-    """Return the importer function of a reduction over all rows and columns."""
+    """Return a function that imports a reduction over all rows and columns; `kind` is the TFLite op kind."""
     return lambda b, x: axes.reduce(kind)(b, x, range(2, len(x.axes)), True)
 
 
 def gemm(
     b: Builder, x: Map, weight: Any, bias: Any = None, *, alpha: float = 1, beta: float = 1, transA: int = 0, transB: int = 0
 ) -> Map:
-    """Import Gemm with constant weights as fully_connected."""
+    """Import ONNX's Gemm, alpha * x @ weight + beta * bias, with constant weights, as fully_connected."""
     weight = _multiplied(elementwise.stored_constant(weight, "weight"), alpha)
     weight = weight if transB else weight.T
     if bias is not None:
@@ -147,7 +157,7 @@ def _multiplied(values: Array, factor: float) -> Array:
 
 
 def variadic(kind: str) -> Function:
-    """Return the importer function of an op on any number of inputs as a chain of binary ops."""
+    """Return a function that imports an op with any number of inputs, as a chain of binary ops of the TFLite kind `kind`."""
 
     def apply(b: Builder, *inputs: Any) -> Map:
         combine: Callable[[Any, Any], Map] = partial(elementwise.binary(kind), b)
@@ -158,18 +168,18 @@ def variadic(kind: str) -> Function:
 
 
 def mean_of_inputs(b: Builder, *inputs: Any) -> Map:
-    """Import Mean: the element-wise mean of several inputs."""
+    """Import ONNX's Mean, the element-wise mean of several inputs, as a sum times 1 / count."""
     return elementwise.binary("mul")(b, variadic("add")(b, *inputs), np.float32(1 / len(inputs)))
 
 
 def clip(b: Builder, x: Map, low: Any = None, high: Any = None) -> Map:
-    """Import Clip with constant limits."""
+    """Import ONNX's Clip with constant limits, of which each may be absent."""
     limits = (None if limit is None else float(elementwise.constant(limit, "limit")) for limit in (low, high))
     return elementwise.clamp(b, x, *limits)
 
 
 def prelu(b: Builder, x: Map, slope: Any) -> Map:
-    """Import PRelu with one slope, or one per channel."""
+    """Import ONNX's PRelu with one slope, or one per channel."""
     slope = elementwise.constant(slope, "slope")
     along = [axis - slope.ndim for axis, extent in enumerate(slope.shape) if extent != 1]
     if along not in ([], [1 - len(x.axes)]) or slope.size not in (1, x.shape[1]):
@@ -189,20 +199,20 @@ def batch_norm(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Map:
-    """Import BatchNormalization in inference mode."""
+    """Import ONNX's BatchNormalization in inference mode."""
     return elementwise.batch_norm(b, x, scale, bias, mean, variance, bool(training_mode), 0.0, epsilon, False)
 
 
 def layer_norm(
     b: Builder, x: Map, scale: Any, bias: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> list[Any]:
-    """Import LayerNormalization."""
+    """Import ONNX's LayerNormalization over the axes from `axis` on. The second and third output are Unavailable."""
     unread = Unavailable("its mean or inverse deviation is read; only its normalised output is supported")
     return [norms.layer_norm(b, x, _normalised_shape(x, axis), scale, bias, epsilon), unread, unread]
 
 
 def rms_norm(b: Builder, x: Map, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Map:
-    """Import RMSNormalization."""
+    """Import ONNX's RMSNormalization over the axes from `axis` on."""
     return norms.rms_norm(b, x, _normalised_shape(x, axis), scale, epsilon)
 
 
@@ -211,32 +221,35 @@ def _normalised_shape(x: Map, axis: int) -> tuple[int, ...]:
 
 
 def dropout(b: Builder, x: Map, ratio: Any = None, training: Any = None, *, seed: int = 0) -> list[Any]:
-    """Import Dropout in inference mode as the identity."""
+    """Import ONNX's Dropout in inference mode as the identity. The second output, the mask, is Unavailable."""
     if training is not None and np.any(elementwise.constant(training, "mode")):
         raise Unsupported("it is in training mode; export the model for inference")
     return [x, Unavailable("its mask is read; only its output is supported")]
 
 
 def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
-    """Import Cast to float32 as the identity; other dtypes are refused."""
+    """Import ONNX's Cast to float32 as the identity; other dtypes are refused."""
     if to != FLOAT:
         raise Unsupported("it converts to another dtype; only float32 is supported")
     return x
 
 
 def power(b: Builder, x: Map, exponent: Any) -> Map:
-    """Import Pow with a constant exponent."""
+    """Import ONNX's Pow with the constant exponent 2; others are refused."""
     exponent = elementwise.constant(exponent, "exponent")
     return elementwise.power(b, x, float(exponent.ravel()[0]) if exponent.size == 1 else None)
 
 
 def softmax(kind: str) -> Function:
-    """Return the importer function of Softmax or LogSoftmax."""
+    """Return a function that imports Softmax or LogSoftmax; `kind` is the TFLite op kind."""
     return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)
 
 
 def reduction(kind: str) -> Function:
-    """Return the importer function of a reduction; its axes are an input or an attribute, depending on the opset."""
+    """Return a function that imports a reduction; `kind` is the TFLite op kind or "sum".
+
+    The axes are an attribute or, in later opsets, the second input.
+    """
 
     def apply(
         b: Builder, x: Map, given: Any = None, *, axes_: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
@@ -250,14 +263,17 @@ def reduction(kind: str) -> Function:
 
 
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
-    """Import Split by sizes or into equal parts."""
+    """Import ONNX's Split into parts of the extents `sizes`, or, if they are absent, into at most `num_outputs` equal parts."""
     if sizes is not None:
         return axes.split_sizes(b, x, constant_integers(sizes, "sizes"), axis)
     return axes.chunk(b, x, num_outputs, axis)
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
-    """Import Slice with constant bounds and positive steps."""
+    """Import ONNX's Slice with constant bounds and positive steps, as one TFLite slice per axis.
+
+    `along` are the axes to slice; if they are absent, the first axes are sliced, one per entry of `starts`.
+    """
     begin, end = constant_integers(starts, "starts"), constant_integers(ends, "ends")
     along = range(len(begin)) if along is None else constant_integers(along, "axes")
     steps = [1] * len(begin) if steps is None else constant_integers(steps, "steps")
@@ -269,7 +285,7 @@ def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps:
 
 
 def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
-    """Import Gather of one index as select, of consecutive indices as slice."""
+    """Import ONNX's Gather of one index as select, or of consecutive indices as slice; other indices are refused."""
     extent, indices = x.shape[normalised_axis(len(x.axes), axis)], elementwise.constant(indices, "indices")
     if indices.size and not -extent <= indices.min() <= indices.max() < extent:
         raise Unsupported(f"its indices are out of range for {extent}; the file may be damaged")
@@ -282,7 +298,10 @@ def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
 
 
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
-    """Import Pad with constant amounts."""
+    """Import ONNX's Pad with constant amounts.
+
+    `pads` lists the padding before for each axis in `along`, then the padding after for each. None as `along` means all axes.
+    """
     amounts, rank = constant_integers(pads, "pads"), len(x.axes)
     chosen = range(rank) if along is None else [normalised_axis(rank, axis) for axis in constant_integers(along, "axes")]
     half = len(amounts) // 2
@@ -293,7 +312,7 @@ def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, 
 
 
 def _pad_value(b: Builder, x: Map, value: Any) -> float:
-    """Return the padding value as a real number; an integer is dequantised with the scale of the map."""
+    """Return the padding value as a real number; an int8 or uint8 value is dequantised with the scale of the map."""
     if value.dtype not in (np.int8, np.uint8):
         return float(value)
     quant = b.tensors[x.tensor].quant
@@ -304,30 +323,30 @@ def _pad_value(b: Builder, x: Map, value: Any) -> float:
 
 
 def reshape(b: Builder, x: Map, shape: Any, *, allowzero: int = 0) -> Map:
-    """Import Reshape; an extent of 0 keeps the input's extent unless allowzero is set."""
+    """Import ONNX's Reshape; an extent of 0 in `shape` means the input's extent, unless `allowzero` is set."""
     wanted = constant_integers(shape, "shape")
     return view(b, x, [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(wanted)])
 
 
 def flatten(b: Builder, x: Map, *, axis: int = 1) -> Map:
-    """Import Flatten."""
+    """Import ONNX's Flatten: reshape to two axes, one for all axes before `axis` and one for the axes from `axis` on."""
     rank = len(x.axes)
     axis = rank if axis == rank else normalised_axis(rank, axis)
     return view(b, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
 def transpose(b: Builder, x: Map, *, perm: Sequence[int] | None = None) -> Map:
-    """Import Transpose."""
+    """Import ONNX's Transpose; without `perm` it reverses the axes."""
     return axes.permute(b, x, range(len(x.axes))[::-1] if perm is None else perm)
 
 
 def squeeze(b: Builder, x: Map, given: Any = None) -> Map:
-    """Import Squeeze."""
+    """Import ONNX's Squeeze of the axes `given`, or of all axes of extent 1 if they are absent."""
     return axes.squeeze(b, x, None if given is None else constant_integers(given, "axes"))
 
 
 def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
-    """Import Unsqueeze."""
+    """Import ONNX's Unsqueeze: insert axes of extent 1 at the positions `given` of the output's axes."""
     positions = constant_integers(given, "axes")
     rank = len(x.axes) + len(positions)
     for axis in sorted(normalised_axis(rank, axis) for axis in positions):
@@ -336,37 +355,43 @@ def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
 
 
 def expand(b: Builder, x: Map, shape: Any) -> Map:
-    """Import Expand if it changes no shape; broadcasting is refused."""
+    """Import ONNX's Expand to the shape that the map has already, as the identity; broadcasting is refused."""
     if np.broadcast_shapes(x.shape, tuple(constant_integers(shape, "shape"))) != x.shape:
         raise Unsupported("it repeats values; let the op that reads it broadcast")
     return x
 
 
 def tile(b: Builder, x: Map, repeats: Any) -> Map:
-    """Import Tile if it repeats nothing; repetition is refused."""
+    """Import ONNX's Tile with all repeats 1, as the identity; repetition is refused."""
     if {*constant_integers(repeats, "repeats")} - {1}:
         raise Unsupported("it repeats values; let the op that reads it broadcast")
     return x
 
 
 def shape_of(b: Builder, x: Any, *, start: int = 0, end: int | None = None) -> Array:
-    """Import Shape: return the shape as a constant."""
+    """Import ONNX's Shape: return the extents of the axes [start, end) as a constant, since shapes are static."""
     return np.array(np.shape(x) if isinstance(x, np.ndarray) else x.shape, np.int64)[start:end]
 
 
 def size_of(b: Builder, x: Any) -> Array:
-    """Import Size: return the number of elements as a constant."""
+    """Import ONNX's Size: return the number of elements as a constant."""
     return np.array(prod(x.shape), np.int64)
 
 
 def _blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
-    """Add depth_to_space or space_to_depth with an output of this size and number of channels."""
+    """Add the op `kind`, depth_to_space or space_to_depth, with blocks of `block` x `block` pixels.
+
+    `size` is the (h, w) of the output, `channels` its number of channels.
+    """
     spatial_axes, dims = spatial.image_layout(b, 4, size, b.new_axis(channels))
     return b.map(kind, (spatial.as_nhwc(b, x),), spatial_axes, dims, {"block_size": block})
 
 
 def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import DepthToSpace in mode DCR or CRD."""
+    """Import ONNX's DepthToSpace.
+
+    In mode DCR the block index is the outer part of the channel index, in mode CRD the inner part.
+    """
     n, c, h, w = x.shape
     depth = c // blocksize**2
     if mode == "CRD":  # the block index is the inner part of the channels
@@ -376,7 +401,7 @@ def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import SpaceToDepth."""
+    """Import ONNX's SpaceToDepth; only mode DCR is supported."""
     if mode != "DCR":
         raise Unsupported(f"its mode '{mode}' is not supported; use DCR")
     _, c, h, w = x.shape
@@ -384,9 +409,12 @@ def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> 
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:
-    """Return the importer function of LSTM or GRU (`kind`), with `usual` as the only supported activations.
+    """Return a function that imports ONNX's LSTM or GRU.
 
-    `gates` are the positions of PyTorch's gates in ONNX's order.
+    Args:
+        kind: "lstm" or "gru".
+        gates: for each gate in PyTorch's order, its position in ONNX's order.
+        usual: the activations of the gates; others are refused.
     """
 
     def apply(
@@ -428,7 +456,7 @@ def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function
 
 
 def constant(b: Builder, **given: Any) -> Array:
-    """Import Constant: return its value as an array."""
+    """Import ONNX's Constant: return its value as an array."""
     ((name, value),) = given.items()
     if name not in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         raise Unsupported("its value is not numeric; only numbers are supported")

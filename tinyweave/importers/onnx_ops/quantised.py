@@ -1,8 +1,8 @@
 """Import ONNX's quantised ops: QDQ pairs (QuantizeLinear, DequantizeLinear) and QLinear ops.
 
-The inputs of a QLinear op are a tensor, its scale and its zero point in turn, then the scale and zero point of the output. It
-becomes the float op on dequantised inputs. Ops of the domain com.microsoft are ONNX Runtime's own. Source: ONNX operator
-schemas; ONNX Runtime's ContribOperators.md.
+A QLinear op takes, for each operand, a tensor, its scale and its zero point, and then the scale and zero point of the output.
+It is imported as the float op on dequantised operands, and the scales are recorded on the maps. Ops of the domain com.microsoft
+are ONNX Runtime's own. Source: ONNX operator schemas; ONNX Runtime's ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from .maps import average_pool, convolution, gemm, global_reduction, pool, reduc
 
 Function = Callable[..., Any]
 MICROSOFT = "com.microsoft."  # the domain of ONNX Runtime's own ops
-UINT8, INT8 = 2, 3  # of TensorProto.DataType
-TYPES = (0, UINT8, INT8)  # supported output_dtype; 0 is unset
+UINT8, INT8 = 2, 3  # values of TensorProto.DataType
+TYPES = (0, UINT8, INT8)  # supported values of the attribute output_dtype; 0 means unset
 
 
 def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **more: Any) -> Any:
-    """Import QuantizeLinear of a map; compute it for a constant. `axis` is the per-channel axis."""
+    """Import ONNX's QuantizeLinear: record the scale of a map, or quantise a constant to int8 or uint8.
+
+    `axis` is the per-channel axis. Block-wise scales are refused.
+    """
     if block_size or more.get("output_dtype", UINT8) not in TYPES:
         raise Unsupported("it has block-wise scales, or an output type other than int8 and uint8")
     signed = zero.dtype == np.int8 if isinstance(zero, np.ndarray) else more.get("output_dtype", UINT8) == INT8
@@ -44,7 +47,10 @@ def quantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1,
 
 
 def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, **_: Any) -> Any:
-    """Import DequantizeLinear of a map or of an integer constant. `axis` is the per-channel axis."""
+    """Import ONNX's DequantizeLinear: record the scale of a map, or turn an integer constant into a quantised constant.
+
+    `axis` is the per-channel axis. Block-wise scales are refused.
+    """
     if block_size:
         raise Unsupported("it has block-wise scales; only per-tensor and per-channel scales are supported")
     if isinstance(x, Map):
@@ -53,13 +59,13 @@ def dequantize(b: Builder, x: Any, scale: Any, zero: Any = None, *, axis: int = 
 
 
 def _check_type(zero: Any) -> None:
-    """Raise Unsupported if a zero point is neither int8 nor uint8."""
+    """Raise Unsupported if a zero point is neither int8 nor uint8. int64 is accepted, too: the default 0 has this type."""
     if zero.dtype not in (np.int8, np.uint8, np.int64):
         raise Unsupported(f"its integers are {zero.dtype}; int8 and uint8 are supported")
 
 
 def _is_unsigned(zero: Any) -> bool:
-    """Return whether a zero point is uint8, the default if it is absent."""
+    """Return whether a zero point is uint8, which is also the default if it is absent (None)."""
     if zero is None:
         return True
     _check_type(elementwise.constant(zero, "zero point"))
@@ -67,34 +73,38 @@ def _is_unsigned(zero: Any) -> bool:
 
 
 def _constants(scale: Any, zero: Any) -> tuple[Array, Any]:
-    """Return a scale that must be constant, and a zero point that is 0 if absent."""
+    """Return a scale, which must be constant, and a zero point, 0 if it is absent (None)."""
     return elementwise.constant(scale, "scale"), 0 if zero is None else zero
 
 
 def _dequantised_map(b: Builder, x: Any, scale: Any, zero: Any) -> Map:
-    """Return the map that is dequantised; record its scale and zero point if it has none.
+    """Return the map `x` after recording its scale and zero point.
 
-    Raise Unsupported if it has others.
+    Raise Unsupported if it has a different scale or zero point already.
     """
     return dequantise_map(b, x, *_constants(scale, zero), unsigned=_is_unsigned(zero))
 
 
 def _dequantised_input(b: Builder, x: Any, scale: Any, zero: Any, axis: int | None = None) -> Any:
-    """Return a map or an integer constant with its scale and zero point."""
+    """Return an operand of a QLinear op with its scale and zero point: a map, or an integer constant as a quantised constant.
+
+    `axis` is the per-channel axis of a constant.
+    """
     if isinstance(x, Map):
         return _dequantised_map(b, x, scale, zero)
     return quantised_constant(x, scale, 0 if zero is None else zero, axis)
 
 
 def _requantised(b: Builder, y: Any, scale: Any, zero: Any) -> Map:
-    """Record the scale and zero point of an op's output, and return the output."""
+    """Record the scale and zero point of the output `y` of a QLinear op, and return the output."""
     return quantise_map(b, y, *_constants(scale, zero), unsigned=_is_unsigned(zero))
 
 
 def _bias(bias: Any, x_scale: Any, weight: Array) -> Any:
-    """Return an int32 bias, which may be None, as a quantised constant with x_scale times the weights' scales.
+    """Return an int32 bias as a quantised constant, or None if it is None.
 
-    `weight` has the output channels first.
+    Its scale per output channel is `x_scale` times the scale of that channel's weights. `weight` has the output channels on its
+    first axis.
     """
     if bias is None:
         return None
@@ -103,14 +113,14 @@ def _bias(bias: Any, x_scale: Any, weight: Array) -> Any:
 
 
 def _convolution(b: Builder, *inputs: Any, **attributes: Any) -> Map:
-    """Import QLinearConv."""
+    """Import ONNX's QLinearConv; inputs are x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero and perhaps a bias."""
     x, w, y, bias = inputs[:3], inputs[3:6], inputs[6:8], inputs[8] if len(inputs) > 8 else None
     weight = quantised_constant(elementwise.constant(w[0], "weight"), w[1], w[2], 0)
     return _requantised(b, convolution(b, _dequantised_map(b, *x), weight, _bias(bias, x[1], weight), **attributes), *y)
 
 
 def _gemm(b: Builder, *inputs: Any, **attrs: Any) -> Map:
-    """Import QGemm."""
+    """Import ONNX Runtime's QGemm; inputs are x, x_scale, x_zero, w, w_scale, w_zero, bias, y_scale and perhaps y_zero."""
     x, w, (bias, y_scale, y_zero) = inputs[:3], inputs[3:6], (*inputs[6:], None, None, None)[:3]
     if y_scale is None:
         raise Unsupported("its output has no scale, so it stays float32; give it a scale")
@@ -122,7 +132,10 @@ def _gemm(b: Builder, *inputs: Any, **attrs: Any) -> Map:
 
 
 def _binary(function: Function, axis: int | None = None) -> Function:
-    """Return the importer function of a quantised op with two inputs; `axis` is the per-channel axis of constants."""
+    """Return a function that imports a QLinear op with two operands.
+
+    `function` imports the float op. `axis` is the per-channel axis of a constant operand; None means per-tensor scales.
+    """
 
     def apply(b: Builder, *inputs: Any) -> Map:
         x, y = (_dequantised_input(b, inputs[at], inputs[at + 1], inputs[at + 2], axis) for at in (0, 3))
@@ -133,7 +146,7 @@ def _binary(function: Function, axis: int | None = None) -> Function:
 
 
 def _unary(function: Function) -> Function:
-    """Return the importer function of a quantised op with one input; `function` imports the float op."""
+    """Return a function that imports a QLinear op with one operand; `function` imports the float op."""
 
     def apply(b: Builder, x: Any, x_scale: Any, x_zero: Any, y_scale: Any, y_zero: Any = None, **attributes: Any) -> Any:
         output = function(b, _dequantised_map(b, x, x_scale, x_zero), **attributes)
@@ -143,7 +156,7 @@ def _unary(function: Function) -> Function:
 
 
 def _channels_first(function: Function) -> Function:
-    """Return the importer function of an op that is refused if its attribute channels_last is set."""
+    """Wrap a function that imports a float op, so that the op is refused if its attribute channels_last is set."""
 
     def apply(b: Builder, x: Map, *, channels_last: int = 0, **attributes: Any) -> Any:
         if channels_last:
@@ -154,7 +167,7 @@ def _channels_first(function: Function) -> Function:
 
 
 def _concatenation(b: Builder, y_scale: Any, y_zero: Any, *parts: Any, axis: int) -> Map:
-    """Import QLinearConcat."""
+    """Import ONNX Runtime's QLinearConcat; `parts` are, for each operand, a tensor, its scale and its zero point."""
     if len(parts) % 3:
         raise Unsupported("it needs a scale and a zero point for each input")
     maps = [_dequantised_input(b, *parts[at : at + 3]) for at in range(0, len(parts), 3)]

@@ -31,7 +31,10 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch",
     **_: Any,
 ) -> Map:
-    """Import Resize of rows and columns, in mode nearest or linear."""
+    """Import ONNX's Resize of rows and columns, in mode nearest or linear; the output size is from `scales` or from `sizes`.
+
+    Raise Unsupported if no TFLite resize op reads the same pixels.
+    """
     if antialias or keep_aspect_ratio_policy != "stretch" or mode not in ("nearest", "linear"):
         raise Unsupported(f"its mode '{mode}' with these options is not supported; use nearest or linear without options")
     rank = len(x.axes)
@@ -94,9 +97,14 @@ POSITIONS: dict[str, Callable[[Array, int, int, float], Array]] = {
 
 
 def _nearest(extent: int, out: int, factor: float, how: str, rounding: str) -> Array:
-    """Return the input row that each of `out` output rows copies.
+    """Return for each of `out` output rows the number of the input row that it copies. For columns it works the same way.
 
-    `how` is the coordinate_transformation_mode, `rounding` the nearest_mode.
+    Args:
+        extent: the number of input rows.
+        out: the number of output rows.
+        factor: output rows per input row.
+        how: the node's coordinate_transformation_mode, a key of POSITIONS.
+        rounding: the node's nearest_mode, a key of ROUNDED.
     """
     if how not in POSITIONS:
         raise Unsupported(f"TFLite has no coordinate transformation '{how}'; use half_pixel, align_corners or asymmetric")

@@ -1,1 +1,1 @@
-"""Kernels for the Arm DSP extension: layouts of weights, scratch and overlap distances."""
+"""Kernels for the Arm DSP extension: weight streams, requirements, scratch and overlap distances."""

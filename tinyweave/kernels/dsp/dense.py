@@ -1,6 +1,8 @@
 """Weight streams of the int8 convolutions and dense layers for the Arm DSP extension, and when their results are exact.
 
-Two filters share a lane of 16 bits (tw_pair_s8.h). SMMULR and SMMLAR round as gemmlowp does within the bounds checked here.
+A weight stream holds initial sums, weights and rescaling factors as 32-bit words in the order in which a kernel reads them. A
+word has two lanes of 16 bits; a lane holds the weights of two filters for one input (tw_pair_s8.h). A quad is four neighbouring
+inputs. SMMULR and SMMLAR round as gemmlowp does within the bounds checked here.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from ..requirements import (
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint32]
-EXPONENTS = range(2, 32)  # of the rounding shift, as SMMLAR's factor 2^(32 - exponent)
+EXPONENTS = range(2, 32)  # right shifts that SMMLAR can apply, by the factor 2^(32 - exponent)
 LEAN_ROWS = 7  # TW_CONV_LEAN_MOST_ROWS
-MOST_DOUBLED = 1 << 30  # bound of a sum, twice which must be an int32
-MOST_HIGH = 1 << 23  # bound of an odd filter's sum, 256 times which must be an int32
+MOST_DOUBLED = 1 << 30  # bound of a sum, since twice the sum must be an int32
+MOST_HIGH = 1 << 23  # bound of an odd filter's sum, since 256 times the sum must be an int32
 WORD = 0xFFFFFFFF
 _OUTLIERS: WeakKeyDictionary[Graph, dict[Op, int]] = WeakKeyDictionary()  # planning asks often; counting reads all weights
 
@@ -43,9 +45,9 @@ class Filters(NamedTuple):
     """The filters of a layer, with the bias and the rescaling of each filter's sum."""
 
     weights: Numbers  # [filter][weight]
-    bias: Numbers  # less the input's zero point times the sum of the filter's weights
-    multiplier: Numbers
-    shift: Numbers
+    bias: Numbers  # of each filter, minus the input's zero point times the sum of the filter's weights
+    multiplier: Numbers  # a sum is rescaled by multiplier / 2^31 * 2^shift
+    shift: Numbers  # negative: to the right
 
     def bounds(self) -> tuple[Numbers, Numbers]:
         """Return the smallest and the largest sum of each filter over all int8 inputs."""
@@ -53,18 +55,18 @@ class Filters(NamedTuple):
         return self.bias - 128 * positive + 127 * negative, self.bias + 127 * positive - 128 * negative
 
     def powers(self) -> Numbers:
-        """Return 2^(32 + shift) of each filter, the factor of SMMLAR; shifts are negative."""
+        """Return for each filter the factor 2^(32 + shift), by which SMMLAR shifts right; all shifts must be negative."""
         return np.asarray(np.int64(1) << (32 - np.where(self.multiplier != 0, -self.shift, EXPONENTS[0])))
 
     def padded(self, count: int) -> Filters:
-        """Return the filters, padded with zero filters to `count`."""
+        """Return the filters followed by filters of zeros, `count` filters in total."""
         return Filters(*(np.concatenate([part, np.zeros((count - len(part), *part.shape[1:]), np.int64)]) for part in self))
 
 
 def filters(graph: Graph, op: Op) -> Filters:
     """Return the filters of a conv_2d with one group, a depthwise_conv_2d or a fully_connected.
 
-    The shifts of a fully_connected are for 64-bit products.
+    The rescaling of a fully_connected rounds once, as TFLite does there: its shifts apply to the 64-bit product.
     """
     x, weights, bias = graph.input(op), graph.input(op, 1).data, graph.optional_input(op, 2)
     assert weights is not None
@@ -77,7 +79,10 @@ def filters(graph: Graph, op: Op) -> Filters:
 
 
 def needs_sign(graph: Graph, op: Op) -> bool:
-    """Return whether outputs can be negative before the clamp, so that the rounding of negative halves matters."""
+    """Return whether outputs can be below the zero point, so that the rounding of negative halves matters.
+
+    They cannot if the activation, such as ReLU, clamps them.
+    """
     out = graph.output(op)
     return activation_range(op.attrs["activation"], out)[0] < out.zero_point
 
@@ -115,21 +120,35 @@ def packed_sums_fit(given: Filters) -> EachFilter:
 
 
 def check_sums(low: Numbers, high: Numbers, met: Mask) -> EachFilter:
-    """Return a condition on sums that filters outside of `met` fail; it quotes the largest magnitude of their sums."""
+    """Return a condition that only the filters in `met` meet, and that quotes the largest magnitude of a filter's sum.
+
+    Args:
+        low: The smallest sum of each filter.
+        high: The largest sum of each filter.
+        met: Whether each filter meets the condition.
+
+    """
     return EachFilter(met, "sum of largest magnitude", np.where(-low > high, low, high))
 
 
 FilterRequirement = Callable[[Filters], EachFilter]
-RESCALES_EXACTLY: tuple[FilterRequirement, ...] = (sums_fit, shifts_fit)  # SMMULR and SMMLAR give the output of each sum
-SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # of two filters in one register
+RESCALES_EXACTLY: tuple[FilterRequirement, ...] = (sums_fit, shifts_fit)  # then SMMULR and SMMLAR rescale each sum exactly
+SUMS_EXACTLY: tuple[FilterRequirement, ...] = (weights_pack_in_pairs, packed_sums_fit)  # then one word holds two sums
 PAIRS_EXACTLY = (*SUMS_EXACTLY, *RESCALES_EXACTLY)
 
 
-@cache  # results are cached by requirement, so it must be the same object each time
+@cache  # so that equal arguments give the same object: `table.py` caches results by requirement
 def of_op(requirement: FilterRequirement, reorder: Callable[[Filters], Filters] = lambda given: given) -> Requirement:
-    """Turn a requirement on filters into a requirement on an op, whose filters are reordered first."""
+    """Turn a requirement on filters into a requirement on an op.
+
+    Args:
+        requirement: The requirement on filters; its docstring becomes the new requirement's.
+        reorder: Applied to the op's filters first.
+
+    """
 
     def on_filters(graph: Graph, op: Op) -> Check:
+        """Check the requirement for the filters of an op."""
         return requirement(reorder(filters(graph, op))).check()
 
     on_filters.__doc__ = requirement.__doc__
@@ -143,12 +162,12 @@ def has_low_window(graph: Graph, op: Op) -> Check:
 
 
 def are_outliers(given: Filters, exact: tuple[FilterRequirement, ...]) -> Mask:
-    """Return which filters do not meet all requirements of the fast arithmetic."""
+    """Return for each filter whether it is an outlier: whether it fails a requirement (`exact`) of the fast arithmetic."""
     return np.asarray(~np.all([requirement(given).met for requirement in exact], axis=0))
 
 
 def outlier_count(graph: Graph, op: Op) -> int:
-    """Return how many filters of a conv_2d or depthwise_conv_2d are outliers."""
+    """Return how many filters of a conv_2d or depthwise_conv_2d are outliers, for which the fast arithmetic is not exact."""
     known = _OUTLIERS.setdefault(graph, {})
     if op not in known:
         exact = RESCALES_EXACTLY if op.kind == "depthwise_conv_2d" else PAIRS_EXACTLY
@@ -157,16 +176,24 @@ def outlier_count(graph: Graph, op: Op) -> int:
 
 
 RESCALED = tuple(map(of_op, RESCALES_EXACTLY))
-# of the kernels with the stream of tw_pair_s8.h
+# requirements of the kernels with the weight stream of tw_pair_s8.h
 PAIRED = (weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights, *map(of_op, PAIRS_EXACTLY))
 WITH_OUTLIERS = (weights_are_int8, weights_have_no_zero_point, has_one_group, dilation_is_1, has_weights)
-# of the kernels of tw_fully_connected_dsp.h
+# requirements of the kernels of tw_fully_connected_dsp.h
 EIGHTS = (weights_have_no_zero_point, has_weights, *map(of_op, (*SUMS_EXACTLY, shifts_round_once)))
 SEGMENTS = (weights_are_int8, weights_have_no_zero_point, has_weights, *map(of_op, (weights_pack_in_pairs, shifts_round_once)))
 
 
 def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
-    """Return the weight stream of tw_fully_connected_dsp.h; missing filters and weights are 0. Initial sums may be packed."""
+    """Return the weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
+
+    A row has the initial sums and the weights, as words in the order in which the kernel reads them.
+
+    Args:
+        given: The filters.
+        packed: Whether initial sums of two filters are packed as b0 + 256 * b1, like their weights, or are plain biases.
+
+    """
     given = given.padded(-(-len(given.bias) // 8) * 8)
     count, taps = given.weights.shape
     groups, quads = count // 8, -(-taps // 4)
@@ -178,14 +205,19 @@ def eight_at_a_time(given: Filters, *, packed: bool = True) -> Words:
 
 
 def segments(given: Filters) -> Words:
-    """Return the weight stream of tw_fully_connected_s8_segments_dsp: the quads of a segment, then groups of eight filters."""
+    """Return the weight stream of tw_fully_connected_s8_segments_dsp, for rows whose sums exceed a packed accumulator.
+
+    It begins with the number of quads of a segment, after which the kernel adds the packed sums up. Groups of eight filters
+    follow.
+    """
     return np.concatenate([np.array([segment(given)], np.uint32), eight_at_a_time(given, packed=False).ravel()])
 
 
 def segment(given: Filters) -> int:
-    """Return the quads of the longest segments of a fully_connected whose sums fit a pair's accumulator.
+    """Return the number of quads of the longest segment whose sums fit the packed accumulator of two filters.
 
-    128 quads always fit. The sums of segments include no bias.
+    A row of a fully_connected is split into segments of equal length. A segment of 128 quads always fits. The sums of segments
+    include no bias.
     """
     quads = -(-given.weights.shape[1] // 4)
     magnitudes = np.pad(np.abs(given.weights), ((0, 0), (0, 4 * quads - given.weights.shape[1])))
@@ -199,7 +231,7 @@ def segment(given: Filters) -> int:
 
 
 def flash_of_eights(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a fully_connected."""
+    """Return the bytes of the weight stream of `eight_at_a_time` for a fully_connected."""
     count, taps = graph.input(op, 1).shape
     return 32 * -(-count // 8) * (1 + -(-taps // 4))
 
@@ -210,7 +242,13 @@ def flash_of_segments(graph: Graph, op: Op) -> int:
 
 
 def _both(weights: Numbers, quads: int) -> Numbers:
-    """Return each pair of filters packed as w0 + 256 * w1: per quad the words (k, k + 2) and (k + 1, k + 3)."""
+    """Pack the weights w0, w1 of each pair of filters as w0 + 256 * w1, in lanes of 16 bits.
+
+    Returns:
+        Words of shape [pair of filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word
+        of lanes (k + 1, k + 3).
+
+    """
     count, taps = weights.shape
     lanes = np.pad(weights, ((0, 0), (0, 4 * quads - taps))).reshape(count, quads, 4)[..., [0, 2, 1, 3]]
     lanes = lanes.reshape(count, 2 * quads, 2)
@@ -233,19 +271,30 @@ def is_padded(graph: Graph, op: Op) -> bool:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of scratch of tw_conv_pairs."""
+    """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes."""
     return scratch_of(*conv.kernel_size(graph, op), graph.input(op).shape[3], padded=is_padded(graph, op))
 
 
 def copying_scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of scratch of tw_conv_pairs_copying, which also holds a copy of the stream."""
+    """Return the scratch memory of the kernels that first copy their weight stream to it, in bytes.
+
+    It holds the stream, then what `scratch` counts.
+    """
     return flash(graph, op) + scratch(graph, op)
 
 
 def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
-    """Return the bytes of scratch of tw_conv_pairs for a window of `rows` x `cols` pixels of `depth` channels.
+    """Return the scratch memory of the kernels of tw_conv_pairs.h, in bytes.
 
-    It holds two windows of 16-bit values, the tails of their rows, and a row with padding if pixels are not whole words.
+    It holds two windows of 16-bit values, the incomplete quads at the ends of their rows, and a row with padding if pixels are
+    not whole words.
+
+    Args:
+        rows: The rows of a window.
+        cols: The columns of a window.
+        depth: The input channels.
+        padded: Whether some window reaches into the padding.
+
     """
     run = cols * depth
     left = -(-rows * (run % 4) // 4)
@@ -254,17 +303,28 @@ def scratch_of(rows: int, cols: int, depth: int, *, padded: bool) -> int:
 
 
 def of_filters(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
-    """Turn a function that builds a weight stream from filters into one that builds it from an op."""
+    """Turn a function that builds a weight stream from filters into a function of a graph and an op."""
     return lambda graph, op: stream(filters(graph, op))
 
 
 def of_rows(stream: Callable[[Filters], Words]) -> Callable[[Graph, Op], Words]:
-    """Turn a function that builds a weight stream from filters into one for a convolution; `by_rows` reorders its weights."""
+    """Turn a function that builds a weight stream from filters into a function of a graph and a convolution.
+
+    The weights of each filter are first reordered by `by_rows`.
+    """
     return lambda graph, op: stream(by_rows(filters(graph, op), conv.kernel_size(graph, op)[0]))
 
 
 def by_rows(given: Filters, rows: int) -> Filters:
-    """Reorder weights as tw_conv_pairs.h does: the whole quads of each row of the window, then the tails of all rows."""
+    """Reorder the weights of each filter as tw_conv_pairs.h reads inputs.
+
+    First come the whole quads of each row of the window, then the incomplete quads at the ends of all rows.
+
+    Args:
+        given: The filters.
+        rows: The rows of a window.
+
+    """
     weights = given.weights.reshape(len(given.bias), rows, -1)
     whole = weights.shape[2] // 4 * 4
     parts = (part.reshape(len(weights), -1) for part in (weights[..., :whole], weights[..., whole:]))
@@ -272,28 +332,31 @@ def by_rows(given: Filters, rows: int) -> Filters:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a convolution."""
+    """Return the bytes of the weight stream of a convolution, without outliers."""
     count, *window = graph.input(op, 1).shape
     return 16 * -(-count // 4) * (3 + -(-prod(window) // 4))
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream and of the outliers of a convolution."""
+    """Return the bytes of the weight stream of a convolution with the table of outliers that follows it."""
     return flash(graph, op) + outlier_bytes(graph, op)
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the row of zero points that tw_conv_2d_s8_lean_dsp reads as padding; 0 without padding."""
+    """Return the bytes of the row of zero points that tw_conv_2d_s8_lean_dsp reads in place of padding; 0 without padding."""
     return conv.kernel_size(graph, op)[1] * graph.input(op).shape[3] if is_padded(graph, op) else 0
 
 
 def lean_flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream and of the padding of tw_conv_2d_s8_lean_dsp."""
+    """Return the bytes of the constants of tw_conv_2d_s8_lean_dsp: the weight stream and the row of zero points."""
     return flash(graph, op) + padding(graph, op)
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h, a row per group of four filters; missing filters and weights are 0."""
+    """Return the weight stream of tw_pair_s8.h: one row per group of four filters, padded with filters and weights of 0.
+
+    A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     given = given.padded(-(-len(given.bias) // 4) * 4)
     count, taps = given.weights.shape
     groups, quads = count // 4, -(-taps // 4)
@@ -302,14 +365,20 @@ def stream(given: Filters) -> Words:
 
 
 def stream_with_outliers(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_s8.h, in which outliers are zeros, and their table."""
+    """Return the weight stream of tw_pair_s8.h with zeros in place of outliers, followed by the table of outliers."""
     return followed_by_outliers(given, PAIRS_EXACTLY, stream)
 
 
 def followed_by_outliers(given: Filters, exact: tuple[FilterRequirement, ...], stream: Callable[[Filters], Words]) -> Words:
-    """Return the weight stream of the filters, with zeros in place of those that do not meet all requirements, and their table.
+    """Return a weight stream with zeros in place of outliers, followed by the table of outliers of tw_outliers.h.
 
-    The table of tw_outliers.h: the count of these filters, and each of them.
+    The table holds the number of outliers, then the channel, bias, multiplier, shift and weights of each outlier.
+
+    Args:
+        given: The filters.
+        exact: The requirements of the fast arithmetic; a filter that fails one is an outlier.
+        stream: The function that builds the weight stream.
+
     """
     mask = are_outliers(given, exact)
     regular = Filters(given.weights * ~mask[:, None], given.bias * ~mask, given.multiplier * ~mask, given.shift)
@@ -322,21 +391,27 @@ def followed_by_outliers(given: Filters, exact: tuple[FilterRequirement, ...], s
 
 
 def outlier_bytes(graph: Graph, op: Op) -> int:
-    """Return the bytes of the table of tw_outliers.h for a conv_2d or depthwise_conv_2d."""
+    """Return the bytes of the table of outliers of a conv_2d or depthwise_conv_2d."""
     weights = graph.input(op, 1)
     return 4 + outlier_count(graph, op) * (16 + 4 * -(-weights.elements // graph.output(op).shape[3] // 4))
 
 
 def rescales(given: Filters, period: int) -> Numbers:
-    """Return the multiplier and the power of each filter; both are 0 for a multiplier of 0.
+    """Return (multiplier, power 2^(32 + shift)) of each filter as rows; both are 0 for a multiplier of 0.
 
-    The first of each `period` filters has twice its multiplier: the kernel computes its product as
-    sum + sum * (2 * multiplier - 2^32) / 2^32.
+    Every `period`-th filter, from the first on, has twice its multiplier: the kernel computes its product as sum + sum * (2 *
+    multiplier - 2^32) / 2^32.
     """
     doubled = given.multiplier * np.where(np.arange(len(given.bias)) % period, 1, 2)
     return np.stack((doubled, np.where(given.multiplier != 0, given.powers(), 0)), axis=1)
 
 
 def joined(groups: int, *parts: Numbers) -> Words:
-    """Concatenate the parts of each group of filters to rows of words, modulo 2^32."""
+    """Concatenate the words of each group of filters to one row per group, modulo 2^32.
+
+    Args:
+        groups: The number of groups.
+        parts: Arrays that are divided evenly among the groups, in the order in which a row holds them.
+
+    """
     return (np.concatenate([part.reshape(groups, -1) for part in parts], axis=1) & WORD).astype(np.uint32)

@@ -1,6 +1,7 @@
-"""Weight streams with int4 weights for the Arm DSP extension, four filters in a lane, and when their results are exact.
+"""Weight streams with int4 weights for the Arm DSP extension, and when their results are exact.
 
-The lanes are those of tw_lanes_w4.h, the streams those of tw_pair_w4.h and tw_fully_connected_dsp.h.
+A lane of 16 bits holds the weights of four filters for one input (tw_lanes_w4.h). The streams are those of tw_pair_w4.h and
+tw_fully_connected_dsp.h.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from .dense import (
     shifts_round_once,
 )
 
-MOST = 1 << np.array([31, 27, 23, 19])  # bounds of the sums of four filters, whose multiples must be an int32
-AT_ONCE = 4
+MOST = 1 << np.array([31, 27, 23, 19])  # bounds of four filters' sums: 1, 16, 256 and 4096 times them must be an int32
+AT_ONCE = 4  # filters in a lane
 
 
 def packed_sums_fit(given: Filters) -> EachFilter:
@@ -44,13 +45,17 @@ def packed_sums_fit(given: Filters) -> EachFilter:
 
 
 def of_int4(given: Filters) -> Filters:
-    """Return the filters for inputs plus 8, with weights in the order of tw_conv_dsp.h; channels are a multiple of 8."""
+    """Return the filters of a convolution of int4 maps, as the kernel needs them.
+
+    The kernel adds 8 to each input, so each bias has 8 times the sum of the weights subtracted. Weights are in the order of
+    inputs of tw_conv_dsp.h. The number of input channels is a multiple of 8.
+    """
     weights = given.weights.reshape(len(given.bias), -1, 8)[..., [0, 1, 4, 5, 2, 3, 6, 7]].reshape(given.weights.shape)
     return given._replace(weights=weights, bias=given.bias - 8 * weights.sum(axis=1))
 
 
 EXACT: tuple[FilterRequirement, ...] = (packed_sums_fit, *RESCALES_EXACTLY)
-# of tw_conv_2d_s8_w4_dsp, tw_fully_connected_s8_w4_dsp and tw_conv_2d_s4_dsp
+# requirements of tw_conv_2d_s8_w4_dsp, tw_fully_connected_s8_w4_dsp and tw_conv_2d_s4_dsp
 FOURS = (weights_are_int4, has_one_group, dilation_is_1, has_weights, *map(of_op, EXACT))
 EIGHTS = (weights_are_int4, has_weights, *map(of_op, (packed_sums_fit, shifts_round_once)))
 INT4_MAPS = (
@@ -63,40 +68,58 @@ INT4_MAPS = (
 
 
 def stream(given: Filters) -> Words:
-    """Return the weight stream of tw_pair_w4.h, a row per group of four filters; missing filters and weights are 0."""
+    """Return the weight stream of tw_pair_w4.h: one row per group of four filters, padded with filters and weights of 0.
+
+    A row has the initial sums, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     given = given.padded(-(-len(given.bias) // AT_ONCE) * AT_ONCE)
     return _joined(given, AT_ONCE, rescales(given, AT_ONCE))
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of scratch of tw_conv_2d_s4_dsp."""
+    """Return the scratch memory of tw_conv_2d_s4_dsp, in bytes."""
     return scratch_of(prod(graph.input(op, 1).shape[1:]), graph.output(op).shape[3])
 
 
 def scratch_of(inputs: int, filters: int) -> int:
-    """Return the bytes of two windows of `inputs` 16-bit values and of two output pixels."""
+    """Return the scratch memory of tw_conv_2d_s4_dsp, in bytes: two windows of 16-bit values and two output pixels.
+
+    Args:
+        inputs: The inputs of a window.
+        filters: The number of filters.
+
+    """
     return 4 * inputs + 2 * (-(-filters // 4) * 4)
 
 
 def eight_at_a_time(given: Filters) -> Words:
-    """Return the int4 weight stream of tw_fully_connected_dsp.h, a row per group of eight filters; missing filters are 0."""
+    """Return the int4 weight stream of tw_fully_connected_dsp.h: one row per group of eight filters, padded with filters of 0.
+
+    A row has the initial sums and the weights, as words in the order in which the kernel reads them.
+    """
     return _joined(given.padded(-(-len(given.bias) // 8) * 8), 8)
 
 
 def words_of_int4(graph: Graph, op: Op) -> Words:
-    """Return the weight stream of a convolution of int4 maps."""
+    """Return the weight stream of tw_pair_w4.h for a convolution of int4 maps."""
     return stream(of_int4(filters(graph, op)))
 
 
 def _joined(given: Filters, at_once: int, *after: Numbers) -> Words:
-    """Return the initial sums, the weights and the parts of `after` for each group of `at_once` filters, as rows of words."""
+    """Return one row of words per group of `at_once` filters: the initial sums, the weights, then each array of `after`."""
     groups = len(given.bias) // at_once
     lanes = _words(given.weights).reshape(groups, at_once // AT_ONCE, -1).transpose(0, 2, 1)
     return joined(groups, _begins(given.bias), lanes, *after)
 
 
 def _words(weights: Numbers) -> Numbers:
-    """Return the words of each four filters: per quad the lanes (k, k + 2), then (k + 1, k + 3)."""
+    """Pack the weights of each four filters, in lanes of 16 bits.
+
+    Returns:
+        Words of shape [four filters][word]. Each quad of inputs k .. k + 3 has the word of lanes (k, k + 2), then the word of
+        lanes (k + 1, k + 3).
+
+    """
     count, taps = weights.shape
     padded = np.pad(weights, ((0, 0), (0, -taps % 4))).reshape(count // AT_ONCE, AT_ONCE, -1, 4)
     halves = (padded + np.array([8, 8, 8, 0])[:, None, None]) & 15
@@ -105,7 +128,7 @@ def _words(weights: Numbers) -> Numbers:
 
 
 def _begins(bias: Numbers) -> Numbers:
-    """Return the initial sums of each four filters, as tw_lanes_w4.h combines their biases."""
+    """Return the initial sums of each four filters: their biases, combined as tw_lanes_w4.h combines the filters' sums."""
     a, b, c, d = bias.reshape(-1, AT_ONCE).T
     second, third = a + 16 * b, 256 * c
     return np.stack((a, second, third, second + third + 4096 * d), axis=1)

@@ -1,4 +1,8 @@
-"""Streams, blocks, scratch and overlap distance of the depthwise kernels with lines of columns (tw_line.h)."""
+"""Weight streams, scratch and overlap distance of the depthwise kernels of tw_line.h.
+
+A line holds up to 32 neighbouring columns of one channel and row as 16-bit values. The kernels copy the input to lines, then
+compute four channels of a block (some output columns) and a strip (some output rows) at a time.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +25,24 @@ from ..requirements import (
 from . import dense
 
 LINE_WORDS = 16  # TW_LINE_WORDS
-PLANES = 4  # channels at a time
-AT_ONCE = 4  # sums at a time
-ITS_OWN = (3, 5, 7)  # window widths with a C function per stride; all others share one at stride 1
-MOST_TAPS = 7  # TW_LINE_MOST_TAPS: rows of a window that those functions take
-WIDEST = 17
-MOST_OUTLIERS = 8  # one filter in so many: an outlier takes up to three times as long as a filter of the portable kernel
+PLANES = 4  # channels computed at a time
+AT_ONCE = 4  # sums of a row computed at a time
+ITS_OWN = (3, 5, 7)  # window widths that have a C function per stride; all others share a function for stride 1
+MOST_TAPS = 7  # most rows of a window that the functions of a width take: TW_LINE_MOST_TAPS
+WIDEST = 17  # columns of a window
+MOST_OUTLIERS = 8  # at most 1 filter in 8: an outlier takes up to three times as long as a filter of the portable kernel
 IN_PAIRS = "tw_line_3_1_rows_3"  # the C function that computes two output rows at a time at a vertical stride of 1
-COLUMN_BLOCK = 4  # outputs of a column at a time: the overlap distance grows with it
+COLUMN_BLOCK = 4  # outputs computed at a time if maps are one column wide: the overlap distance grows with them
 
 
 class Plane(NamedTuple):
-    """Sizes of a depthwise convolution as (h, w) pairs."""
+    """The sizes of a convolution, depthwise or not, as (h, w) pairs."""
 
-    size: tuple[int, int]
-    out: tuple[int, int]
+    size: tuple[int, int]  # of the input
+    out: tuple[int, int]  # of the output
     kernel: tuple[int, int]
     stride: tuple[int, int]
-    pad: tuple[int, int]
+    pad: tuple[int, int]  # above and to the left
 
 
 def is_column(graph: Graph, op: Op) -> bool:
@@ -47,7 +51,7 @@ def is_column(graph: Graph, op: Op) -> bool:
 
 
 def whole(graph: Graph, op: Op) -> Plane:
-    """Return the sizes of a depthwise convolution as the graph states them."""
+    """Return the sizes of a whole convolution, depthwise or not, as the graph states them."""
     x, out, ((top, _), (left, _)) = graph.input(op), graph.output(op), op.attrs["padding"]
     return Plane(
         (x.shape[1], x.shape[2]), (out.shape[1], out.shape[2]), kernel_size(graph, op), op.attrs["stride"], (top, left)
@@ -55,7 +59,10 @@ def whole(graph: Graph, op: Op) -> Plane:
 
 
 def plane(graph: Graph, op: Op) -> Plane:
-    """Return the sizes as the kernel sees them: a map of one column is a row, which has the same bytes."""
+    """Return the sizes of a depthwise convolution as the kernel takes them.
+
+    Maps of one column are passed to the kernel as maps of one row, which have the same bytes.
+    """
     found = whole(graph, op)
     return Plane(*((w, h) for h, w in found)) if is_column(graph, op) else found
 
@@ -66,11 +73,12 @@ def taps(width: int) -> int:
 
 
 def fits(rows: int, width: int, stride: int) -> bool:
-    """Return whether there is a C function for windows of this size and stride."""
+    """Return whether there is a C function for windows of `rows` x `width` at a horizontal stride."""
     return width <= WIDEST if stride == 1 else stride == 2 and _has_its_own(rows, width)
 
 
 def _has_its_own(rows: int, width: int) -> bool:
+    """Return whether windows of this size have C functions for their width."""
     return rows <= MOST_TAPS and taps(width) in ITS_OWN
 
 
@@ -101,27 +109,44 @@ THREE_BY_THREE = (window_is_3x3, *LINES)
 
 
 def _words(count: int, width: int, stride: int) -> int:
-    """Return the words of a line that `count` sums need, rounded up to whole fours of sums."""
+    """Return the words of a line that `count` outputs of a row need; a word holds two columns of 16 bits.
+
+    Args:
+        count: The outputs; they are rounded up to a multiple of four.
+        width: The columns of the window.
+        stride: The horizontal stride.
+
+    """
     return ((-(-count // AT_ONCE) * AT_ONCE - 1) * stride + taps(width) + 1) // 2
 
 
 def block(columns: int, width: int, stride: int) -> int:
-    """Return the output columns computed at a time, called a block: as many as fit a line, the last block may have fewer."""
+    """Return the output columns that are computed at a time (a block); the last block of a row may have fewer.
+
+    The number of blocks is the smallest for which a block fits into a line of LINE_WORDS words. The columns are evenly
+    distributed over the blocks.
+
+    Args:
+        columns: The output columns of a row.
+        width: The columns of a window.
+        stride: The horizontal stride.
+
+    """
     most = next(n for n in range(2 * LINE_WORDS, 0, -AT_ONCE) if _words(n, width, stride) <= LINE_WORDS)
     return -(-columns // -(-columns // most))
 
 
 def columns_at_a_time(graph: Graph, op: Op) -> int:
-    """Return the output columns of a block of an op."""
+    """Return the output columns that are computed at a time (a block) for an op."""
     shape = plane(graph, op)
     found = block(shape.out[1], shape.kernel[1], shape.stride[1])
     return min(found, COLUMN_BLOCK) if is_column(graph, op) else found
 
 
 def rows_at_a_time(graph: Graph, op: Op) -> int:
-    """Return the output rows computed at a time, called a strip: the same for all strips but the last.
+    """Return the output rows that are computed at a time (a strip); the last strip may have fewer.
 
-    A strip needs at most about twice the lines of a single output row. If pairs of rows are computed together, strips have an
+    A strip needs at most about twice as many lines as one output row. If pairs of rows are computed together, strips have an
     even number of rows.
     """
     shape = plane(graph, op)
@@ -132,19 +157,29 @@ def rows_at_a_time(graph: Graph, op: Op) -> int:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of the kernel's scratch."""
+    """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes."""
     shape = plane(graph, op)
     return scratch_of(shape.kernel, shape.stride, columns_at_a_time(graph, op), rows_at_a_time(graph, op))
 
 
 def scratch_of(kernel: tuple[int, int], stride: tuple[int, int], columns: int, rows: int) -> int:
-    """Return the bytes of four lines per input row of a strip; of the last line only the words that are read."""
+    """Return the scratch memory of the depthwise kernels of tw_line.h, in bytes: four lines per input row of a strip.
+
+    Of the last line only the words that are read are counted.
+
+    Args:
+        kernel: Rows and columns of the window.
+        stride: Vertical and horizontal stride.
+        columns: The output columns computed at a time.
+        rows: The output rows computed at a time.
+
+    """
     lines = (rows - 1) * stride[0] + kernel[0]
     return 4 * ((lines * PLANES - 1) * LINE_WORDS + _words(columns, kernel[1], stride[1]))
 
 
 def function(rows: int, width: int, stride: int) -> str:
-    """Return the name of the C function that computes a line."""
+    """Return the name of the C function that computes the outputs of a block for a window of `rows` x `width`."""
     odd = taps(width)
     if not _has_its_own(rows, width):
         return "tw_line_any_1"
@@ -153,7 +188,16 @@ def function(rows: int, width: int, stride: int) -> str:
 
 
 def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
-    """Return the weight stream of tw_line.h, a row per channel, for windows of `rows` rows and a horizontal stride."""
+    """Return the weight stream of tw_line.h, one row per channel.
+
+    A row has the bias, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+
+    Args:
+        given: The filters.
+        rows: The rows of the window.
+        stride: The horizontal stride.
+
+    """
     count = len(given.bias)
     weights = 2 * given.weights.reshape(count, rows, -1)
     width = weights.shape[2]
@@ -165,13 +209,13 @@ def stream(given: dense.Filters, rows: int, stride: int) -> dense.Words:
 
 
 def words(graph: Graph, op: Op) -> dense.Words:
-    """Return the weight stream of a depthwise convolution."""
+    """Return the weight stream of tw_line.h for a depthwise convolution."""
     shape = plane(graph, op)
     return stream(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream of a depthwise convolution."""
+    """Return the bytes of the weight stream of a depthwise convolution, without outliers."""
     shape, channels = plane(graph, op), graph.input(op).shape[3]
     width = taps(shape.kernel[1])
     words = 3 + shape.kernel[0] * (width - 1 if shape.stride[1] == 1 else (width + 1) // 2)
@@ -179,24 +223,34 @@ def flash(graph: Graph, op: Op) -> int:
 
 
 def words_with_outliers(graph: Graph, op: Op) -> dense.Words:
-    """Return the weight stream of a depthwise convolution, in which outliers are zeros, and their table."""
+    """Return the weight stream of a depthwise convolution with zeros in place of outliers, then the table of outliers."""
     shape = plane(graph, op)
     return stream_with_outliers(dense.filters(graph, op), shape.kernel[0], shape.stride[1])
 
 
 def stream_with_outliers(given: dense.Filters, rows: int, across: int) -> dense.Words:
-    """Return the weight stream of tw_line.h, in which outliers are zeros, and their table. `across`: horizontal stride."""
+    """Return the weight stream of tw_line.h with zeros in place of outliers, followed by the table of outliers.
+
+    Args:
+        given: The filters.
+        rows: The rows of the window.
+        across: The horizontal stride.
+
+    """
     return dense.followed_by_outliers(given, dense.RESCALES_EXACTLY, lambda regular: stream(regular, rows, across))
 
 
 def flash_with_outliers(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream and of the outliers of a depthwise convolution."""
+    """Return the bytes of the weight stream of a depthwise convolution with the table of outliers that follows it."""
     return flash(graph, op) + dense.outlier_bytes(graph, op)
 
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance in bytes. Four channels of a strip of rows and a block of columns are read, then written."""
+    """Return how many bytes below its input the output of the depthwise kernels of tw_line.h must begin.
+
+    The kernels read four channels of a strip of rows and a block of columns, then write their outputs.
+    """
     (h, w), (out_h, out_w), _, stride, pad = plane(graph, op)
     c, columns, rows = graph.input(op).shape[3], columns_at_a_time(graph, op), rows_at_a_time(graph, op)
     tops, begins = np.arange(0, out_h, rows), np.arange(0, out_w, columns)

@@ -1,4 +1,4 @@
-"""Streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h)."""
+"""Weight streams, requirements and overlap distance of the depthwise kernels without scratch (tw_taps.h)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .. import overlap_distance as distance
 from ..requirements import Check, Requirement, horizontal_stride_is_1_or_2
 from . import dense, depthwise
 
-CHANNELS = 4  # at a time
-OUTPUTS = 2  # of a row at a time
-SIZES = (3, 5, 7)  # of windows; each has a kernel, with a function for strides 1 and 2
-LOOP_BYTES = {3: 0, 5: 1600, 7: 2900}  # code per two outputs, counted in an emulated run; 0: fits a small cache
+CHANNELS = 4  # computed at a time
+OUTPUTS = 2  # of a row, computed at a time
+SIZES = (3, 5, 7)  # of square windows; each size has a kernel, with a C function for strides 1 and 2
+LOOP_BYTES = {3: 0, 5: 1600, 7: 2900}  # bytes of code per two outputs, counted in an emulated run; 0: fits a small cache
 
 
 @cache
@@ -25,6 +25,7 @@ def window_is_square(size: int) -> Requirement:
     """Return the requirement that the window has `size` rows and columns."""
 
     def is_square(graph: Graph, op: Op) -> Check:
+        """Check the size of the window."""
         rows, columns = kernel_size(graph, op)
         return Check(rows == columns == size, f"it is {rows}x{columns}")
 
@@ -52,17 +53,20 @@ PIXEL = (*depthwise.PLAIN, depthwise.map_is_a_column, output_is_one_pixel, is_no
 
 
 def function(graph: Graph, op: Op) -> str:
-    """Return the name of the C function that computes the outputs of a row."""
+    """Return the name of the C function of tw_taps.h that computes a row of outputs for the op's window size and stride."""
     return f"tw_taps_{kernel_size(graph, op)[0]}_{op.attrs['stride'][1]}"
 
 
 def begins(channels: int) -> NDArray[np.int64]:
-    """Return the first channel of each block of four. The last block ends at the last channel, so it may overlap."""
+    """Return the first channel of each block of four channels. The last block ends at the last channel, so it may overlap."""
     return np.minimum(np.arange(0, channels, CHANNELS), channels - CHANNELS)
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_taps.h, a row per block of four channels."""
+    """Return the weight stream of tw_taps.h, one row per block of four channels.
+
+    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     of_fours = begins(len(given.bias))[:, None] + np.arange(CHANNELS)
     doubled = (2 * given.weights[of_fours]).transpose(0, 2, 1)
     lanes = (doubled[..., :2] & 0xFFFF) | (doubled[..., 2:] & 0xFFFF) << 16
@@ -71,10 +75,19 @@ def stream(given: dense.Filters) -> dense.Words:
 
 
 def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_inside: bool) -> int:
-    """Count how often the addresses of taps are computed for a row of outputs.
+    """Count how often tw_taps.h computes the addresses of taps anew in a row of outputs.
 
-    That is once for all pairs of outputs whose windows are inside the map, and once for each other pair. Sizes are columns.
-    `is_inside` tells whether all rows of the windows are inside the map.
+    It computes them once for all successive pairs of outputs whose windows are inside the map, once for each other pair, and
+    once for a single last output.
+
+    Args:
+        size: The input columns.
+        out_size: The output columns.
+        kernel: The columns of the window.
+        stride: The horizontal stride.
+        pad: The columns of padding to the left.
+        is_inside: Whether all rows of the windows are inside the map.
+
     """
     count, at = 0, 0
     while at < out_size:
@@ -87,19 +100,22 @@ def runs(size: int, out_size: int, kernel: int, stride: int, pad: int, *, is_ins
 
 
 def padding(graph: Graph, op: Op) -> int:
-    """Return the bytes of the pixel of zero points that taps in the padding read; 0 without padding."""
+    """Return the bytes of the pixel of zero points that is read for taps in the padding; 0 without padding."""
     return graph.input(op).shape[3] if dense.is_padded(graph, op) else 0
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream and of the zero points that taps in the padding read."""
+    """Return the bytes of the weight stream and of the pixel of zero points that is read for taps in the padding."""
     channels, (rows, cols) = graph.input(op).shape[3], kernel_size(graph, op)
     return 4 * -(-channels // CHANNELS) * (3 * CHANNELS + 2 * rows * cols) + padding(graph, op)
 
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance in bytes. Four channels of two outputs of a row are read, then written."""
+    """Return how many bytes below its input the output of the depthwise kernels of tw_taps.h must begin.
+
+    The kernels read four channels of two neighbouring outputs of a row, then write them.
+    """
     (h, w), (out_h, out_w), _, (down, across), (top, left) = depthwise.whole(graph, op)
     c = graph.input(op).shape[3]
     channel = begins(c)

@@ -1,7 +1,7 @@
-"""Stream, requirements, scratch and overlap distance of tw_conv_2d_s8_winograd_dsp, 3x3 convolutions of stride 1.
+"""Weight stream, requirements, scratch and overlap distance of tw_conv_2d_s8_winograd_dsp: 3x3 convolutions of stride 1.
 
-The stream holds 16 numbers of 16 bits per filter and channel instead of 9 of 8: fewer multiplications for more Flash.
-Source: Winograd's F(2x2, 3x3) (arXiv 1509.09308), in integers as tw_winograd.h describes.
+A tile is 2x2 outputs. The stream holds 16 numbers of 16 bits per filter and input channel instead of 9 weights of 8 bits: fewer
+multiplications, more Flash. Source: Winograd's F(2x2, 3x3) (arXiv 1509.09308), in integers as tw_winograd.h describes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from . import dense
 
 KERNEL, TILE, WINDOW = 3, 2, 4
 POSITIONS = WINDOW * WINDOW
-SUMS = 64  # of two tiles and four filters: eight each
-ORDER = [1, 2, 0, 3]  # of the rows and columns of positions
-G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])  # twice Winograd's, so that all are integers
+SUMS = 64  # that the kernel keeps for two tiles and four filters: eight each
+ORDER = [1, 2, 0, 3]  # in which rows and columns of the 4x4 positions are stored
+G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])  # twice Winograd's G, so that all entries are integers
 TIMES = 4  # factor of the sums, since G doubles both rows and columns
-MOST = (1 << 31) // TIMES  # bound of a sum, TIMES which must be an int32
-LANES = [0, 2, 1, 3]  # of four channels
+MOST = (1 << 31) // TIMES  # bound of a sum, since TIMES the sum must be an int32
+LANES = [0, 2, 1, 3]  # order of four channels in two words of two lanes
 
 
 def fourfold_sums_fit(given: dense.Filters) -> EachFilter:
@@ -46,7 +46,11 @@ REQUIREMENTS = (*SHAPE, input_channels_are_a_multiple_of_4, *map(dense.of_op, EX
 
 
 def stream(given: dense.Filters) -> dense.Words:
-    """Return the weight stream of tw_winograd.h, a row per group of four filters; missing filters are 0."""
+    """Return the weight stream of tw_winograd.h: one row per group of four filters, padded with filters of 0.
+
+    A row has the biases, the transformed weights and the rescaling factors, as words in the order in which the kernel reads
+    them.
+    """
     given = given.padded(-(-len(given.bias) // 4) * 4)
     groups = len(given.bias) // 4
     weights = given.weights.reshape(len(given.bias), KERNEL, KERNEL, -1)
@@ -60,20 +64,21 @@ def stream(given: dense.Filters) -> dense.Words:
 
 
 def flash(graph: Graph, op: Op) -> int:
-    """Return the bytes of the weight stream."""
+    """Return the bytes of the weight stream of the Winograd kernel."""
     filters, _, _, depth = graph.input(op, 1).shape
     return 4 * -(-filters // 4) * (4 + 4 * POSITIONS * depth // 2 + 2 * 4)
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of the kernel's scratch."""
+    """Return the scratch memory of the Winograd kernel, in bytes."""
     return scratch_of(graph.input(op).shape[3], graph.output(op).shape[3])
 
 
 def scratch_of(depth: int, units: int) -> int:
-    """Return the bytes of scratch for `depth` input and `units` output channels.
+    """Return the scratch memory of the Winograd kernel, in bytes, for `depth` input and `units` output channels.
 
-    It holds the windows of two tiles, half-transformed columns or sums, outputs outside the range, and two pixels of padding.
+    It holds the transformed windows of two tiles, half-transformed columns or sums, outputs outside the computed range, and two
+    pixels of padding.
     """
     half = max(2 * WINDOW * 2 * depth, 4 * SUMS)
     return 2 * POSITIONS * 2 * depth + 2 * half + -(-units // 4) * 4 + 2 * depth
@@ -81,15 +86,26 @@ def scratch_of(depth: int, units: int) -> int:
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance in bytes. The windows of two successive 2x2 tiles are read before either is written."""
+    """Return how many bytes below its input the output of the Winograd kernel must begin.
+
+    The kernel reads the windows of two successive 2x2 tiles before it writes either tile.
+    """
     return _distance(graph.input(op).shape[1:], graph.output(op).shape[1:], (windows[0].pad, windows[1].pad))
 
 
 @lru_cache(maxsize=1 << 12)
 def _distance(size: tuple[int, ...], out: tuple[int, ...], pad: tuple[int, int]) -> int:
+    """Return how many bytes below its input the output of the Winograd kernel must begin.
+
+    Args:
+        size: Rows, columns and channels of the input.
+        out: Rows, columns and channels of the output.
+        pad: Rows of padding above and columns of padding to the left.
+
+    """
     (h, w, depth), (out_h, out_w, units) = size, out
     tiles = -(-out_h // TILE), -(-out_w // TILE)
-    # the first window of a row reads all columns, the others the last two: they share the first two with the window before
+    # the first window of a row reads all columns; the others read the last two, since the window before has read the first two
     down = Window(WINDOW, TILE, pad[0])
     across = (Window(WINDOW - skip, TILE, pad[1] - skip) for skip in (0, WINDOW - TILE))
     first, read = (distance.first_pixels((h, w), tiles, (down, window), (1, 1)).reshape(tiles) for window in across)

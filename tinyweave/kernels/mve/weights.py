@@ -1,7 +1,8 @@
-"""Streams, requirements, scratch and overlap distances of the kernels for the Arm MVE extension (Helium).
+"""Weight streams, requirements, scratch and overlap distances of the kernels for the Arm MVE extension (Helium).
 
-Sums wrap modulo 2^32 as in the portable kernels, so all inputs, weights and biases are exact. Positive shifts are left to the
-portable kernels.
+A weight stream holds biases, weights and rescaling factors as words in the order in which a kernel reads them. Sums wrap modulo
+2^32 as in the portable kernels, so results are exact for all inputs, weights and biases. Layers with shifts of 0 or more are
+left to the portable kernels.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from ..requirements import (
     weights_have_no_zero_point,
 )
 
-LANES = 16  # TW_MVE_LANES
-FILTERS = 4  # of tw_mve_pair, at a time
-ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # of channels in the stream of tw_mve_taps.h
+LANES = 16  # bytes of a vector: TW_MVE_LANES
+FILTERS = 4  # that tw_mve_pair computes at a time
+ORDER = np.arange(LANES).reshape(4, 4).T[[0, 2, 1, 3]].ravel()  # order of channels in the stream of tw_mve_taps.h
 WINDOWS_BYTES, MOST_WINDOWS = 512, 16
-SHIFTS = range(-31, 0)  # of VRSHL; rounding half away from zero needs a shift other than 0
+SHIFTS = range(-31, 0)  # that VRSHL takes; rounding half away from zero needs a shift other than 0
 
 
 def up(count: int) -> int:
-    """Round a count of bytes up to whole vectors."""
+    """Round a number of bytes up to whole vectors of 16 bytes."""
     return -(-count // LANES) * LANES
 
 
@@ -56,26 +57,37 @@ def wrapped(values: dense.Numbers) -> NDArray[np.int32]:
 
 
 def scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of scratch of tw_conv_2d_s8_mve."""
+    """Return the scratch memory of tw_conv_2d_s8_mve, in bytes."""
     return scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
 def scratch_of(rows: int, cols: int, depth: int) -> int:
-    """Return the bytes of the windows that are gathered at a time, each rounded up to whole vectors."""
+    """Return the scratch memory of tw_conv_2d_s8_mve, in bytes: the windows copied at a time, each rounded up to whole vectors.
+
+    Args:
+        rows: The rows of a window.
+        cols: The columns of a window.
+        depth: The input channels.
+
+    """
     return windows_at_once(rows, cols, depth) * up(rows * cols * depth)
 
 
 def windows_at_once(rows: int, cols: int, depth: int) -> int:
-    """Return the number of windows gathered per call of the inner loop: 2 to 16, more if they are small."""
+    """Return how many windows tw_conv_2d_s8_mve copies to scratch per call of its inner loop: an even number from 2 to 16.
+
+    Small windows are copied in larger numbers. 1x1 windows are copied in twos.
+    """
     return 2 if rows == cols == 1 else min(max(WINDOWS_BYTES // up(rows * cols * depth) & ~1, 2), MOST_WINDOWS)
 
 
 @distance.of_windows
 def distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of tw_conv_2d_s8_mve, which gathers several windows before it writes their outputs.
+    """Return how many bytes below its input the output of tw_conv_2d_s8_mve must begin.
 
-    1x1 windows are read in place, two per four output channels. The last ones of a run are gathered if their vectors would
-    reach beyond the input. A run is the whole output at stride 1, else a row.
+    The kernel copies several windows to scratch before it writes their outputs. 1x1 windows are read in place, two per four
+    output channels. The last windows of a run are copied if a vector load would reach beyond the input. A run is the whole
+    output at stride 1, else a row.
     """
     x, out, first = graph.input(op), graph.output(op), distance.firsts_of(graph, op, windows)
     (rows, cols), depth, units, stride = kernel_size(graph, op), x.shape[3], out.shape[3], tuple(op.attrs["stride"])
@@ -85,7 +97,7 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
     begins = (np.arange(0, len(first), run)[:, None] + np.arange(0, run, at_once)).ravel()
     ends = np.append(begins[1:], len(first)) * units
     read = np.minimum.reduceat(first, begins) * depth
-    if are_pixels and units >= 2 * FILTERS:  # fewer are computed at once
+    if are_pixels and units >= 2 * FILTERS:  # with fewer output channels, a single step computes all of them
         step = stride[1] * depth
         vectors_fit = ((run - 1) * step + depth - up(depth)) // step + 1
         again = read if vectors_fit >= run else np.where(begins % run < max(vectors_fit, 0) // 2 * 2, read, distance.NEVER)
@@ -94,7 +106,10 @@ def distances(graph: Graph, op: Op, windows: Windows) -> int:
 
 
 def stream(given: dense.Filters) -> NDArray[np.uint32]:
-    """Return the weight stream of tw_mve_pair.h, a row per group of four filters; missing filters are 0."""
+    """Return the weight stream of tw_mve_pair.h: one row per group of four filters, padded with filters of 0.
+
+    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them.
+    """
     given = given.padded(-(-len(given.bias) // FILTERS) * FILTERS)
     count, taps = given.weights.shape
     fours = count // FILTERS
@@ -106,22 +121,32 @@ def stream(given: dense.Filters) -> NDArray[np.uint32]:
 
 
 def taps_scratch(graph: Graph, op: Op) -> int:
-    """Return the bytes of scratch of tw_depthwise_conv_2d_s8_mve."""
+    """Return the scratch memory of tw_depthwise_conv_2d_s8_mve, in bytes."""
     return taps_scratch_of(*kernel_size(graph, op), graph.input(op).shape[3])
 
 
 def taps_scratch_of(rows: int, cols: int, channels: int) -> int:
-    """Return the bytes of an offset per tap, a pixel of zero points, and a window of 16 channels."""
+    """Return the scratch memory of tw_depthwise_conv_2d_s8_mve, in bytes, for a window of `rows` x `cols`.
+
+    It holds an offset per tap, a pixel of zero points, and a window of 16 channels.
+    """
     return (4 + LANES) * rows * cols + up(channels)
 
 
 def pixels_at_once(channels: int, stride: int) -> int:
-    """Return how many whole neighbouring pixels are computed as one vector of 16 channels; 1 if they do not fill it."""
+    """Return how many neighbouring pixels tw_depthwise_conv_2d_s8_mve computes as one vector of 16 channels.
+
+    That is 1 unless the horizontal stride is 1 and 16 channels are several whole pixels.
+    """
     return LANES // channels if stride == 1 and LANES % channels == 0 else 1
 
 
 def taps_stream(given: dense.Filters, stride: int) -> NDArray[np.uint32]:
-    """Return the weight stream of tw_mve_taps.h, a row per block of 16 channels; missing channels are 0."""
+    """Return the weight stream of tw_mve_taps.h: one row per block of 16 channels, padded with channels of 0.
+
+    A row has the biases, the weights and the rescaling factors, as words in the order in which the kernel reads them. If the
+    kernel computes several pixels as one vector, the filters are repeated for each pixel. `stride` is the horizontal stride.
+    """
     again = pixels_at_once(len(given.bias), stride)
     repeated = dense.Filters(*(np.concatenate([part] * again) for part in given))
     padded = repeated.padded(up(len(repeated.bias)))
@@ -140,7 +165,10 @@ def words_of_taps(graph: Graph, op: Op) -> NDArray[np.uint32]:
 
 @distance.of_windows
 def taps_distances(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of tw_depthwise_conv_2d_s8_mve, which computes 16 channels of one or several pixels."""
+    """Return how many bytes below its input the output of tw_depthwise_conv_2d_s8_mve must begin.
+
+    The kernel reads 16 channels of one or several pixels, then writes their outputs.
+    """
     x, (h, w), first = graph.input(op), graph.output(op).shape[1:3], distance.firsts_of(graph, op, windows)
     c = x.shape[3]
     at_once = pixels_at_once(c, op.attrs["stride"][1])

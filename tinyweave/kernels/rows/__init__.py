@@ -1,7 +1,7 @@
-"""The rows of the table of kernels, by family of ops.
+"""The rows of the table of kernels, one file per family of similar ops.
 
-The rows of a family are tried in their order, fastest first: the first one that is for the core and the types, and whose
-requirements the op meets, runs it.
+The rows of a family are tried in their order, fastest first. An op is run by the first kernel that the core has, that takes the
+op's types, and whose requirements the op meets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ from . import (
     unary,
 )
 
-# no op kind is in two families, so that their order is of no importance
+# the order of families does not matter: no op kind is in two of them
 FAMILIES = (conv_2d, depthwise_conv_2d, fully_connected, sampling, reduction, binary, unary, conversion, movement, state)
 VARIANTS: tuple[Variant, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

@@ -59,7 +59,7 @@ ADDS_ALIKE = (*MAPS_ALIKE, an_operand_is_halved, sum_shift_fits, difference_is_a
 MULTIPLIES = (shapes_broadcast_in_4_axes, product_multiplier_is_positive, product_shift_fits)
 
 row = partial(Variant, applies=(shapes_broadcast_in_4_axes,), distance=distance.elementwise)
-timed_row = partial(row, features=broadcast)  # operands of two shapes have cycles of their own
+timed_row = partial(row, features=broadcast)  # fitted cycles differ if the operands' shapes differ
 SUM = ("add", "sub")
 
 ROWS: tuple[Variant, ...] = (

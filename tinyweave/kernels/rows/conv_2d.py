@@ -13,9 +13,9 @@ from ..requirements import input_channels_are_a_multiple_of_4, weights_are_int4,
 from ..scalar import convolution as scalar
 from ..variant import DSP_FORMS, S4, S16, Variant, constant_bytes, packed_by_filter, packed_by_tap
 
-# tw_conv and its variants: each pixel's window is read for every four output channels
+# kernels with the parameters of tw_conv.h: the window of a pixel is read once per four output channels
 by_pixel = partial(Variant, kinds=("conv_2d",), params="tw_conv", distance=distance.by_pixel, features=pixels)
-# tw_conv_pairs: im2col of two pixels at a time
+# kernels of tw_conv_pairs.h: im2col of two output pixels at a time
 by_pair = partial(
     Variant,
     kinds=("conv_2d",),

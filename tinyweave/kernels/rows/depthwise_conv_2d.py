@@ -16,11 +16,11 @@ from ..variant import DSP_FORMS, S4, Variant, packed_by_tap
 
 KIND = ("depthwise_conv_2d",)
 by_taps = partial(Variant, kinds=KIND, params="tw_conv", distance=distance.by_four_channels, features=taps)
-# tw_taps.h: without scratch, taps are read in place
+# kernels of tw_taps.h: they read the taps in place and need no scratch
 in_place = partial(
     Variant, kinds=KIND, isa="dsp", distance=taps_dsp.distances, flash=taps_dsp.flash, stream=dense.of_filters(taps_dsp.stream)
 )
-# tw_line.h: four channels of a block of columns are transposed to lines
+# kernels of tw_line.h: they first transpose four channels of a block of columns to lines of 16-bit values
 by_lines = partial(
     Variant,
     kinds=KIND,

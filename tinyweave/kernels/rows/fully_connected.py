@@ -1,4 +1,4 @@
-"""Kernels of dense layers and products of matrices."""
+"""Kernels of dense layers and matrix products."""
 
 from __future__ import annotations
 

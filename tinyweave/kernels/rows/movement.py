@@ -1,4 +1,4 @@
-"""Kernels that move elements without computing."""
+"""Kernels that copy elements without computing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS: tuple[Variant, ...] = (
         applies=(copies_in_equal_steps,),
         distance=distance.gathered,
     ),
-    row("tw_move", VIEWS, "tw_move", has_part=False, distance=distance.moved),  # also above its input
+    row("tw_move", VIEWS, "tw_move", has_part=False, distance=distance.moved),  # the output may also begin above its input
     row("tw_gather_nd", ("gather_nd",), "tw_slices", has_part=False),
     row(
         "tw_table_copy",

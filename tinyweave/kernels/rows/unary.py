@@ -1,4 +1,4 @@
-"""Kernels of functions of one operand: tables, softmax, leaky ReLU."""
+"""Kernels of functions of one operand: lookup tables, softmax, leaky ReLU."""
 
 from __future__ import annotations
 

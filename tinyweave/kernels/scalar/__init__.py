@@ -1,1 +1,1 @@
-"""Kernels for cores with a multiplier and without DSP."""
+"""Kernels for cores that have a multiplier but no DSP instructions."""

@@ -1,4 +1,7 @@
-"""Requirements and overlap distances of the scalar kernels (tw_conv_scalar.h), which use the portable layout of weights."""
+"""Requirements and overlap distances of the convolutions for cores without DSP instructions (tw_conv_scalar.h).
+
+They read their weights in the same layout as the portable kernels.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from ..requirements import (
     window_is_3x3,
 )
 
-FILTERS = 4  # at a time
-RUN = 24  # TW_DEPTHWISE_RUN
+FILTERS = 4  # output channels at a time
+RUN = 24  # outputs of a row at a time: TW_DEPTHWISE_RUN
 SIDE = 3  # rows and columns of the depthwise window
 
 
@@ -45,9 +48,10 @@ DEPTHWISE = (depth_multiplier_is_1, window_is_3x3, horizontal_stride_is_1_or_2, 
 
 @distance.of_windows
 def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of tw_conv_2d_s8_scalar, which reads one or two windows per four output channels.
+    """Return how many bytes below its input the output of tw_conv_2d_s8_scalar must begin.
 
-    Two neighbouring windows are read together if both are inside the map's columns.
+    The kernel reads one or two windows per four output channels: two windows that are neighbours in a row if neither reaches
+    into the padding to the left or right.
     """
     x, out = graph.input(op), graph.output(op)
     (size, units), (rows, cols) = (x.shape[2], out.shape[3]), out.shape[1:3]
@@ -66,7 +70,10 @@ def by_pixels(graph: Graph, op: Op, windows: Windows) -> int:
 
 @distance.of_windows
 def by_runs(graph: Graph, op: Op, windows: Windows) -> int:
-    """Return the overlap distance of tw_depthwise_3x3_s8_scalar, which computes one channel of `RUN` outputs of a row."""
+    """Return how many bytes below its input the output of tw_depthwise_3x3_s8_scalar must begin.
+
+    The kernel computes one channel of up to `RUN` outputs of a row at a time.
+    """
     depth, (rows, cols) = graph.input(op).shape[3], graph.output(op).shape[1:3]
     begins, channel = np.arange(0, cols, RUN), np.arange(depth)
     first = distance.firsts_of(graph, op, windows).reshape(rows, cols)

@@ -1,1 +1,4 @@
-"""Networks of a search in PyTorch: their modules, and how they are trained. Imported only where something is trained."""
+"""The PyTorch part of a search: networks as modules, their training, and zero-cost proxies.
+
+Other modules import it inside functions only, so that they can be imported without PyTorch.
+"""

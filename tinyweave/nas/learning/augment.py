@@ -1,6 +1,7 @@
-"""Augmentation of training samples, one function per kind of sample.
+"""Random augmentation of training samples, one function per kind of sample.
 
-Samples are [batch, channels, rows, columns] in -1 .. 1. Rows of sounds are frames, columns are bands, and -1 is silence.
+In, out: samples [batch, channels, rows, columns] in -1 .. 1. Rows of sounds are frames in time, columns are frequency bands,
+and -1 is silence. All random numbers are drawn from `generator`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MAX_MASK = 1 / 6  # largest mask, as a share of a recording's frames or bands
 
 
 def images(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip, shift and change the brightness and contrast of images at random."""
+    """Flip and shift images, and change their brightness and contrast, all at random."""
     count, (rows, columns) = len(x), x.shape[2:]
     x = torch.where(_uniform(count, generator, x) < 0.5, x.flip(3), x)
     x = shifted(x, _whole(count, int(MAX_SHIFT * rows), generator), _whole(count, int(MAX_SHIFT * columns), generator), 0.0)
@@ -27,7 +28,10 @@ def images(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Shift sounds in time, change loudness, add noise, and mask frames and bands (SpecAugment, arXiv 1904.08779)."""
+    """Shift sounds in time, change loudness, add noise, and mask frames and bands, all at random.
+
+    A mask sets some consecutive frames or bands to silence (SpecAugment, arXiv 1904.08779).
+    """
     count, (rows, columns) = len(x), x.shape[2:]
     x = shifted(x, _whole(count, int(MAX_DELAY * rows), generator), torch.zeros(count, dtype=torch.int64), -1.0)
     louder = MAX_GAIN * (2 * _uniform(count, generator, x) - 1)
@@ -42,13 +46,20 @@ def sounds(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sensors(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Multiply the values of each sample by a random factor, and add noise."""
+    """Multiply the sensor values of each sample by a random factor, and add noise."""
     noise = torch.randn(x.shape, generator=generator).to(x.device) * 0.02
     return (x * (1 + 0.1 * (2 * _uniform(len(x), generator, x) - 1)) + noise).clamp(-1, 1)
 
 
 def shifted(x: Tensor, down: Tensor, right: Tensor, fill: float) -> Tensor:
-    """Shift each sample by `down` rows and `right` columns, both [batch]; pixels from outside are `fill`."""
+    """Shift each sample by its own number of rows and columns.
+
+    Args:
+        x: Samples [batch, channels, rows, columns].
+        down: Rows to shift down, int64 [batch]; negative numbers shift up.
+        right: Columns to shift right, int64 [batch]; negative numbers shift left.
+        fill: Value of the pixels that enter from outside.
+    """
     rows, columns = x.shape[2:]
     row = torch.arange(rows) - down[:, None]
     column = torch.arange(columns) - right[:, None]

@@ -1,9 +1,9 @@
 """Training of detectors: augmentation of images with their boxes, and the loss.
 
-Boxes are [batch, boxes, 6], with the columns `BOX` of tasks/detection.py.
-The loss adds the cross-entropy of the object scores, the complete IoU loss of the boxes (CIoU, arXiv 1911.08287) and the
-cross-entropy of each class. A box is assigned to the cell of its centre and the anchor of the most similar shape, as in
-YOLO9000 (arXiv 1612.08242), and to all further anchors of a similar shape.
+Boxes are [batch, boxes, 6], with the columns `BOX` of tasks/detection.py. A detector's output map has cells, and each cell
+predicts one box per anchor (a typical box shape). The loss adds the cross-entropy of the object scores, the complete IoU loss
+of the boxes (CIoU, arXiv 1911.08287) and the cross-entropy of each class. A true box is assigned to the cell of its centre and
+the anchor of the most similar shape, as in YOLO9000 (arXiv 1612.08242), and to all further anchors of a similar shape.
 """
 
 from __future__ import annotations
@@ -23,19 +23,24 @@ from ...tasks.detection import boxes_of
 
 MAX_ZOOM = 1.5  # largest zoom factor, in and out
 MAX_SHIFT = 0.2  # largest shift, as a share of an image's side
-MIN_VISIBLE = 0.3  # a box of which a smaller share stays in the image is ignored
+MIN_VISIBLE = 0.3  # the loss ignores a box if a smaller share of its area stays in the image
 MAX_BRIGHTNESS, MAX_CONTRAST, MAX_SATURATION = 0.15, 0.3, 0.5
-ANCHOR_IOU = 0.4  # shape IoU above which a further anchor is assigned a box
+ANCHOR_IOU = 0.4  # IoU of the shapes of a box and a further anchor, above which the box is assigned to this anchor, too
 BACKGROUND_IOU = 0.6  # a prediction is background if its IoU with each box is below this
 BOX_WEIGHT = 2.0
 THRESHOLD = 0.01  # least score of a box that counts for precision
 
 
 def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Flip, scale and shift images and their boxes at random; change brightness, contrast and saturation.
+    """Flip, scale and shift images and their boxes at random; change brightness, contrast and saturation of the images.
 
-    A box of which less than MIN_VISIBLE stays in the image is marked as a crowd, which the loss ignores. A box outside the
-    image is removed (label -1).
+    If less than MIN_VISIBLE of a box's area stays in the image, the box is marked as a crowd, which the loss ignores. If
+    (nearly) nothing of it stays, its label becomes -1, which means no box.
+
+    Args:
+        x: Images [batch, channels, rows, columns].
+        boxes: Boxes [batch, boxes, 6].
+        generator: Source of the random numbers.
     """
     count, sides = len(x), x.new_tensor(x.shape[2:])
     flip = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
@@ -65,7 +70,7 @@ def augment(x: Tensor, boxes: Tensor, generator: torch.Generator) -> tuple[Tenso
 
 
 def _coloured(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Return images with random contrast, saturation and brightness."""
+    """Change the contrast, saturation and brightness of each image by random amounts."""
     contrast, colour, brightness = (
         (2 * torch.rand(len(x), 1, 1, 1, generator=generator).to(x.device) - 1) * most
         for most in (MAX_CONTRAST, MAX_SATURATION, MAX_BRIGHTNESS)
@@ -75,7 +80,13 @@ def _coloured(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
-    """Return the loss of a head's output [batch, channels, rows, columns], averaged over the assigned boxes."""
+    """Return the loss of a detector's output, divided by the number of assignments of boxes to anchors.
+
+    Args:
+        output: Output [batch, channels, rows, columns] of the network.
+        boxes: True boxes [batch, boxes, 6].
+        head: Cells, anchors and classes of the detector.
+    """
     cells = output.permute(0, 2, 3, 1).reshape(len(output), *head.shape[:2], len(head.anchors), TERMS + head.scores)
     predicted = decoded(cells, head)
     slots, which, background = targets(predicted.detach(), boxes, head)
@@ -95,9 +106,9 @@ def loss(output: Tensor, boxes: Tensor, head: Head) -> Tensor:
 
 
 def decoded(cells: Tensor, head: Head) -> Tensor:
-    """Return the predicted boxes as (top, left, bottom, right) in pixels, not clipped to the image.
+    """Decode the network's output `cells` [batch, rows, columns, anchors, terms] to the boxes that it predicts.
 
-    The result is [batch, rows, columns, anchors, 4].
+    Return [batch, rows, columns, anchors, 4]: (top, left, bottom, right) in pixels, not clipped to the image.
     """
     rows, columns = cells.shape[1:3]
     places = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)[:, :, None].to(cells)
@@ -107,11 +118,17 @@ def decoded(cells: Tensor, head: Head) -> Tensor:
 
 
 def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tensor, Tensor]:
-    """Assign boxes to slots: one slot is one anchor of one cell of one image. If several boxes match a slot, the first gets it.
+    """Assign true boxes to slots; a slot is one anchor of one cell of one image. If several boxes match a slot, the first wins.
+
+    Args:
+        predicted: Predicted boxes, from `decoded`.
+        boxes: True boxes [batch, boxes, 6].
+        head: Cells and anchors of the detector.
 
     Returns:
-        The assigned slots [n] and the index [n] of the box of each, both numbered over the batch. Then a mask [batch, slots] of
-        the background: slots whose predicted box overlaps no box by BACKGROUND_IOU and is not inside a crowd.
+        Three tensors. Indices [n] of the slots with a box, numbered over the whole batch. For each of these slots, the index of
+        its box, numbered over the whole batch, [n]. And a mask [batch, slots] of the background: slots whose predicted box has
+        an IoU below BACKGROUND_IOU with each true box, and less than this share of its area inside each crowd.
 
     """
     there = boxes[..., 0] >= 0
@@ -137,7 +154,10 @@ def targets(predicted: Tensor, boxes: Tensor, head: Head) -> tuple[Tensor, Tenso
 
 
 def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
-    """Return the complete IoU (CIoU) of pairs of boxes: IoU minus penalties for distant centres and different aspect ratios."""
+    """Return the complete IoU (CIoU) [n] of pairs of boxes: the IoU minus penalties for differences in centre and aspect ratio.
+
+    `a` and `b` are [n, 4]: (top, left, bottom, right).
+    """
     shared = _shared(a, b)
     overlap = shared / (_areas(a) + _areas(b) - shared).clamp(min=1e-6)
     around = torch.maximum(a[:, 2:], b[:, 2:]) - torch.minimum(a[:, :2], b[:, :2])
@@ -150,7 +170,10 @@ def complete_overlap(a: Tensor, b: Tensor) -> Tensor:
 
 
 def mean_precision(heads: NDArray[np.float32], labels: NDArray[np.float32], head: Head) -> float:
-    """Return the mean average precision (VOC, all points) of head outputs [n, channels, rows, columns]."""
+    """Return the mean average precision (VOC, all points) of a detector, in 0 .. 1.
+
+    `heads` are its outputs [n, channels, rows, columns], `labels` the true boxes [n, boxes, 6].
+    """
     detections = [head.detected_real(each, THRESHOLD) for each in heads.transpose(0, 2, 3, 1)]
     return mean(voc(detections, [boxes_of(each) for each in labels], head.classes))
 
@@ -160,6 +183,6 @@ def _areas(edges: Tensor) -> Tensor:
 
 
 def _shared(a: Tensor, b: Tensor) -> Tensor:
-    """Return the areas of the intersections of boxes [.., 4]."""
+    """Return the areas of the intersections of the boxes `a` and `b`, [.., 4], which are broadcast against each other."""
     sides = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
     return sides.clamp(min=0).prod(dim=-1)

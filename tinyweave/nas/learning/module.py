@@ -20,23 +20,26 @@ class Excitation(nn.Module):
     """Squeeze and excitation: scale each channel of a map by a gate, computed by two layers from the channel means."""
 
     def __init__(self, channels: int, squeezed: int):
-        """Create the two layers, 1x1 convolutions with `squeezed` channels between them."""
+        """Create the two layers: 1x1 convolutions from `channels` to `squeezed` channels and back."""
         super().__init__()
         self.reduce, self.expand = nn.Conv2d(channels, squeezed, 1), nn.Conv2d(squeezed, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the scaled map."""
+        """Return the map [n, c, h, w] with scaled channels."""
         return squeeze_excite(x, self.reduce.weight, self.reduce.bias, self.expand.weight, self.expand.bias)
 
 
 def squeeze_excite(x: Tensor, down: Tensor, down_bias: Tensor | None, up: Tensor, up_bias: Tensor | None) -> Tensor:
-    """Scale the channels of a map [n, c, h, w] by squeeze and excitation with the weights [c_out, c_in, 1, 1] of two layers."""
+    """Scale the channels of a map [n, c, h, w] by squeeze and excitation.
+
+    `down` and `up` are the weights [c_out, c_in, 1, 1] of the two layers; a bias may be None.
+    """
     inner = functional.relu(functional.conv2d(x.mean((2, 3), keepdim=True), down, down_bias))
     return x * functional.hardsigmoid(functional.conv2d(inner, up, up_bias))
 
 
 class Bottleneck(nn.Module):
-    """The layers of a `Block` in sequence, with its squeeze and excitation and its residual connection."""
+    """A `Block` as a module: its layers in sequence, with its squeeze and excitation and its residual connection."""
 
     def __init__(self, block: Block):
         """Create the layers of a block with random weights."""
@@ -49,7 +52,7 @@ class Bottleneck(nn.Module):
         self.excitation = Excitation(block.layers[-1].c_in, block.squeezed) if block.squeezed else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the output map of the block."""
+        """Return the output map [n, c_out, rows, columns] of the block for an input map [n, c_in, rows, columns]."""
         output: Tensor = self.layers(x) if self.excitation is None else self.layers[-1](self.excitation(self.layers[:-1](x)))
         return x + output if self.residual else output
 
@@ -63,16 +66,17 @@ class Mean(nn.Module):
 
 
 def unit(layer: ChainLayer, activation: str) -> nn.Sequential:
-    """Return a convolution with batch normalisation and an activation; `activation` may be empty."""
+    """Return a layer as a module: a convolution, batch normalisation, and an activation unless `activation` is empty."""
     pads, groups = (layer.padding[0][0], layer.padding[1][0]), layer.c_in if layer.depthwise else 1
     conv = nn.Conv2d(layer.c_in, layer.c_out, layer.kernel, layer.stride, pads, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(layer.c_out), *([ACTIVATIONS[activation]()] if activation else []))
 
 
 def module_of(arch: Arch, seed: int = 0) -> nn.Sequential:
-    """Return a network with random weights, which maps [batch, channels, rows, columns] to class scores [batch, classes].
+    """Return a network with random weights as a module.
 
-    A detector returns the output of its head, [batch, channels, rows, columns].
+    It maps samples [batch, channels, rows, columns] to class scores [batch, classes]. A detector maps them to the output of its
+    head, [batch, channels, rows, columns]. Without classes, the output is the mean of each channel.
     """
     sequence = blocks(arch)
     with torch.random.fork_rng(devices=[]):

@@ -1,7 +1,8 @@
-"""A supernet: one set of weights shared by all networks of a space. In: a SearchSpace. Out: the trained supernet, its networks.
+"""A supernet: one set of weights that all networks of a search space share.
 
-A network uses a slice of the weights: the first channels of each layer, the centre of each kernel, and the first blocks of each
-group. Sources: once-for-all (arXiv 1908.09791); TinyNAS trains its supernet the same way (arXiv 2007.10319).
+In: a SearchSpace. Out: the trained supernet, and networks extracted from it. A network uses a slice of the weights: the first
+channels of each layer, the centre of each kernel, and the first blocks of each group. Sources: once-for-all (arXiv 1908.09791);
+TinyNAS trains its supernet the same way (arXiv 2007.10319).
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ from ..training_run import UNSAVED, TrainingRun
 from .module import ACTIVATIONS, Excitation, module_of, squeeze_excite
 from .train import Recipe, as_tensor, fit, mixed
 
-NETWORKS_PER_STEP = 4  # whose gradients are added
+NETWORKS_PER_STEP = 4  # sampled networks of one training step, whose gradients are added up
 CALIBRATION_BATCHES, CALIBRATION_BATCH = 20, 64  # for batch normalisation statistics: number of batches, samples per batch
 EPSILON = 1e-5  # as in torch.nn.BatchNorm2d
 
 
 class ElasticUnit(nn.Module):
-    """A convolution and its batch normalisation, with the weights of the largest network; smaller layers use slices of them."""
+    """A convolution with batch normalisation in a supernet; layers smaller than the largest use slices of its weights."""
 
     def __init__(self, layer: ChainLayer, sides: tuple[int, ...] = (), *, transformed: bool = False):
         """Allocate the weights of the largest layer.
 
-        `sides` are the kernel sizes of the space. With `transformed`, a smaller kernel is the centre of the next larger one
-        times a learned matrix, initialised to the identity (once-for-all, section 3.2).
+        Args:
+            layer: The layer of the largest network.
+            sides: Possible kernel sizes in the search space.
+            transformed: Whether a smaller kernel is the centre of the next larger kernel times a learned matrix, which is
+                initialised to the identity (once-for-all, section 3.2).
         """
         super().__init__()
         groups = layer.c_in if layer.depthwise else 1
@@ -46,7 +50,7 @@ class ElasticUnit(nn.Module):
         self.matrices = nn.ParameterList(torch.eye(rows * columns) for rows, columns in taps)
 
     def sliced(self, layer: ChainLayer) -> Tensor:
-        """Return the slice of the weights that a layer uses, [c_out, c_in per group, rows, columns]."""
+        """Return the slice of the weights that a layer of a smaller network uses: [c_out, c_in per group, rows, columns]."""
         weight = self.weight[: layer.c_out] if layer.depthwise else self.weight[: layer.c_out, : layer.c_in]
         for side, matrix in zip(self.sides[1:], self.matrices, strict=False):
             if max(layer.kernel) > side:
@@ -56,7 +60,7 @@ class ElasticUnit(nn.Module):
         return centre(weight, layer.kernel)
 
     def forward(self, x: Tensor, layer: ChainLayer) -> Tensor:
-        """Return the output of a layer for a batch, normalised with the statistics of that batch."""
+        """Compute a layer of any network of the space for the batch `x`, normalised with the statistics of this batch."""
         weight = self.sliced(layer).to(memory_format=torch.channels_last)
         groups = layer.c_in if layer.depthwise else 1
         x = functional.conv2d(x, weight, None, layer.stride, (layer.padding[0][0], layer.padding[1][0]), groups=groups)
@@ -65,7 +69,11 @@ class ElasticUnit(nn.Module):
 
 
 def excitation_slice(excitation: Excitation, channels: int, squeezed: int) -> dict[str, Tensor]:
-    """Return the weights of a smaller squeeze and excitation, under the names of its state dictionary."""
+    """Return the weights of a squeeze and excitation with fewer channels, as a slice of a larger one.
+
+    `channels` are the channels of the map, `squeezed` the channels between the two layers. The keys are those of a state
+    dictionary of Excitation.
+    """
     return {
         "reduce.weight": excitation.reduce.weight[:squeezed, :channels],
         "reduce.bias": bias_of(excitation.reduce)[:squeezed],
@@ -75,7 +83,11 @@ def excitation_slice(excitation: Excitation, channels: int, squeezed: int) -> di
 
 
 def sort_excitation(excitation: Excitation, order: Tensor) -> None:
-    """Reorder the map's channels to `order`, and the channels between the two layers by falling L1 norm of their weights."""
+    """Reorder the channels of a squeeze and excitation in place.
+
+    The channels of the map get the order `order`, an array of indices. The channels between the two layers are sorted by the
+    falling L1 norm of their weights in the second layer.
+    """
     reduce, expand = excitation.reduce, excitation.expand
     inner = expand.weight.abs().sum((0, 2, 3)).argsort(descending=True, stable=True)
     expand.weight.copy_(expand.weight[order][:, inner])
@@ -85,17 +97,20 @@ def sort_excitation(excitation: Excitation, order: Tensor) -> None:
 
 
 class Supernet(nn.Module):
-    """Shared weights of all networks of a space.
+    """A supernet: the shared weights of all networks of a search space.
 
     Attributes:
-        units: per block of the largest network, its layers by role, see `layer_roles`.
-        excitations: squeeze and excitation by block index.
-        first: index of the first block of each group; last, that of the block after the groups.
+        units: For each block of the largest network, its layers by role; `layer_roles` explains the roles.
+        excitations: Squeeze and excitation by index of the block, as text.
+        first: Index of each group's first block, and then the index of the block after the groups.
 
     """
 
     def __init__(self, space: SearchSpace, classes: int, *, transformed: bool = False, seed: int = 0):
-        """Allocate the weights, and initialise them as those of the largest network. `transformed`: see `ElasticUnit`."""
+        """Allocate the weights, and initialise them like a random module of the largest network.
+
+        `ElasticUnit` explains `transformed`.
+        """
         super().__init__()
         self.space, self.classes = space, classes
         self.largest = arch_of(space, largest(space), classes)
@@ -124,7 +139,11 @@ class Supernet(nn.Module):
         self.load(module_of(self.largest, seed))
 
     def blocks(self, arch: Arch) -> Iterator[tuple[Block, list[tuple[ElasticUnit, ChainLayer]], dict[str, Tensor]]]:
-        """Yield (block, pairs of unit and layer, weights of the squeeze and excitation) per block of a network."""
+        """Yield (block, layers, excitation) for each block of a network of the space.
+
+        `layers` are pairs of the shared ElasticUnit and the network's own layer. `excitation` holds the weights of the squeeze
+        and excitation by name; it is empty if the block has none.
+        """
         places = [0] + [
             self.first[number] + index for number, group in enumerate(arch.groups) for index in range(len(group.kernels))
         ]
@@ -138,7 +157,10 @@ class Supernet(nn.Module):
             )
 
     def forward(self, x: Tensor, arch: Arch | None = None) -> Tensor:
-        """Return the class scores [batch, classes] of a network of the space, by default the largest."""
+        """Return the class scores [batch, classes] that network `arch` of the space computes; None means the largest network.
+
+        Batch normalisation uses the statistics of the batch `x`, [batch, channels, rows, columns].
+        """
         for block, layers, excitation in self.blocks(arch or self.largest):
             skip, activate = x, ACTIVATIONS[block.activation]()
             for index, (unit, layer) in enumerate(layers):
@@ -154,7 +176,10 @@ class Supernet(nn.Module):
         return functional.linear(x, self.classifier.weight[:, : x.shape[1]].contiguous(), self.classifier.bias)
 
     def weights_of(self, arch: Arch) -> Iterator[tuple[str, Tensor]]:
-        """Yield (name, weights) of a network for all parameters of `module_of`; those of the largest network are views."""
+        """Yield (name, weights) for all parameters of a network, with the names of `module_of`'s state dictionary.
+
+        For the largest network, the weights are views: writing to them changes the supernet.
+        """
         for index, (_, layers, excitation) in enumerate(self.blocks(arch)):
             for number, (unit, layer) in enumerate(layers):
                 yield f"{index}.layers.{number}.0.weight", unit.sliced(layer)
@@ -166,7 +191,7 @@ class Supernet(nn.Module):
         yield f"{index + 2}.bias", self.classifier.bias
 
     def extract(self, arch: Arch) -> nn.Sequential:
-        """Copy a network out of the supernet, as a module. It has no batch normalisation statistics: call `recalibrate`."""
+        """Return a copy of a network as a module. Its batch normalisation has no statistics yet: call `recalibrate`."""
         module = module_of(arch)
         state = module.state_dict()
         with torch.no_grad():
@@ -175,16 +200,17 @@ class Supernet(nn.Module):
         return module
 
     def load(self, module: nn.Sequential) -> None:
-        """Copy the weights of a trained module of the largest network."""
+        """Copy the weights of `module`, a module of the largest network, into the supernet."""
         state = module.state_dict()
         with torch.no_grad():
             for name, value in self.weights_of(self.largest):
                 value.copy_(state[name])
 
     def sort(self) -> None:
-        """Sort the inner channels of each block by falling importance, the L1 norm of their weights in the projection.
+        """Sort the inner channels of each block by falling importance, so that smaller networks use the most important ones.
 
-        The largest network computes the same function as before. Smaller networks use the first channels.
+        The importance is the L1 norm of a channel's weights in the projection. The largest network computes the same function
+        as before.
         """
         with torch.no_grad():
             for index, units in enumerate(self.units):
@@ -206,7 +232,10 @@ def bias_of(layer: nn.Conv2d) -> Tensor:
 
 
 def layer_roles(block: Block) -> list[tuple[str, ChainLayer]]:
-    """Return (role, layer) per layer of a block: "expand", "depthwise" or "project"; a single dense layer is "project"."""
+    """Return (role, layer) for each layer of a block. Roles are "expand", "depthwise" and "project".
+
+    The last layer of a block is "project", even if it is the only one.
+    """
     last = len(block.layers) - 1
     names = (
         "depthwise" if layer.depthwise else "project" if index == last else "expand" for index, layer in enumerate(block.layers)
@@ -215,7 +244,7 @@ def layer_roles(block: Block) -> list[tuple[str, ChainLayer]]:
 
 
 def centre(weight: Tensor, kernel: tuple[int, int]) -> Tensor:
-    """Crop kernels [.., rows, columns] to their centre of the size `kernel`."""
+    """Crop kernels [c_out, c_in, rows, columns] to their centre of at most `kernel` (rows, columns)."""
     rows, columns = ((have - min(have, want)) // 2 for have, want in zip(weight.shape[2:], kernel, strict=True))
     return weight[:, :, rows : weight.shape[2] - rows, columns : weight.shape[3] - columns]
 
@@ -230,11 +259,19 @@ def fit_supernet(
     networks_per_step: int = NETWORKS_PER_STEP,
     distilled: bool = False,
 ) -> Supernet:
-    """Train a supernet in place: each step adds up the gradients of `networks_per_step` randomly sampled networks.
+    """Train a supernet in place and return it. Each step adds up the gradients of several randomly sampled networks.
 
-    The processes of the run's team share the networks of each step, and start from the weights of the first process. With
-    `distilled` (knowledge distillation), the first network of each step is the largest one, and the others learn its scores
-    instead of the labels.
+    If the run has a team of processes, they share the networks of each step, and start from the weights of the first process.
+
+    Args:
+        supernet: The supernet.
+        values: Samples [n, rows, columns, channels].
+        labels: Class indices [n].
+        recipe: Hyperparameters of the training.
+        run: Seed, checkpoint, team, log and progress.
+        networks_per_step: Number of networks in each step.
+        distilled: Whether to use knowledge distillation: the first network of each step is the largest network, and the
+            others learn its scores instead of the labels.
     """
     team = run.team
     if team is not None:
@@ -262,13 +299,16 @@ def fit_supernet(
 
 
 def resized(samples: Tensor, arch: Arch) -> Tensor:
-    """Scale samples [n, channels, rows, columns] to the image size of a network by averaging pixels."""
+    """Scale samples [n, channels, rows, columns] to the image size of `arch` by averaging pixels."""
     size = arch.image[:2]
     return samples if samples.shape[2:] == size else functional.interpolate(samples, size, mode="area")
 
 
 def recalibrate(module: nn.Module, values: NDArray[np.int8], seed: int = 0) -> nn.Module:
-    """Recompute the batch normalisation statistics of a network on CALIBRATION_BATCHES random batches of samples."""
+    """Recompute a network's batch normalisation statistics in place, and return it in evaluation mode.
+
+    The statistics are averages over at most CALIBRATION_BATCHES random batches of `values` [n, rows, columns, channels].
+    """
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()

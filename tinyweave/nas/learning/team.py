@@ -1,8 +1,8 @@
-"""Training of one supernet in several processes, started by torchrun. In: their environment variables. Out: a Team.
+"""Training of one supernet in several processes, started by torchrun. In: torchrun's environment variables. Out: a Team.
 
-Each process sees all samples of a training step and evaluates a share of the step's networks. The gradients of each network are
-sent to all processes and added in the order of the networks. On CPUs, the weights therefore equal those of one process with the
-same thread count, bit for bit.
+A training step has several networks and one batch of samples. Each process evaluates some of the networks on the whole batch.
+The gradients of each network are sent to all processes, which add them up in the order of the networks. On CPUs, the weights
+therefore equal, bit for bit, the weights that a single process with the same number of threads computes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PATIENCE = timedelta(days=30)  # if a process fails, torchrun ends the others
 
 @dataclass(frozen=True)
 class Team:
-    """The processes of a training, and the rank of this one, from 0."""
+    """The processes that share a training, seen from this process."""
 
-    rank: int
-    size: int
+    rank: int  # index of this process
+    size: int  # number of processes
 
     def broadcast(self, value: Any = None) -> Any:
-        """Return the `value` of the first process, in all processes."""
+        """Return, in all processes, the argument that the first process passed. All processes must call this."""
         values = [value]
         distributed.broadcast_object_list(values, src=0)
         return values[0]
@@ -38,7 +38,10 @@ class Team:
         return number % self.size == self.rank
 
     def backward(self, losses: Iterable[Tensor | None], parameters: Sequence[nn.Parameter]) -> None:
-        """Add up the gradients of the networks of a step over all processes. A loss of None belongs to another process."""
+        """Compute the gradients of a step's networks, and store their sum over all processes as the parameters' gradients.
+
+        `losses` yields one loss per network, or None for a network that another process evaluates.
+        """
         ours, count = list[Tensor](), 0
         for loss in losses:
             count += 1
@@ -54,7 +57,10 @@ class Team:
 
 
 def _flat(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Return all gradients in one tensor, followed by a flag per parameter that has a gradient; clear the gradients."""
+    """Return all gradients in one tensor, followed by a flag (1 or 0) per parameter: whether it has a gradient.
+
+    Remove the gradients from the parameters.
+    """
     there = torch.tensor([p.grad is not None for p in parameters]).to(parameters[0])
     parts = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in parameters]
     for parameter in parameters:
@@ -63,7 +69,7 @@ def _flat(parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def _add(flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-    """Add the gradients in a tensor of `_flat` to those of the parameters."""
+    """Add the gradients in `flat`, a tensor that `_flat` returned, to the gradients of the parameters."""
     *parts, there = torch.split(flat, [*(p.numel() for p in parameters), len(parameters)])
     for parameter, part, is_there in zip(parameters, parts, there.tolist(), strict=True):
         if is_there:
@@ -78,7 +84,10 @@ def is_launched() -> bool:
 
 @contextmanager
 def joined(**options: Any) -> Iterator[Team]:
-    """Join the process group of torchrun, and leave it after the block. Options are those of `init_process_group`."""
+    """Join the process group of torchrun and yield it as a Team; leave the group after the block.
+
+    `options` are passed to torch.distributed.init_process_group.
+    """
     backend = "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

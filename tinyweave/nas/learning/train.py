@@ -1,4 +1,4 @@
-"""Train a network on a data set's int8 samples. In: a module, arrays, a Recipe. Out: the trained module, its accuracy.
+"""Train a network on int8 samples. In: a PyTorch module, arrays, a Recipe. Out: the trained module, its accuracy.
 
 The optimiser is SGD with momentum and a cosine learning rate schedule, as in TinyNAS (arXiv 2007.10319). On one thread, the
 same seed gives the same weights, also if the training was interrupted and resumed.
@@ -36,7 +36,7 @@ that another process of a team computes."""
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyperparameters of a training."""
+    """The hyperparameters of a training."""
 
     epochs: int
     batch: int = 128
@@ -45,17 +45,17 @@ class Recipe:
     weight_decay: float = 5e-5
     warm_up: float = 0.1  # share of the steps in which the learning rate rises linearly
     smoothing: float = 0.05  # label smoothing
-    kind: str = ""  # kind of the samples, which selects their augmentation; empty for none
+    kind: str = ""  # kind of the samples, which selects their augmentation (`augment.AUGMENT`); empty for no augmentation
     head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
 def as_tensor(values: NDArray[np.int8]) -> Tensor:
-    """Return samples [n, rows, columns, channels] as int8 [n, channels, rows, columns], channels last in memory."""
+    """Return samples [n, rows, columns, channels] as an int8 tensor [n, channels, rows, columns], channels last in memory."""
     return torch.from_numpy(np.ascontiguousarray(values)).permute(0, 3, 1, 2)
 
 
 def device() -> torch.device:
-    """Return the GPU if there is one, else the CPU."""
+    """Return the device to train on: the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -70,9 +70,15 @@ def fit(
 ) -> nn.Module:
     """Train a module in place, starting from its current weights, and return it in evaluation mode.
 
-    `values` are int8 samples [n, rows, columns, channels]; `labels` are class indices [n], or boxes [n, boxes, 6] of a
-    detector. The default of `losses` is the cross-entropy, or the detection loss if the recipe has a head. A GPU trains in
-    mixed precision (bfloat16).
+    If the run has a checkpoint file, continue from it. A GPU trains in mixed precision (bfloat16).
+
+    Args:
+        module: The network.
+        values: Samples [n, rows, columns, channels].
+        labels: Class indices [n], or boxes [n, boxes, 6] for a detector.
+        recipe: Hyperparameters.
+        run: Seed, checkpoint, team, log and progress.
+        losses: Computes the losses of a step; None for the cross-entropy, or the detection loss if the recipe has a head.
     """
     where, generator, checkpoint, team = device(), torch.Generator().manual_seed(run.seed), run.checkpoint, run.team
     module = module.to(where).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in torch's stubs
@@ -119,7 +125,7 @@ def fit(
 
 
 def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Tensor | None]:
-    """Yield losses unchanged, and append the values of those that are not None to `noted`."""
+    """Yield losses unchanged, and append the value of each loss that is not None to the list `noted`."""
     for loss in losses:
         if loss is not None:
             noted.append(loss.detach().float())
@@ -127,7 +133,7 @@ def _noted(losses: Iterable[Tensor | None], noted: list[Tensor]) -> Iterator[Ten
 
 
 def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
-    """Return the default loss: label-smoothed cross-entropy, or the detection loss if the recipe has a head."""
+    """Return the default `losses` of `fit`: label-smoothed cross-entropy, or the detection loss if the recipe has a head."""
 
     def losses(samples: Tensor, targets: Tensor, step: int) -> Iterator[Tensor]:
         with mixed(samples):
@@ -142,7 +148,7 @@ def _losses(module: Callable[[Tensor], Tensor], recipe: Recipe) -> Losses:
 
 
 def mixed(samples: Tensor) -> torch.autocast:
-    """Return a context in which a GPU computes in mixed precision (bfloat16)."""
+    """Return a context in which PyTorch computes in mixed precision (bfloat16), if `samples` are on a GPU."""
     return torch.autocast(samples.device.type, torch.bfloat16, enabled=samples.is_cuda)
 
 
@@ -167,7 +173,10 @@ def rate_at(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
-    """Return class scores [n, classes] of samples, or head outputs [n, channels, rows, columns] of a detector."""
+    """Run a network in evaluation mode on samples [n, rows, columns, channels], and return its outputs.
+
+    They are class scores [n, classes], or the outputs [n, channels, rows, columns] of a detector's head.
+    """
     where = next(module.parameters()).device
     module.eval()
     with torch.inference_mode():
@@ -176,12 +185,12 @@ def scores(module: nn.Module, values: NDArray[np.int8]) -> NDArray[np.float32]:
 
 
 def accuracy(module: nn.Module, values: NDArray[np.int8], labels: NDArray[np.int64]) -> float:
-    """Return the share of samples that a classifier assigns to their class."""
+    """Return the accuracy of a classifier: the share of samples, 0 to 1, that it assigns to their class."""
     return float((scores(module, values).argmax(axis=1) == labels).mean())
 
 
 def save(state: dict[str, object], path: Path) -> None:
-    """Write a PyTorch state to a file atomically: an interrupted write leaves the old file."""
+    """Write a PyTorch state dictionary to a file atomically: an interrupted write leaves the old file."""
     scratch = path.with_name(f"{path.name}.new")
     torch.save(state, content := BytesIO())  # written to a file, torch reports a full disk as an internal error
     with named(scratch):
@@ -198,7 +207,7 @@ def _decayed(module: nn.Module, recipe: Recipe) -> list[dict[str, object]]:
 
 
 def _read(checkpoint: Path | None) -> dict[str, Any] | None:
-    """Return the state in a checkpoint, or None if there is none."""
+    """Return the state that `fit` wrote to a checkpoint file, or None if there is no such file."""
     if checkpoint is None or not checkpoint.is_file():
         return None
     return dict(torch.load(checkpoint, weights_only=True, map_location="cpu"))
@@ -211,7 +220,10 @@ def _resume(
     schedule: torch.optim.lr_scheduler.LambdaLR,
     generator: torch.Generator,
 ) -> int:
-    """Restore a training from a checkpoint, and return the index of the next epoch."""
+    """Restore a training from the state of a checkpoint, in place, and return the index of the next epoch.
+
+    If `state` is None, change nothing and return 0.
+    """
     if state is None:
         return 0
     module.load_state_dict(state["module"])

@@ -1,7 +1,8 @@
 """Zero-cost proxies: scores of an untrained network from gradients and activations. In: a module, samples. Out: a number.
 
-Modules come from `module_of`, with random weights, and are not changed. Samples are float [n, channels, rows, columns], classes
-int64 [n]. `bench/training/proxies.py` prints the rank correlation of each proxy with accuracy.
+A higher score predicts a higher accuracy after training. Modules come from `module_of`, with random weights, and are not
+changed. Samples are float [n, channels, rows, columns], classes int64 [n]. `bench/training/proxies.py` prints the rank
+correlation of each proxy with accuracy.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from torch.nn import functional
 
 from .module import ACTIVATIONS, Bottleneck, Excitation, Mean
 
-PARTS = 4  # parts of a batch whose gradients zico compares
+PARTS = 4  # number of parts into which zico splits a batch, to compare their gradients
 NOISE = 0.01  # factor on the noise that zen adds
 EPSILON = 1e-12  # lower bound of the arguments of logarithms
 
 
 def synflow(module: nn.Module, samples: Tensor) -> float:
-    """Return the logarithm of the synaptic flow: the sum of |w * dR/dw|, where R is the summed output for |w| and input 1.
+    """Return the logarithm of the synaptic flow: the sum over all weights w of |w * dR/dw|.
 
-    Batch normalisation, activations, and squeeze and excitation are left out. Sources: Tanaka et al., arXiv 2006.05467,
-    equation 2 and algorithm 1; Abdelfattah et al., arXiv 2101.08134, section 3.1, for the score of a network.
+    R is the sum of the network's outputs if all weights are replaced by their absolute values and all inputs are 1. Batch
+    normalisation, activations, and squeeze and excitation are left out of the network. Of `samples`, only the shape matters.
+    Sources: Tanaka et al., arXiv 2006.05467, equation 2 and algorithm 1; Abdelfattah et al., arXiv 2101.08134, section 3.1,
+    for the score of a network.
     """
     linear = _without(module, (nn.BatchNorm2d, Excitation, *ACTIVATIONS.values())).double().train()
     with torch.no_grad():
@@ -39,7 +42,7 @@ def synflow(module: nn.Module, samples: Tensor) -> float:
 
 
 def naswot(module: nn.Module, samples: Tensor) -> float:
-    """Return log |det K|, where K[i, j] is the number of activation inputs with the same sign for samples i and j.
+    """Return log |det K|, where K[i, j] counts the inputs of activations that have the same sign for samples i and j.
 
     Source: Mellor et al., arXiv 2006.04647, equation 2 and the score below it.
     """
@@ -59,7 +62,7 @@ def naswot(module: nn.Module, samples: Tensor) -> float:
 
 
 def gradient_norm(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
-    """Return the sum of the Euclidean norms of all parameter gradients of one batch.
+    """Return the sum, over all parameter tensors, of the Euclidean norm of the gradient of the cross-entropy of one batch.
 
     Source: Abdelfattah et al., arXiv 2101.08134, section 3.1.
     """
@@ -67,10 +70,10 @@ def gradient_norm(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
 
 
 def zico(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
-    """Return the sum over layers of log(sum over weights of mean |gradient| / standard deviation of |gradient|).
+    """Return the ZiCo score: the sum over layers of log(sum over weights of mean |gradient| / deviation of |gradient|).
 
-    Mean and deviation are over PARTS parts of the batch. Weights with a constant gradient are left out. Layers are convolutions
-    and the classifier. Source: Li et al., arXiv 2301.11300, section 3.3.
+    Mean and standard deviation are taken over PARTS parts of the batch. Weights with a constant gradient are left out. Layers
+    are convolutions and the classifier. Source: Li et al., arXiv 2301.11300, section 3.3.
     """
     own = copy.deepcopy(module)
     layers = [part.weight for part in own.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
@@ -87,9 +90,11 @@ def zico(module: nn.Module, samples: Tensor, classes: Tensor) -> float:
 
 
 def zen(module: nn.Module, samples: Tensor, *, seed: int = 0) -> float:
-    """Return the Zen-score: the logarithm of the change of the last map by small input noise, plus those of all norm scales.
+    """Return the Zen-score, the sum of two terms.
 
-    Inputs and weights are Gaussian; residual connections are left out. Source: Lin et al., arXiv 2102.01063, algorithm 1.
+    The first is the logarithm of the change of the last map if small noise is added to the input. The second is the sum of the
+    logarithms of the standard deviations of the inputs of all batch normalisations. Inputs and weights are Gaussian, and
+    residual connections are left out. Of `samples`, only the shape matters. Source: Lin et al., arXiv 2102.01063, algorithm 1.
     """
     own = copy.deepcopy(module).train()
     variances = list[float]()
@@ -117,7 +122,7 @@ def zen(module: nn.Module, samples: Tensor, *, seed: int = 0) -> float:
 def _gradients(
     module: nn.Module, samples: Tensor, classes: Tensor, parameters: Sequence[Tensor] | None = None
 ) -> Iterator[Tensor]:
-    """Yield the gradients of the cross-entropy of a batch with respect to `parameters`, by default all of the module."""
+    """Yield the gradient of the cross-entropy of a batch for each of `parameters`; None means all parameters of the module."""
     module.train()
     loss = functional.cross_entropy(module(samples), classes)
     yield from torch.autograd.grad(loss, list(module.parameters()) if parameters is None else parameters)

@@ -1,1 +1,1 @@
-"""Published networks as architectures or layers of this project."""
+"""Networks of papers, described as Archs, or as layers and graphs if an Arch cannot describe them."""

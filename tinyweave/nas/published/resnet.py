@@ -1,6 +1,6 @@
 """ResNets, which Arch cannot describe: their layers, and int8 graphs with random weights. In: depth, image size, width.
 
-Source: arXiv 1512.03385. ResNet-50 is version 1.5, with the stride in the 3x3 convolution, which all published weights use.
+Source: arXiv 1512.03385. ResNet-50 is version 1.5, which all published weights use: the 3x3 convolution has the stride.
 """
 
 from __future__ import annotations
@@ -11,22 +11,26 @@ from ..arch import convolution, rounded
 from ..network import RELU6_QUANT, GraphBuilder
 
 CLASSES, STEM, EXPANSION = 1000, 64, 4
-GROUPS = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels inside a block, stride of the first
+GROUPS = ((64, 1), (128, 2), (256, 2), (512, 2))  # per group: channels inside a block, stride of the first block
 DEPTHS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}  # blocks of each group
 POOL_PADDING = (1, 1)
 
 
-Residual = tuple[list[ChainLayer], ChainLayer | None]  # the layers of a residual block, the projection of its input or None
+# a residual block: its convolutions, and the projection of its skip connection, None for the identity
+Residual = tuple[list[ChainLayer], ChainLayer | None]
 
 
 def resnet_layers(depth: int, resolution: int = 224, width: float = 1.0) -> list[ChainLayer]:
-    """Return all convolutions of ResNet-18 or ResNet-50 (`depth` 18 or 50)."""
+    """Return all convolutions of ResNet-18 or ResNet-50 (`depth` 18 or 50), with all channels multiplied by `width`."""
     stem, blocks = _blocks(depth, resolution, width)
     return [stem, *(layer for inner, shortcut in blocks for layer in (*inner, shortcut) if layer)]
 
 
 def resnet(depth: int, resolution: int = 224, width: float = 1.0) -> Graph:
-    """Return the graph of ResNet-18 or ResNet-50 (`depth` 18 or 50), with random weights."""
+    """Return an int8 graph of ResNet-18 or ResNet-50 (`depth` 18 or 50) with random weights.
+
+    All channels except the image's and the classes are multiplied by `width`.
+    """
     stem, blocks = _blocks(depth, resolution, width)
     g = GraphBuilder((1, resolution, resolution, 3), seed=0)
     x = g.layer("image", stem, "relu")
@@ -58,7 +62,15 @@ def _blocks(depth: int, resolution: int, width: float) -> tuple[ChainLayer, list
 
 
 def _block(depth: int, side: int, channels: int, inner: int, stride: int) -> Residual:
-    """Return a basic block (ResNet-18) or a bottleneck block (ResNet-50)."""
+    """Return a basic block (depth 18) or a bottleneck block (depth 50), and the projection of its skip connection.
+
+    Args:
+        depth: 18 or 50.
+        side: Rows and columns of the input.
+        channels: Channels of the input.
+        inner: Channels inside the block.
+        stride: Stride of the block.
+    """
     c_out = inner if depth == 18 else EXPANSION * inner
     shape = [(inner, 3, stride), (c_out, 3, 1)] if depth == 18 else [(inner, 1, 1), (inner, 3, stride), (c_out, 1, 1)]
     layers = list[ChainLayer]()

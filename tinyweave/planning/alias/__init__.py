@@ -1,1 +1,1 @@
-"""Which tensors share memory."""
+"""Aliases: which tensors share memory."""

@@ -1,7 +1,8 @@
 """Which tensors may share memory: views, and outputs that overlap operands.
 
 In: a Graph and the order of its ops. Out: the tensor that owns each activation's memory; how the output of each op may overlap
-operands whose last use is that op, by the overlap distance of its kernel (`kernels/overlap_distance.py`).
+operands whose last use is that op. The overlap distance says by how many bytes the output must start below the operand, so that
+the kernel overwrites only bytes that it has read (`kernels/overlap_distance.py`).
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ FORBIDDEN = ANY_DISTANCE // 2  # distances of at least this much mean that the t
 
 
 def is_view(op: Op) -> bool:
-    """Return whether the output is the first input's bytes unchanged; False for unsupported ops and relocations."""
+    """Return whether an op only reinterprets its first input, whose bytes stay unchanged, as a reshape does.
+
+    False for unsupported ops and for relocations, which copy.
+    """
     return op.kind in SPECS and SPECS[op.kind].view and not is_move(op)
 
 
 def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
     """Return activation -> the tensor that owns its memory: itself, or the source of a chain of reshape-like ops.
 
-    The order of the ops, by default the file's, matters for state. The output of a read_variable is a view of the state if
-    all its uses precede the next change of the state. A value is computed in the memory of the state that it is assigned to if
-    no op reads the old state meanwhile. Otherwise both are copies.
+    The order of the ops, by default the file's, matters for state. The output of a read_variable is a view of the state if all
+    its uses precede the next change of the state. A value that is assigned to a state is computed in the state's memory if no
+    op reads the old state meanwhile. Otherwise both are copies.
     """
     order = tuple(range(len(graph.ops))) if order is None else order
     owner = {name: name for name, tensor in graph.tensors.items() if not is_constant(tensor)}
@@ -45,20 +49,24 @@ def views(graph: Graph, order: tuple[int, ...] | None = None) -> dict[str, str]:
 
 
 def shared_in(graph: Graph, order: Sequence[int], *, parts: bool) -> Aliases:
-    """Return the aliases of a graph: its views, and with `parts` also tensors inside others."""
+    """Return which tensors of a graph share memory if its ops run in `order`.
+
+    Views share the memory of their input. With `parts`, outputs of splits and slices also lie inside their input, and inputs of
+    concatenations inside their output.
+    """
     owner = views(graph, tuple(order))
     return with_parts(graph, owner, order) if parts else Aliases(owner, {}, frozenset())
 
 
 def _touched(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> list[int]:
-    """Return the steps that read or write one of these tensors, plus one past the last step for a network output."""
+    """Return the steps that read or write one of these tensors; for a network output, also the step after the last."""
     wanted = set(names)
     steps = [step for step, i in enumerate(order) if wanted.intersection(graph.ops[i].inputs + graph.ops[i].outputs)]
     return steps + [len(order)] * bool(wanted.intersection(graph.outputs))
 
 
 def _next_write(graph: Graph, order: tuple[int, ...], state: str, step: int) -> int:
-    """Return the first step after `step` that writes a state, or one past the end of the network if none does."""
+    """Return the first step after `step` that writes a state, or a number above all steps if none does."""
     return next((s for s in range(step + 1, len(order)) if state in graph.ops[order[s]].outputs), len(order) + 1)
 
 
@@ -73,14 +81,21 @@ def _with_views(graph: Graph, order: tuple[int, ...], names: Iterable[str]) -> s
 
 
 def _used_before_change(graph: Graph, order: tuple[int, ...], step: int) -> bool:
-    """Return whether all uses of a state's value read at `step`, and of its views, precede the state's next write."""
+    """Return whether the value that the op at `step` reads from a state is used only before the next write of the state.
+
+    Uses of the value's views count too.
+    """
     op = graph.ops[order[step]]
     uses = _touched(graph, order, _with_views(graph, order, op.outputs))
     return uses[-1] < _next_write(graph, order, graph.input(op).name, step)
 
 
 def _write_early(graph: Graph, order: tuple[int, ...], step: int, owner: dict[str, str]) -> None:
-    """Alias the value that the assign_variable at `step` assigns to the state, if no op reads the old state meanwhile."""
+    """Let an assigned value be computed directly in the memory of its state, by changing `owner`; do nothing if that is unsafe.
+
+    The assign_variable at `step` stores the value. It is safe if no op reads the old state after the value's memory is first
+    written, and if the value's last use precedes the next write of the state.
+    """
     op = graph.ops[order[step]]
     value, state = op.inputs[0], op.outputs[0]
     if value not in owner or graph.tensors[owner[value]].role == "state" or owner[value] in graph.inputs:
@@ -100,7 +115,7 @@ def distances(
     max_distance: int = ANY_DISTANCE,
     offset: Mapping[str, int] | None = None,
 ) -> list[dict[str, int]]:
-    """Return how each op's output may overlap its operands: owner of an operand's memory -> overlap distance in bytes.
+    """Return, for each op, how its output may overlap its operands: owner of an operand's memory -> overlap distance in bytes.
 
     The output must start at least this distance below the owner. Owners that must not be overlapped are left out. An op with
     several outputs, not counting state, has an empty dict.
@@ -141,7 +156,12 @@ def rules(
 ) -> list[Rule]:
     """Return the rules by which the output of each stage may overlap operands whose last use is that stage.
 
-    `distances` has a dict per stage, as `distances` returns it per op; `buffers` are those of all owners.
+    Args:
+        graph: the network.
+        stages: indices of the ops of each stage.
+        owner: activation -> the tensor that owns its memory.
+        distances: for each stage, owner of an operand's memory -> overlap distance in bytes.
+        buffers: the buffers of all owners.
     """
     allowed = []
     home = {buffer.name: buffer for buffer in buffers}
@@ -160,7 +180,15 @@ def rules(
 def saved_bytes(
     graph: Graph, owner: Mapping[str, str], distance: Sequence[Mapping[str, int]], index: int, last_used: frozenset[str]
 ) -> int:
-    """Return the bytes saved by overlapping the output of op `index` with the owners in `last_used`, whose last use it is."""
+    """Return the RAM saved in the step of op `index` if its output overlaps operands whose last use is this step.
+
+    Args:
+        graph: the network.
+        owner: activation -> the tensor that owns its memory.
+        distance: for each op, owner of an operand's memory -> overlap distance in bytes.
+        index: the op.
+        last_used: the owners of memory whose last use is this step.
+    """
     target = owner[graph.ops[index].outputs[0]]
     if target != graph.ops[index].outputs[0]:  # inside another tensor or state, whose bytes may be in use already
         return 0
@@ -171,9 +199,9 @@ def saved_bytes(
 
 
 def shared_bytes(out: int, operands: Iterable[tuple[int, int]]) -> int:
-    """Return the bytes saved by overlapping an output of `out` bytes with operands, as (overlap distance, bytes).
+    """Return the bytes saved if an output of `out` bytes overlaps some operands, each given as (overlap distance, bytes).
 
-    The operands are stacked in the order of their distances, at multiples of ALIGN.
+    The operands are stacked above the start of the output in the order of their distances, at multiples of ALIGN.
     """
     end = total = 0
     for distance, size in sorted(operands):

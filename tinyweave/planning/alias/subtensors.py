@@ -1,4 +1,4 @@
-"""Tensors inside other tensors, so that ops that only join or cut need no code.
+"""Tensors inside other tensors, so that ops that only join or cut tensors need no code.
 
 In: a graph and the owners of its views (`overlap.views`). Out: the same, with the offsets of tensors in their owners. An output
 of a split or slice aliases the input if it is one contiguous run of it. An input of a concatenation is computed directly in the
@@ -19,7 +19,10 @@ ALIGN = 4  # bytes, of every tensor that a kernel reads or writes; larger elemen
 
 
 class Aliases(NamedTuple):
-    """Which tensors share the memory of others."""
+    """Which tensor owns the memory of each activation, and at which offset the activation begins in it.
+
+    `free` are the indices of ops that need no code, because their outputs are already in place; reshapes are not listed.
+    """
 
     owner: dict[str, str]  # activation -> the tensor that owns its memory
     offset: dict[str, int]  # activation -> where it begins in its owner, if not at 0
@@ -27,9 +30,15 @@ class Aliases(NamedTuple):
 
 
 def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> Aliases:
-    """Return the aliases with the outputs of cuts and the inputs of joins inside other tensors, if possible.
+    """Return the aliases with outputs of cuts inside their input and inputs of joins inside their output, where possible.
 
-    All cuts are aliased first, in order. Then joins follow from last to first, since the input of a join may itself be joined.
+    A cut is an op such as split or slice, a join an op such as concatenation. All cuts are aliased first, in order. Then joins
+    follow from last to first, since the input of a join may itself be joined.
+
+    Args:
+        graph: the network.
+        owner: activation -> the tensor that owns its memory, with views only.
+        order: indices of the ops in the order in which they run.
     """
     shared, free = Aliases(dict(owner), {}, frozenset()), set[int]()
     for index in order:
@@ -49,7 +58,7 @@ def with_parts(graph: Graph, owner: Mapping[str, str], order: Sequence[int]) -> 
 
 
 def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
-    """Alias all tensors of the owner `root` to the memory of `home`, `start` bytes after its beginning."""
+    """Alias all tensors of the owner `root` to the memory of `home`, `start` bytes after its beginning; changes `shared`."""
     begin = shared.offset.get(home, 0) + start
     for name in [name for name, other in shared.owner.items() if other == root]:
         shared.owner[name] = shared.owner[home]
@@ -57,7 +66,7 @@ def _put_inside(shared: Aliases, root: str, home: str, start: int) -> None:
 
 
 def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
-    """Return where each output of a cut begins in its input, in bytes; [] if they cannot alias it."""
+    """Return, for each output of a split or slice, its first byte in the input; [] if the outputs cannot alias the input."""
     source, runs = data(graph, op), copies.moved(graph, op)
     if runs is None or len(runs) != len(op.outputs) or source.data is not None:
         return []
@@ -73,7 +82,7 @@ def _cut(graph: Graph, op: Op, shared: Aliases) -> list[int]:
 
 
 def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list[int]:
-    """Return where each input of a join begins in its output, in bytes; [] if they cannot be computed there."""
+    """Return, for each input of a concatenation, its first byte in the output; [] if the inputs cannot be computed there."""
     out = graph.output(op)
     axis = op.attrs["axis"] % len(out.shape)
     if any(extent > 1 for extent in out.shape[:axis]):
@@ -98,7 +107,7 @@ def _joined(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> list
 
 
 def _moves_down(graph: Graph, op: Op, shared: Aliases, order: Sequence[int]) -> bool:
-    """Return whether a join may write its inputs directly into the state that its output aliases.
+    """Return whether a concatenation may write its inputs directly into the state that its output aliases.
 
     This is the shift of a streamed window: the first input is cut out of the old state, and all other inputs are new. It is
     allowed if the cut is the only reader of the old state before the join, and all other inputs are computed after the cut.

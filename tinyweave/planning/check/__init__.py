@@ -125,7 +125,10 @@ def _state(graph: Graph) -> list[str]:
 
 
 def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
-    """Run an unfused op on whole tensors."""
+    """Simulate an op that is not fused: check that its operands are intact, then overwrite the regions of scratch and outputs.
+
+    `held` maps each tensor whose value is intact to its region; the op's outputs are added, and overwritten tensors removed.
+    """
     graph, op, variant = plan.graph, plan.graph.ops[index], plan.variants[index]
     operands = activations(graph, op)
     for name in operands:
@@ -154,7 +157,10 @@ def _run(plan: Plan, index: int, held: dict[str, Region]) -> None:
 
 
 def _view(plan: Plan, op: Op) -> None:
-    """Check an op without code: its outputs must be the very bytes of its inputs, all of which stay intact."""
+    """Check an op that runs no code; raise UnsoundPlanError unless its outputs are already in place in its inputs' bytes.
+
+    For a concatenation, the inputs are in place in the output's bytes.
+    """
     for output, operand, between in _same_bytes(plan.graph, op):
         (memory, begin, end), (home, first, last) = region_of(plan, output), region_of(plan, operand)
         nested = (first <= begin and end <= last) or (begin <= first and last <= end)
@@ -163,10 +169,11 @@ def _view(plan: Plan, op: Op) -> None:
 
 
 def _same_bytes(graph: Graph, op: Op) -> list[tuple[str, str, int]]:
-    """Return (output, operand, offset in bytes) of an op without code: the output must start this far behind the operand.
+    """Return where the outputs of an op without code must lie, as (output, operand, offset).
 
-    The op must only join, cut or reshape tensors. Its reference runs on numbered elements, which shows where each element of an
-    output comes from. These elements must be contiguous.
+    The output must start `offset` bytes after the start of the operand. The op must only join, cut or reshape tensors. Its
+    reference runs on numbered elements, which shows where each element of an output comes from. These elements must be
+    contiguous.
     """
     if SPECS[op.kind].view:
         return [(op.outputs[0], graph.input(op).name, 0)]

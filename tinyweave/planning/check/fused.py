@@ -1,4 +1,8 @@
-"""The check of a fused stage: run it row by row and track which row each byte holds."""
+"""The check of a fused stage: run it row by row and track which row of which tensor each byte holds.
+
+In memory, each byte has a mark, a number that says which row (or, in a tile, which pixel) of which tensor it holds. Ops check
+the marks that they read and write those of their output.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ CELL = 1 << 31  # the mark of a cell of a tile is this plus its row times the ma
 
 
 class Touched(NamedTuple):
-    """A read or write of a fused stage: some columns of a row, and their region in memory."""
+    """A read or write in a fused stage: some columns of one row of a tensor, and the bytes that they occupy."""
 
     op: str  # "" for the caller
     tensor: str  # "" for scratch
@@ -40,7 +44,7 @@ Watch = Callable[[Touched], None]
 
 @dataclass(frozen=True)
 class _Fused:
-    """A fused stage while it runs symbolically. A mark is a number that says which row or cell a byte holds."""
+    """A fused stage under simulation. Each byte of memory has a mark, a number that says which row or pixel it holds."""
 
     plan: Plan
     schedule: RowSchedule
@@ -60,8 +64,8 @@ class _Fused:
     def reach(self, op: Op) -> tuple[Windows | None, Sequence[range] | None]:
         """Return an op's windows along rows and columns, and the range of input rows that each output row reads.
 
-        The windows are None if the op has none. The ranges are None unless the op is in RESAMPLED, which has the ops that
-        resize maps and transpose_conv.
+        The windows are None if the op has none. The ranges are None unless the op is in RESAMPLED, which lists transpose_conv
+        and the ops that resize maps.
         """
         if id(op) not in self.known:
             graph, rows = self.plan.graph, RESAMPLED.get(op.kind)
@@ -69,9 +73,9 @@ class _Fused:
         return self.known[id(op)]
 
     def repeats(self, op: Op, name: str) -> bool:
-        """Return whether an operand is a single pixel that is broadcast over the pixels of another operand.
+        """Return whether the operand `name` is a single pixel that is broadcast over the pixels of another operand.
 
-        A single pixel that an op pads is not broadcast.
+        The single pixel that a pad op pads is not broadcast.
         """
         if (id(op), name) not in self.repeated:
             (windows, _), graph = self.reach(op), self.plan.graph
@@ -96,7 +100,7 @@ class _Fused:
         return shape[2] if len(shape) == 4 else 1
 
     def place(self, name: str, row: int) -> Region:
-        """Return the region of a row; in a line buffer of n rows it is slot row % n."""
+        """Return the region of a row of a tensor; in a line buffer of n rows, row r is in slot r % n."""
         plan, height = self.plan, self.height(name)
         size, rows = plan.graph.tensors[name].bytes // height, self.schedule.line_buffers.get(name, height)
         begin = plan.offset(name) + row % rows * size
@@ -107,7 +111,7 @@ class _Fused:
         return bool((self.holds[memory][begin:end] == self.number[name] + row).all())
 
     def put(self, name: str, row: int) -> None:
-        """Mark a row that was in memory before the stage."""
+        """Mark the bytes of a row that is in memory before the stage runs."""
         memory, begin, end = self.place(name, row)
         self.holds[memory][begin:end] = self.number[name] + row
 
@@ -117,14 +121,26 @@ class _Fused:
         self.written[memory][begin:end] = True
 
     def report(self, op: Op | None, name: str, row: int, region: Region, *, writes: bool, cols: range | None = None) -> None:
-        """Report a read or write of a row to `watch`, by default of all its columns."""
+        """Call `watch`, if there is one, with a read or write of a row.
+
+        Args:
+            op: the op that reads or writes; None for the caller of the model.
+            name: the tensor; "" for scratch.
+            row: its row.
+            region: the bytes that are read or written.
+            writes: whether they are written.
+            cols: the columns of the row; None for all.
+        """
         if self.watch:
             cols = range(self.width(name) if name else 0) if cols is None else cols
             self.watch(Touched(op.name if op else "", name, writes, row, cols, region))
 
 
 def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
-    """Check that the schedule of a fused stage is consistent; running its rows shows whether it is sufficient."""
+    """Raise UnsoundPlanError if the row schedule of a fused stage contradicts the stage, its kernels or its buffers.
+
+    Whether the line buffers hold enough rows is checked later, when `run_fused` runs the rows.
+    """
     graph, tiles = plan.graph, {tile.ops[-1]: tile for tile in stage.tiles or ()}
     nodes = [node for node in schedule.timings if isinstance(node, int)]
     if [index for node in nodes for index in (tiles[node].ops if node in tiles else (node,))] != list(stage.ops):
@@ -158,7 +174,15 @@ def check_schedule(plan: Plan, stage: Stage, schedule: RowSchedule) -> None:
 
 
 def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, Region], watch: Watch | None) -> None:
-    """Run a fused stage row by row: every row that it reads must be intact where it was written."""
+    """Simulate a fused stage row by row; raise UnsoundPlanError if it reads a row that has been overwritten.
+
+    Args:
+        plan: the plan.
+        stage: the stage.
+        schedule: its row schedule.
+        held: tensor -> region of its intact value; updated with what the stage writes and overwrites.
+        watch: called with each row that is read or written; None for no calls.
+    """
     graph = plan.graph
     check_schedule(plan, stage, schedule)
     streamed = [node for node in schedule.timings if isinstance(node, str)]
@@ -205,21 +229,29 @@ def run_fused(plan: Plan, stage: Stage, schedule: RowSchedule, held: dict[str, R
 
 
 def _target(fused: _Fused, name: str, row: int) -> Region:
-    """Return the region to which a computed row is written."""
+    """Return the region to which row `row` of a tensor is written; raise UnsoundPlanError if the tensor has fewer rows."""
     if row >= fused.height(name):
         raise UnsoundPlanError(f"row {row} of '{name}' is computed, which has {fused.height(name)}")
     return fused.place(name, row)
 
 
 def _columns(fused: _Fused, name: str, row: Region, cols: range) -> Region:
-    """Return the region of some columns of a row."""
+    """Return the region of some columns of a row, whose region is `row`."""
     memory, begin, _ = row
     pixel = fused.plan.graph.tensors[name].pixel_bytes
     return memory, begin + cols.start * pixel, begin + cols.stop * pixel
 
 
 def _read(fused: _Fused, op: Op | None, name: str, row: int, cols: range | None = None) -> Region:
-    """Check that a row is intact and return its region; an op, or the caller if None, reads some of its columns."""
+    """Check that a row of a tensor is intact, report the read, and return the region of the whole row.
+
+    Args:
+        fused: the simulated stage.
+        op: the op that reads; None for the caller of the model.
+        name: the tensor.
+        row: its row.
+        cols: the columns that are read; None for all.
+    """
     region = fused.place(name, row)
     if not fused.intact(name, row):
         raise UnsoundPlanError(f"{op.name if op else 'the caller'} reads row {row} of '{name}', which is not intact")
@@ -234,7 +266,7 @@ def _stream_in(fused: _Fused, name: str, row: int) -> None:
 
 
 def _stream_out(fused: _Fused, name: str, rows: range) -> None:
-    """Stream rows to the caller; they must be contiguous at the start of their line buffer."""
+    """Simulate the caller that reads rows of a streamed output: they must be contiguous at the start of their line buffer."""
     for position, row in enumerate(rows):
         _, begin, end = _read(fused, None, name, row)
         if begin != fused.plan.offset(name) + position * (end - begin):
@@ -242,7 +274,7 @@ def _stream_out(fused: _Fused, name: str, rows: range) -> None:
 
 
 def _run_row(fused: _Fused, index: int, row: int) -> None:
-    """Compute one row of an op's output from the rows of its window."""
+    """Simulate one output row of an op: check the input rows that it reads, then mark its scratch and the row."""
     graph, op, variant = fused.plan.graph, fused.op(index), fused.plan.variants[index]
     out = op.outputs[0]
     region = _target(fused, out, row)
@@ -263,7 +295,7 @@ def _run_row(fused: _Fused, index: int, row: int) -> None:
 
 
 def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
-    """Return the rows of an operand that one output row reads: all rows if the op has no window."""
+    """Return the rows of operand `name` that output row `row` reads: all rows if the op has no window."""
     windows, resampled = fused.reach(op)
     if resampled is not None:
         return resampled[row]
@@ -276,7 +308,10 @@ def _rows_read(fused: _Fused, op: Op, name: str, row: int) -> range:
 
 
 def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
-    """Add a row to the `sums` bytes of sums in the op's scratch; the last row turns them into the output."""
+    """Simulate an op that accumulates row by row, such as a mean: add input row `row` to its accumulators.
+
+    The accumulators are `sums` bytes of scratch. The last row turns them into the output.
+    """
     op = fused.op(index)
     source, out = fused.plan.graph.input(op).name, op.outputs[0]
     area = area_of(fused.plan, scratch_name(op.name), sums, op)
@@ -296,10 +331,11 @@ def _sum_row(fused: _Fused, index: int, row: int, sums: int) -> None:
 
 
 def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
-    """Compute some rows of a tile's output, some columns at a time.
+    """Simulate one iteration of a tile: it computes `rows` of the tile's output, some columns at a time.
 
-    Cells of a tile are read only in the iteration that wrote them. So two iterations are alike if they read equally distant
-    rows and write over no row from outside the tile. If an earlier iteration is alike, check only the rows from outside.
+    The cells (pixels) of a tile's inner tensors are read only in the iteration that wrote them. So two iterations are alike if
+    their ops read inner rows at equal distances, and overwrite no row from outside the tile. If one that is alike has been
+    simulated before, only the rows from outside are checked.
     """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
@@ -327,9 +363,11 @@ def _run_tile(fused: _Fused, tile: Tile, rows: range) -> None:
 
 
 def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op, str, int]], list[tuple[int, int]]]:
-    """Return the rows that an iteration of a tile reads from outside the tile, and from tensors inside it.
+    """Return the rows that one iteration of a tile reads from outside the tile and from tensors inside it.
 
-    A row from outside is (op, tensor, row). Rows from inside are (first row, number of rows), relative to the computed rows.
+    Returns:
+        The rows from outside as (op, tensor, row), and the reads inside as (first row, number of rows). The first row is
+        counted from the first row of that tensor that the iteration computes.
     """
     ops, inside = [fused.op(index) for index in tile.ops], {fused.op(index).outputs[0] for index in tile.ops[:-1]}
     computed, reads = {ops[-1].outputs[0]: rows}, list[tuple[Op, str, range]]()
@@ -347,7 +385,10 @@ def _rows_of_tile(fused: _Fused, tile: Tile, rows: range) -> tuple[list[tuple[Op
 
 
 def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) -> None:
-    """Compute an iteration of a tile, some columns at a time."""
+    """Simulate one iteration of a tile that computes `rows` of its output, some columns at a time.
+
+    `targets` are the regions to which these rows are written.
+    """
     ops = [fused.op(index) for index in tile.ops]
     out = ops[-1].outputs[0]
     width, ends = fused.width(out), dict.fromkeys((op.outputs[0] for op in ops[:-1]), 0)  # columns before it are computed
@@ -363,7 +404,10 @@ def _run_columns(fused: _Fused, tile: Tile, rows: range, targets: list[Region]) 
 
 
 def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] | None) -> None:
-    """Compute a part of an op's output: in its tile, or for the last op in the rows at `targets`."""
+    """Simulate an op of a tile that computes a rectangle `part` of its output.
+
+    The part is written into the op's tensor inside the tile, or, for the last op, into the rows at `targets`.
+    """
     op, name = fused.op(index), fused.op(index).outputs[0]
     regions = [_tile_region(fused, name)] if targets is None else targets
     if area := fused.scratch(index):
@@ -384,7 +428,7 @@ def _run_part(fused: _Fused, index: int, part: Rectangle, targets: list[Region] 
 
 
 def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
-    """Return the receptive field: the rows and columns of an operand that a part of the output reads."""
+    """Return the receptive field: the rows and columns of operand `name` that the rectangle `part` of the output reads."""
     windows, _ = fused.reach(op)
     if windows is None or any(window.up > 1 for window in windows):
         raise UnsoundPlanError(f"{op.name} has no window that steps by whole pixels, and so cannot run in a tile")
@@ -399,7 +443,17 @@ def _field(fused: _Fused, op: Op, name: str, part: Rectangle) -> Rectangle:
 
 
 def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> tuple[Rectangle, int]:
-    """Slide a tile to the fields of its readers; return the part to compute, and the column at which the tile then ends."""
+    """Move the window that a tile keeps of an inner tensor to the fields (rows and columns) that its readers need.
+
+    Args:
+        fused: the simulated stage.
+        name: the inner tensor.
+        fields: rows and columns that each reader needs.
+        end: columns before this one are already in the tile, if they are still needed.
+
+    Returns:
+        The rows and columns that are still to be computed, and the column at which the tile then ends.
+    """
     rows, cols = (
         range(min(span.start for span in spans), max(span.stop for span in spans)) for spans in zip(*fields, strict=True)
     )
@@ -416,7 +470,10 @@ def _slide(fused: _Fused, name: str, fields: Sequence[Rectangle], end: int) -> t
 
 
 def _read_part(fused: _Fused, op: Op, name: str, part: Rectangle, targets: Sequence[Region]) -> None:
-    """Check that the operand's cells that a part of the output reads are intact and do not overlap what the op writes."""
+    """Check the cells or rows of operand `name` that a rectangle `part` of an op's output reads.
+
+    They must be intact and must not overlap the regions `targets` that the op writes.
+    """
     rows, cols = seen = _field(fused, op, name, part)
     if name in fused.schedule.tiles:
         if not (_cells(fused, name)[_slots(fused, name, seen)] == _marks(fused, name, seen)[:, :, None]).all():
@@ -438,20 +495,20 @@ def _tile_region(fused: _Fused, name: str) -> Region:
 
 
 def _cell_row(fused: _Fused, name: str, row: int, cols: range) -> Region:
-    """Return the region of some columns of a row in a tile."""
+    """Return the region of some columns of a row of tensor `name` inside its tile."""
     (_, width), (first, left), pixel = fused.schedule.tiles[name], fused.first[name], fused.plan.graph.tensors[name].pixel_bytes
     begin = fused.plan.offset(name) + ((row - first) * width + cols.start - left) * pixel
     return fused.plan.memory(name), begin, begin + len(cols) * pixel
 
 
 def _cells(fused: _Fused, name: str) -> np.ndarray:
-    """Return the marks that the bytes of a tile hold, as an array [row, column, byte of the pixel]."""
+    """Return the marks of a tile's bytes of tensor `name`, as an array [row, column, byte of the pixel]."""
     memory, begin, end = _tile_region(fused, name)
     return fused.holds[memory][begin:end].reshape(*fused.schedule.tiles[name], fused.plan.graph.tensors[name].pixel_bytes)
 
 
 def _slots(fused: _Fused, name: str, part: Rectangle) -> tuple[slice, slice]:
-    """Return the rows and columns of a tile at which a part of its map is."""
+    """Return the index of the rectangle `part` of tensor `name` in the array of `_cells`."""
     (rows, cols), (row, col) = part, fused.first[name]
     return slice(rows.start - row, rows.stop - row), slice(cols.start - col, cols.stop - col)
 

@@ -1,4 +1,4 @@
-"""Regions of memory, and which tensor's value each holds: shared by the checks of unfused and fused stages."""
+"""Regions of memory, and the tensor whose value each of them holds; shared by the checks of unfused and of fused stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class UnsoundPlanError(Exception):
 
 
 def region_of(plan: Plan, name: str) -> Region:
-    """Return the region of a tensor."""
+    """Return the region (memory, begin, end) of a whole tensor, by the plan."""
     begin = plan.offset(name)
     return plan.memory(name), begin, begin + plan.graph.tensors[name].bytes
 
@@ -28,32 +28,39 @@ def disjoint(a: Region, b: Region) -> bool:
 
 
 def demand(plan: Plan, held: Mapping[str, Region], name: str, where: str) -> None:
-    """Raise UnsoundPlanError unless the tensor's value is intact in its region; `where` names the reader."""
+    """Raise UnsoundPlanError unless a tensor's value is intact.
+
+    `held` maps each tensor whose value is intact to its region. `where` names the reader, for the message.
+    """
     if held.get(name) != region_of(plan, name):
         raise UnsoundPlanError(f"{where} reads '{name}', which is no longer intact")
 
 
 def spoil(held: dict[str, Region], region: Region) -> None:
-    """Forget every value that has a byte in the region."""
+    """Remove from `held` (tensor -> region of its intact value) all tensors with a byte in `region`, which is overwritten."""
     for name in [name for name, other in held.items() if not disjoint(other, region)]:
         del held[name]
 
 
 def overwrite(held: dict[str, Region], name: str, region: Region) -> None:
-    """Record that the region now holds the tensor's value, and forget every other value with a byte in it."""
+    """Record in `held` that `region` now holds the tensor's value, and that all other values with a byte in it are lost."""
     spoil(held, region)
     held[name] = region
 
 
 def scratch_of(plan: Plan, index: int) -> Region | None:
-    """Return the region of an op's scratch in the buffer of its stage, None if it needs none."""
+    """Return the region of an op's scratch, in the scratch buffer of its stage; None if the op's kernel needs none."""
     op, stage = plan.graph.ops[index], next(stage for stage in plan.stages if index in stage.ops)
     size = BY_NAME[plan.variants[index]].scratch(plan.graph, op)
     return area_of(plan, scratch_name(plan.graph.ops[stage.ops[0]].name), size, op) if size else None
 
 
 def area_of(plan: Plan, name: str, size: int, op: Op) -> Region:
-    """Return the first `size` bytes of a buffer as a region; raises UnsoundPlanError if it has fewer."""
+    """Return the first `size` bytes of the buffer `name` as a region.
+
+    Raises:
+        UnsoundPlanError: there is no such buffer, or it is smaller; the message says that `op` needs it.
+    """
     buffer = next((buffer for buffer in plan.buffers if buffer.name == name), None)
     if buffer is None or buffer.bytes < size:
         raise UnsoundPlanError(f"{op.name} needs {size} bytes of scratch in a buffer '{name}'")
@@ -61,5 +68,5 @@ def area_of(plan: Plan, name: str, size: int, op: Op) -> Region:
 
 
 def activations(graph: Graph, op: Op) -> list[str]:
-    """Return the operands of an op that are not constants."""
+    """Return the names of an op's inputs that are not constants."""
     return [name for name in op.inputs if name is not None and graph.tensors[name].data is None]

@@ -13,19 +13,22 @@ from ...ops.resize import nearest_neighbours
 
 
 def _bilinear_rows(graph: Graph, op: Op) -> Sequence[range]:
-    """Return the rows of resize_bilinear: the two neighbours of each output row."""
+    """Return, for each output row of a resize_bilinear, the range of input rows that it reads: its two neighbours."""
     (low, high), _ = resize.neighbours(graph, op)
     return [range(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
 
 
 def _nearest_rows(graph: Graph, op: Op) -> Sequence[range]:
-    """Return the rows of resize_nearest_neighbor: one for each output row."""
+    """Return, for each output row of a resize_nearest_neighbor, the range of input rows that it reads: one row."""
     rows, _ = nearest_neighbours(graph, op)
     return [range(row, row + 1) for row in rows.tolist()]
 
 
 def _transposed_rows(graph: Graph, op: Op) -> Sequence[range]:
-    """Return the rows of transpose_conv: input row y adds to `kernel` output rows, starting at y * stride - padding."""
+    """Return, for each output row of a transpose_conv, the range of input rows that it reads.
+
+    Input row y is added to `kernel` output rows, from y * stride - padding on.
+    """
     (stride, _), ((pad, _), _) = op.attrs["stride"], op.attrs["padding"]
     kernel, height = graph.input(op, 1).shape[1], graph.input(op, transpose_conv.DATA).shape[1]
     rows_of: list[list[int]] = [[] for _ in range(graph.output(op).shape[1])]

@@ -1,1 +1,1 @@
-"""How fused stages run: row accesses, row schedules, rematerialised tensors, and the fused stages of other planners."""
+"""Fused stages: when their ops compute which rows, and how many rows are kept."""

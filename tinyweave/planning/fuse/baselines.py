@@ -1,9 +1,9 @@
 """The fused stages of other planners, in our terms, to compare with.
 
-- patch: the first layers compute n x n patches of a map, one patch after the other, and recompute what patches share. The other
-  layers run unfused. MCUNetV2 (arXiv 2110.15352).
+- patch: the first layers compute n x n patches of a map, one patch after the other, and recompute the pixels that two patches
+  need. The other layers run unfused. MCUNetV2 (arXiv 2110.15352).
 - stream2d: the first layers are one fused stage of whole rows, which recomputes nothing. This is the 2D form of StreamNet
-  (NeurIPS 2023), which keeps what neighbouring patches share.
+  (NeurIPS 2023), which keeps the pixels that neighbouring patches need.
 - msf: any stages, each of which computes one output element at a time, keeps columns and recomputes rows (H-cache). msf-CNN
   (arXiv 2505.11483). This needs no function here: it is a path search with `one_tile_per_stage`.
 """
@@ -20,7 +20,7 @@ from .row_schedule import schedule_stage
 
 
 class Partition(NamedTuple):
-    """A split of an order of ops into stages, and the tiles of these. Empty if the strategy has no stages for the network."""
+    """The stages into which a strategy splits an order of ops, and their tiles; empty if it cannot fuse the network."""
 
     stages: list[tuple[int, ...]]
     tiles: tuple[Tile, ...] = ()
@@ -35,10 +35,15 @@ def patches(
     grid: int = 0,
     layers: int = 0,
 ) -> Partition:
-    """Return the partition that runs the first layers in patches and needs the least RAM.
+    """Return the partition that runs the first layers in patches and needs the least RAM; empty if there is none.
 
-    budget: multiply-accumulates that may be recomputed. grid: n for n x n patches; layers: how many layers run in patches; 0 to
-    search for the best. step_bytes: RAM of each step if it runs unfused.
+    Args:
+        row_graph: the network.
+        order: indices of the ops in execution order.
+        step_bytes: RAM of each step if its op runs unfused.
+        budget: multiply-accumulates that may be recomputed.
+        grid: n for n x n patches, 0 to try all n.
+        layers: how many layers run in patches, 0 to try all numbers.
 
     Raises:
         CompileError: `grid` or `layers` is given, but the first layers cannot run in patches.
@@ -71,13 +76,19 @@ def patches(
 
 
 def _sides(h: int, w: int, grid: int) -> Iterator[tuple[int, int]]:
-    """Yield the (rows, columns) of patches, the largest first; grid: n for n x n patches, 0 for all n."""
+    """Yield the (rows, columns) of a patch for `grid` x `grid` patches of an h x w map, or for all grids if `grid` is 0.
+
+    The largest patches come first.
+    """
     sides = {(-(-h // n), -(-w // n)) for n in ((grid,) if grid else range(2, max(h, w) + 1))}
     yield from sorted(sides, reverse=True)
 
 
 def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
-    """Return the RAM of a stage of one patch tile: its inputs (only rows of a streamed one), its output and its buffer."""
+    """Return the RAM of a stage that runs in patches: its inputs (whole, or some rows if streamed), output and tile buffer.
+
+    `reads` are the input rows that an iteration reads.
+    """
     graph = row_graph.graph
     heights, streamed_inputs = row_graph.height, row_graph.streamed_inputs
     rows = {x: min(window.extent, heights[x]) if x in streamed_inputs else heights[x] for x, window in reads}
@@ -88,8 +99,13 @@ def _bytes(row_graph: RowGraph, tile: Tile, reads: Sequence[Access]) -> int:
 def first_rows(row_graph: RowGraph, order: Sequence[int], owner: Collection[str], step_bytes: Sequence[int]) -> Partition:
     """Return the partition that fuses the first layers into one stage of whole rows and needs the least RAM.
 
-    owner: the tensors that may own memory. step_bytes: RAM of each step if it runs unfused. All readers of a streamed input are
-    in the stage.
+    The stage contains all readers of a streamed input. The partition is empty if the first layers cannot be fused.
+
+    Args:
+        row_graph: the network.
+        order: indices of the ops in execution order.
+        owner: names of the activations, which need memory.
+        step_bytes: RAM of each step if its op runs unfused.
     """
     best: tuple[int, int] | None = None
     for count in range(1 if row_graph.streamed_inputs else 2, len(order) + 1):

@@ -1,4 +1,4 @@
-"""Rematerialisation: compute some channels of a map twice rather than keep them.
+"""Rematerialisation: compute some channels of a map twice rather than keep them in RAM.
 
 In a block with squeeze and excitation (arXiv 1709.01507), the widest map stays alive until the mean over its pixels has been
 turned into the factor of each channel. A rematerialised channel is computed once for the mean, dropped, and computed again for
@@ -19,7 +19,7 @@ from ...ops.reduce import axes
 
 
 class Rematerialisable(NamedTuple):
-    """The ops around a map that may be rematerialised, by index."""
+    """The ops around a map that may be rematerialised, that is computed twice; ops are given by index."""
 
     makers: tuple[int, ...]  # compute it, back to convolutions
     summing: tuple[int, ...]  # compute means over its pixels
@@ -28,7 +28,7 @@ class Rematerialisable(NamedTuple):
 
 
 def candidates(graph: Graph) -> dict[str, Rematerialisable]:
-    """Return the maps that may be rematerialised, in the order in which they are computed."""
+    """Return the maps that may be rematerialised, each with the ops around it, in the order in which they are computed."""
     pairs = ((op.outputs[0], _rematerialisable(graph, op.outputs[0])) for op in graph.ops if len(op.outputs) == 1)
     return {name: rematerialised for name, rematerialised in pairs if rematerialised is not None}
 
@@ -39,7 +39,10 @@ def is_rematerialised(op: Op) -> bool:
 
 
 def with_channels_once(graph: Graph, channels_once: Mapping[str, int]) -> Graph:
-    """Return the graph that rematerialises all but the first n channels of some maps. channels_once: map -> n."""
+    """Return a graph that computes only the first n channels of some maps once, and all other channels of these maps twice.
+
+    `channels_once` maps the name of each such map to its n.
+    """
     for name, count in channels_once.items():
         graph = _with_channels_once(graph, name, count)
     return graph
@@ -58,9 +61,9 @@ def _rematerialisable(graph: Graph, name: str) -> Rematerialisable | None:
 
 
 def _makers(graph: Graph, name: str) -> tuple[int, ...]:
-    """Return the ops that compute each channel of a map from its own inputs, back to convolutions.
+    """Return the ops that compute a map channel by channel, back to the convolutions that they begin with.
 
-    Empty if there is another op among them, or if an op outside reads the maps between them.
+    Empty if another kind of op is among them, or if an op outside reads the maps between them.
     """
     makers, waiting = set[int](), [name]
     while waiting:
@@ -110,7 +113,10 @@ def _is_channelwise(graph: Graph, op: Op) -> bool:
 
 
 class _Channels(NamedTuple):
-    """Channels [begin, end) of a map. own: tensors whose copies for these channels are named with `suffix`."""
+    """Channels [begin, end) of a map that are computed separately, by copies of the ops.
+
+    `own` are the tensors that get a copy for these channels; the copy's name ends with `suffix`.
+    """
 
     suffix: str
     begin: int
@@ -147,7 +153,10 @@ def _with_channels_once(graph: Graph, name: str, count: int) -> Graph:
 
 
 def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op:
-    """Return a copy of an op that computes some channels of its output, and add its tensors to `tensors`."""
+    """Return a copy of an op that computes only the channels `part` of its output, and add the tensors it needs to `tensors`.
+
+    If the output is not in `part.own`, the op computes all channels under its own name.
+    """
     inputs, out = list[str | None](), graph.output(op)
     for x in graph.inputs_of(op):
         if x is not None and x.data is not None:
@@ -162,13 +171,13 @@ def _on(graph: Graph, op: Op, part: _Channels, tensors: dict[str, Tensor]) -> Op
 
 
 def _joined(graph: Graph, name: str, rest: str) -> Op:
-    """Return the op that concatenates the kept channels of a map and the recomputed ones, whose name has suffix `rest`."""
+    """Return the op that concatenates the kept channels of map `name` and the other channels, whose suffix is `rest`."""
     op_name, parts = f"{graph.ops[graph.producer[name]].name}_joined", (f"{name}:kept", f"{name}:{rest}")
     return Op(op_name, "concatenation", parts, (name,), {"axis": -1, "activation": "none"})
 
 
 def _constant(graph: Graph, op: Op, tensor: Tensor, part: _Channels) -> Tensor:
-    """Return the slice of a constant input that some output channels need."""
+    """Return the slice of a constant input that the output channels `part` need; all of it if it is not per channel."""
     axis, channels = 0 if op.kind == "conv_2d" else len(tensor.shape) - 1, graph.output(op).shape[-1]
     has_channels = SPECS[op.kind].family in ("convolution", "binary")
     is_whole = not has_channels or tensor.shape[axis : axis + 1] != (channels,) or part[1:3] == (0, channels)

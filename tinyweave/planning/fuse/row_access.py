@@ -27,7 +27,10 @@ PATCH_TRIES = 1_000  # placement tries for the tensors of a patch; a search of p
 
 
 class Access(NamedTuple):
-    """An input tensor, and the window of its rows that each output row reads. Stride 0: all output rows read the same row."""
+    """An input tensor of an op, and the window of input rows that each output row reads.
+
+    A window of stride 0 means that all output rows read the same input row.
+    """
 
     tensor: str
     window: Window
@@ -39,9 +42,13 @@ def row_bytes(tensor: Tensor) -> int:
 
 
 def row_accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> tuple[Access, ...] | None:
-    """Return the row accesses of an op with a kernel, or None if the op cannot be fused.
+    """Return which rows of its inputs each output row of an op reads, or None if the op cannot run row by row.
 
-    last: whether the op streams a network output. Then each output row may wait for the whole input.
+    Args:
+        graph: the network.
+        op: the op.
+        variant: the name of its kernel, "" if it runs no code.
+        last: whether the op's output is streamed out of the network. Then its first row may wait for the whole input.
     """
     windows = SPECS[op.kind].windows(graph, op)
     if not variant or len(op.outputs) != 1:
@@ -67,7 +74,15 @@ def row_accesses(graph: Graph, op: Op, variant: str, *, last: bool = False) -> t
 
 @dataclass(frozen=True, eq=False)
 class RowGraph:
-    """A graph with the row accesses of its ops. variants: the name of each op's kernel. tiles: ops that run together."""
+    """A graph together with the kernels, tiles and streams of a plan, and the input rows that each op then reads.
+
+    Args:
+        graph: the network.
+        variants: the name of each op's kernel.
+        streamed_inputs: network inputs that arrive row by row.
+        tiles: groups of ops that run together, a few rows and columns at a time.
+        streamed_outputs: network outputs that leave row by row.
+    """
 
     graph: Graph
     variants: Sequence[str]
@@ -84,13 +99,13 @@ class RowGraph:
 
     @cached_property
     def accesses(self) -> list[tuple[Access, ...] | None]:
-        """Return the row accesses of each op, None for ops that cannot be fused."""
+        """Return, for each op, which rows of its inputs each output row reads; None for ops that cannot be fused."""
         ops = zip(self.graph.ops, self.variants, strict=True)
         return [row_accesses(self.graph, op, variant, last=op.outputs[0] in self.streamed_outputs) for op, variant in ops]
 
     @cached_property
     def windows(self) -> list[Windows | None]:
-        """Return the sliding windows (rows, columns) of each op, None for ops without windows."""
+        """Return the sliding windows (along rows, along columns) of each op, None for ops without windows."""
         return [SPECS[op.kind].windows(self.graph, op) for op in self.graph.ops]
 
     @cached_property
@@ -100,9 +115,9 @@ class RowGraph:
 
     @cached_property
     def taps_before(self) -> list[tuple[NDArray[np.int64], ...]]:
-        """Return, per op and axis, prefix sums over output rows (or columns) of the window taps inside the map.
+        """Return how many window taps read inside the map (not padding) before each output row or column, per op and axis.
 
-        Empty for ops without windows or multiply-accumulates.
+        These are prefix sums of length size + 1. The tuple of an op is empty if it has no windows or no multiply-accumulates.
         """
         return [
             tuple(_taps_before(self.graph, op, windows, axis) for axis in (0, 1)) if macs and windows is not None else ()
@@ -111,19 +126,22 @@ class RowGraph:
 
     @cached_property
     def accumulator_bytes(self) -> list[int]:
-        """Return the accumulator bytes of each op that accumulates input rows (as a mean does), 0 for other ops."""
+        """Return the accumulator bytes of each op that accumulates its input row by row, as a mean does; 0 for other ops."""
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
         return [BY_NAME[variant].sums(self.graph, op) if reads else 0 for op, variant, reads in ops]
 
     @cached_property
     def rows(self) -> list[int]:
-        """Return the output rows of each op; for row-wise accumulation, its input rows."""
+        """Return how many rows each op processes: its output rows or, if it accumulates row by row, its input rows."""
         ops = zip(self.graph.ops, self.accumulator_bytes, strict=True)
         return [self.height.get((op.inputs[0] or "") if sums else op.outputs[0], 1) for op, sums in ops]
 
     @cached_property
     def in_place(self) -> list[set[str]]:
-        """Return, for each op, the inputs whose bytes it reads before it writes the output byte at the same offset."""
+        """Return, for each op, the inputs whose bytes it reads before it writes the output byte at the same offset.
+
+        Only elementwise ops have any.
+        """
         ops = zip(self.graph.ops, self.variants, self.accesses, strict=True)
         distance = [BY_NAME[variant].distance(self.graph, op) if _is_elementwise(reads) else {} for op, variant, reads in ops]
         return [
@@ -132,7 +150,7 @@ class RowGraph:
 
     @cached_property
     def known_spans(self) -> dict[Any, tuple[dict[int, Spans], dict[str, int]]]:
-        """Return the cache of `tile_spans`."""
+        """Return the cache of `tile_spans`, which fills it."""
         return {}
 
     @cached_property
@@ -148,12 +166,12 @@ class RowGraph:
 
     @cached_property
     def height(self) -> dict[str, int]:
-        """Return the rows of each feature map."""
+        """Return the number of rows of each feature map (tensor of 4 dimensions)."""
         return {name: tensor.shape[1] for name, tensor in self.graph.tensors.items() if len(tensor.shape) == 4}
 
 
 def streamable_outputs(row_graph: RowGraph) -> tuple[str, ...]:
-    """Return the network outputs that can be streamed: unread maps of several rows that one op computes row by row."""
+    """Return the network outputs that can be streamed: maps of several rows that no op reads and one op computes by rows."""
     graph = row_graph.graph
     names = [name for name in graph.outputs if row_graph.height.get(name, 1) > 1 and row_graph.readers[name] == {-1}]
     makers = {name: graph.producer[name] for name in names if name in graph.producer and graph.outputs.count(name) == 1}
@@ -167,7 +185,7 @@ def _is_elementwise(accesses: tuple[Access, ...] | None) -> bool:
 
 
 def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:
-    """Return the error that no plan streams the network inputs; it names the first op in `order` that reads a streamed one."""
+    """Return the error that no plan can stream the network inputs. It names the first op in `order` that reads one of them."""
     streamed = set(row_graph.streamed_inputs)
     op = next(row_graph.graph.ops[index] for index in order if not streamed.isdisjoint(row_graph.graph.ops[index].inputs))
     other = "put channels last with --layout nhwc, or plan" if op.kind == "transpose" else "plan"
@@ -175,14 +193,15 @@ def not_by_rows(row_graph: RowGraph, order: Sequence[int]) -> CompileError:
 
 
 def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tuple[Access, ...] | None:
-    """Return what `rows` output rows of a tile read from outside the tile, or None if the ops cannot form a tile.
+    """Return which rows from outside a tile the ops `run` read to compute `rows` rows of the last op's output.
 
-    In a tile, only the last op's output has readers outside, and no op upsamples.
+    None if the ops cannot form a tile, for example because another op reads a tensor between them, an op upsamples or has no
+    window, or a tensor is read with different strides.
     """
     if len(run) == 1:
         return row_graph.accesses[run[0]]
     within = {row_graph.graph.ops[index].outputs[0] for index in run[:-1]}
-    windows = {row_graph.graph.ops[run[-1]].outputs[0]: Window(rows, rows)}  # map -> its rows that `rows` output rows need
+    windows = {row_graph.graph.ops[run[-1]].outputs[0]: Window(rows, rows)}  # map -> rows of it that are read
     for index in reversed(run):
         accesses, name = row_graph.accesses[index], row_graph.graph.ops[index].outputs[0]
         if (
@@ -206,10 +225,17 @@ def tile_accesses(row_graph: RowGraph, run: Sequence[int], rows: int = 1) -> tup
 
 
 def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = None) -> tuple[dict[int, Spans], dict[str, int]]:
-    """Return which rows (axis 0) or columns (axis 1) each op of a tile computes, and the most that exist of each inner tensor.
+    """Return which rows (axis 0) or columns (axis 1) each op of a tile computes in each iteration.
 
-    The spans of an op are one per iteration for rows, and one per block of `tile.cols` columns for columns. rows: output rows
-    to compute in all, by default all.
+    Args:
+        row_graph: the network.
+        tile: the tile.
+        axis: 0 for rows, 1 for columns.
+        rows: output rows that the tile computes in total; None for all.
+
+    Returns:
+        Two mappings. The first is op -> (begins, ends), with one span per iteration for rows, and one per block of `tile.cols`
+        columns for columns. The second is tensor inside the tile -> the most rows or columns of it that exist at a time.
     """
     graph, ops, step, slides = row_graph.graph, tile.ops, (tile.rows, tile.cols)[axis], axis and tile.cached
     known = row_graph.known_spans
@@ -237,16 +263,16 @@ def tile_spans(row_graph: RowGraph, tile: Tile, axis: int, rows: int | None = No
 
 
 def _read(row_graph: RowGraph, reader: int, name: str, axis: int, spans: Spans) -> Spans:
-    """Return the rows or columns of input `name` that spans of an op's output read."""
+    """Return the rows or columns of input `name` that an op reads to compute some spans of its output."""
     windows = row_graph.windows[reader]
     assert windows is not None
     return windows[axis].read(spans, row_graph.graph.tensors[name].shape[1 + axis])
 
 
 def sliding_spans(spans: Spans) -> tuple[Spans, int]:
-    """Return the columns that each block computes if earlier columns are kept, and the most columns that exist at a time.
+    """Return the columns that each block computes if a tile keeps earlier columns, and the most columns kept at a time.
 
-    spans: the columns that each block needs.
+    `spans` are the columns that each block needs; the columns computed are those that no earlier block has computed.
     """
     begin, end = spans
     stop = np.maximum.accumulate(end)  # of all blocks so far
@@ -255,13 +281,13 @@ def sliding_spans(spans: Spans) -> tuple[Spans, int]:
 
 
 def tile_sizes(row_graph: RowGraph, tile: Tile) -> dict[str, tuple[int, int]]:
-    """Return, for each tensor inside a tile, the most rows and columns of it that exist at a time."""
+    """Return, for each tensor inside a tile, the most rows and the most columns of it that exist at a time."""
     rows, cols = (tile_spans(row_graph, tile, axis)[1] for axis in (0, 1))
     return {name: (rows[name], cols[name]) for name in rows}
 
 
 def tile_bytes(row_graph: RowGraph, tile: Tile) -> dict[str, int]:
-    """Return the bytes of each tensor inside a tile."""
+    """Return the bytes that the tile's buffer holds of each tensor inside a tile."""
     tensors = row_graph.graph.tensors
     sizes = tile_sizes(row_graph, tile)
     return {x: rows * width * tensors[x].pixel_bytes for x, (rows, width) in sizes.items()}
@@ -270,8 +296,8 @@ def tile_bytes(row_graph: RowGraph, tile: Tile) -> dict[str, int]:
 def tile_offsets(row_graph: RowGraph, tile: Tile) -> tuple[dict[str, int], int]:
     """Return the offset of each tensor inside a tile in the tile's buffer, and the bytes of that buffer.
 
-    Tensors of a cached tile do not overlap, since the next block needs their columns. A patch keeps nothing for the next
-    patch, so a tensor may reuse the memory of tensors that all their readers have read (MCUNetV2, arXiv 2110.15352).
+    Tensors of a cached tile do not overlap, since the next block needs their columns. A patch keeps nothing for the next patch,
+    so a tensor may reuse the memory of tensors that all their readers have read (MCUNetV2, arXiv 2110.15352).
     """
     sizes = tile_bytes(row_graph, tile)
     if tile.cached:
@@ -288,15 +314,19 @@ def tile_offsets(row_graph: RowGraph, tile: Tile) -> tuple[dict[str, int], int]:
 
 
 def tile_buffer_bytes(row_graph: RowGraph, tile: Tile) -> int:
-    """Return the bytes of a tile's buffer, rounded up to words."""
+    """Return the bytes of the buffer for the tensors inside a tile, rounded up to words."""
     return -(-tile_offsets(row_graph, tile)[1] // WORD) * WORD
 
 
 def recomputed_macs(row_graph: RowGraph, tile: Tile, rows: int | None = None) -> dict[int, int]:
     """Return, for each op of a tile, its multiply-accumulates minus those of computing each output element once.
 
-    Negative if rows that no later op needs are left out. rows: output rows of the tile to compute. If None, all; then the
-    last op, which computes each row once, is not in the result.
+    The figure is negative if the op skips rows that no later op needs.
+
+    Args:
+        row_graph: the network.
+        tile: the tile, or a single op as a tile.
+        rows: output rows that the tile computes. None for all; then the last op, which recomputes nothing, is left out.
     """
     across = tile_spans(row_graph, tile, 1)[0] if len(tile.ops) > 1 and not tile.cached else {}
     down = dict(tile_spans(row_graph, tile, 0, rows)[0])
@@ -318,7 +348,7 @@ def _recomputed_macs(row_graph: RowGraph, index: int, rows: Spans, cols: Spans |
 
 
 def _taps_before(graph: Graph, op: Op, windows: Windows, axis: int) -> NDArray[np.int64]:
-    """Return prefix sums over an op's output rows (or columns) of the window taps that lie inside the map."""
+    """Return how many window taps read inside the map before each output row (axis 0) or column (axis 1) of an op."""
     if op.kind == "transpose_conv":
         return np.append(0, np.cumsum(transpose_conv.taps_inside(graph, op, axis)))
     extent, stride, pad, *_ = windows[axis]

@@ -1,11 +1,10 @@
 """The row schedule of a fused stage: when each op computes its rows, and how many rows each line buffer holds.
 
-One tick is the time between two rows of the op that computes rows most often. Row r of an op is computed at tick
-first + r * every:
+Time is counted in ticks, the passes of the stage's loop. Row r of an op is computed at tick first + r * every:
 
 - An op of stride s computes one row while its input gets s new rows. An op that upsamples by u / s computes u rows meanwhile.
-- An op waits until the rows that its first window reads exist, k - 1 - p rows after the first one for a window of k rows with
-  p rows of padding.
+- An op waits until the rows that its first window reads exist, k - 1 - p rows after the first one for a window of k rows with p
+  rows of padding.
 - A residual input that is computed early waits in its line buffer until the op that adds it runs.
 
 Only tiles recompute rows. This generalises the line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN,
@@ -50,7 +49,10 @@ def schedule_stage(row_graph: RowGraph, ops: Sequence[int]) -> RowSchedule | Non
 
 
 def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[Access, ...]]:
-    """Return the row accesses of each tile or untiled op of a stage, by its (last) op; empty if one cannot be fused."""
+    """Return which rows each node of a stage reads. A node is a tile, listed by its last op, or an op outside all tiles.
+
+    Empty if an op cannot be fused, or if a tile is not completely in `ops`.
+    """
     first, accesses, at = {tile.ops[0]: tile for tile in row_graph.tiles}, dict[int, tuple[Access, ...]](), 0
     while at < len(ops):
         tile = first.get(ops[at]) or single_op(ops[at])
@@ -63,7 +65,10 @@ def stage_accesses(row_graph: RowGraph, ops: Sequence[int]) -> dict[int, tuple[A
 
 
 def row_timings(row_graph: RowGraph, ops: Sequence[int]) -> dict[Node, RowTiming] | None:
-    """Return when each op or tile of a stage, and each streamed input of it, computes its rows; None if it is no stage."""
+    """Return when each op, tile and streamed input of a stage computes (or receives) its rows; None if it cannot be a stage.
+
+    Ops and tiles are listed by their (last) op's index, streamed inputs by name.
+    """
     reads = stage_accesses(row_graph, ops)
     if not reads or any(row_graph.accumulator_bytes[index] for index in ops[:-1]):
         return None
@@ -102,7 +107,7 @@ def row_timings(row_graph: RowGraph, ops: Sequence[int]) -> dict[Node, RowTiming
 
 
 def single_op(index: int) -> Tile:
-    """Return the tile of one op and whole rows, which stands for an untiled op."""
+    """Return a tile that consists of one op and whole rows, to represent an op outside all tiles."""
     return Tile((index,), 0)
 
 
@@ -113,9 +118,16 @@ def rows_needed(
     inner: Collection[str],
     rows_per_iteration: Mapping[Node, int],
 ) -> dict[Node, int]:
-    """Return the rows that each node of a stage must compute: all if another stage reads them, else those that are read.
+    """Return how many rows each node (op, tile or streamed input) of a stage must compute.
 
-    reads: row accesses by node. node_of: tensor -> its node. inner: tensors that only this stage reads.
+    These are all rows of the last node and of tensors that another stage reads, else the rows that the stage itself reads.
+
+    Args:
+        row_graph: the network.
+        reads: node -> the input rows that it reads.
+        node_of: tensor -> the node that computes it.
+        inner: tensors that only this stage reads.
+        rows_per_iteration: node -> rows that it computes per iteration.
     """
     rows = {node: 0 if name in inner else row_graph.height.get(name, 1) for name, node in node_of.items()}
     last = list(reads)[-1]
@@ -124,7 +136,7 @@ def rows_needed(
         more = rows_per_iteration[index] - 1
         for x, window in reads[index]:
             if (source := node_of.get(x)) is not None:
-                by_row = window._replace(stride=window.stride // (more + 1))  # per row, since `window` is that of an iteration
+                by_row = window._replace(stride=window.stride // (more + 1))  # `window` is that of an iteration of several rows
                 last_row = by_row.first(rows[index] - 1 - more) + window.extent
                 rows[source] = max(rows[source], min(row_graph.height[x], last_row))
     return rows
@@ -135,8 +147,9 @@ def _with_first_ticks(
 ) -> dict[Node, RowTiming]:
     """Return the timings with the tick of each node's first iteration.
 
-    A source computes n rows in an iteration. Iteration i of a reader of stride s waits for the source's row i * s + e. This
-    row is the last one of the source's iteration or up to n - 1 rows before it, which varies with i in steps of gcd(s, n).
+    A node waits for the nodes whose rows it reads, its sources. Iteration i of a reader of stride s waits for source row i * s
+    + e, where e is the last row that its first window reads. If a source computes n rows per iteration, that row is the last of
+    an iteration, or up to n - 1 rows before it. The distance varies with i in steps of gcd(s, n).
     """
     divisor = gcd(*(timing.ticks_per_row for timing in timings.values()))
     step = {node: timing.ticks_per_row // divisor for node, timing in timings.items()}
@@ -163,7 +176,10 @@ def _with_first_ticks(
 
 
 def _line_buffer_rows(readers: Sequence[tuple[int, Window]], timings: Mapping[Node, RowTiming], source: Node) -> int:
-    """Return the rows of a tensor's line buffer: at each read, from the oldest row read to the newest row computed."""
+    """Return the rows of a tensor's line buffer: at each read, from the oldest row read to the newest row computed.
+
+    `readers` are the nodes that read the tensor, with their windows; `source` is the node that computes it.
+    """
     timing, rows = timings[source], 1
     for index, window in readers:
         waited = timings[index].first - timing.first
@@ -178,9 +194,9 @@ def _line_buffer_rows(readers: Sequence[tuple[int, Window]], timings: Mapping[No
 def distances(
     row_graph: RowGraph, timings: Mapping[Node, RowTiming], ops: Sequence[int], owner: Mapping[str, str]
 ) -> dict[str, int]:
-    """Return the overlap distance of a stage's output to each input of the stage, by the owner of the input's memory.
+    """Return by how many bytes a stage's output must start below each input of the stage to overwrite only rows already read.
 
-    If the stage is the last use of the input, the output may overlap it, but must start at least that many bytes below it.
+    The keys are the owners of the inputs' memory. The output may overlap an input only if this stage is the input's last use.
     """
     accesses = stage_accesses(row_graph, ops)
     inner = {row_graph.graph.ops[index].outputs[0] for index in ops}.union(row_graph.streamed_inputs)
@@ -193,7 +209,10 @@ def distances(
 
 
 def output_bytes(row_graph: RowGraph, timings: Mapping[Node, RowTiming], last: int) -> int:
-    """Return the buffer bytes of the output of a stage's last op: the whole tensor, or one iteration of a streamed output."""
+    """Return the buffer bytes of a stage's output: the whole tensor, or the rows of one iteration if it is streamed.
+
+    `last` is the stage's last op.
+    """
     out = row_graph.graph.output(row_graph.graph.ops[last])
     return timings[last].largest_iteration * row_bytes(out) if out.name in row_graph.streamed_outputs else out.bytes
 
@@ -205,7 +224,10 @@ def _distance(
     x: str,
     readers: Sequence[tuple[int, Window]],
 ) -> int:
-    """Return the bytes by which the output of op `last` must start below tensor `x` to overwrite only rows that were read."""
+    """Return the bytes by which the output of op `last` must start below tensor `x` to overwrite only rows that were read.
+
+    `readers` are the nodes of the stage that read x, with their windows.
+    """
     graph = row_graph.graph
     out, size, timing_of_last = graph.output(graph.ops[last]), row_bytes(graph.tensors[x]), timings[last]
     if row_graph.accumulator_bytes[last]:  # written all at once, with the last row
@@ -241,7 +263,7 @@ def is_fused(row_graph: RowGraph, ops: Sequence[int]) -> bool:
 
 
 def schedule_stages(row_graph: RowGraph, stages: Sequence[Sequence[int]]) -> list[RowSchedule | None]:
-    """Return the row schedule of each stage, None for unfused ops.
+    """Return the row schedule of each stage, None for stages that are not fused.
 
     Raises:
         ValueError: the ops of a stage cannot be fused.
@@ -260,9 +282,14 @@ def distances_by_stage(
     by_op: Sequence[Mapping[str, int]],
     owner: Mapping[str, str],
 ) -> list[Mapping[str, int]]:
-    """Return, for each stage, the overlap distance of its output to each input, as `distances` does.
+    """Return, for each stage, the overlap distance of its output to each input: owner of the input's memory -> bytes.
 
-    schedules: from `schedule_stages`. by_op: the same for each op if it runs unfused.
+    Args:
+        row_graph: the network.
+        stages: indices of the ops of each stage.
+        schedules: the row schedule of each stage, as from `schedule_stages`.
+        by_op: overlap distances of each op if it runs unfused.
+        owner: tensor -> the tensor that owns its memory.
     """
     return [
         by_op[ops[0]] if schedule is None else distances(row_graph, schedule.timings, ops, owner)
@@ -272,7 +299,7 @@ def distances_by_stage(
 
 @lru_cache(maxsize=8)
 def row_graph_of(plan: Plan) -> RowGraph:
-    """Return the row accesses of a plan's graph, with the plan's kernels, tiles and streams."""
+    """Return a plan's graph with the input rows that each op reads, given the plan's kernels, tiles and streams. Cached."""
     tiles = [tile for stage in plan.stages for tile in stage.tiles or ()]
     return RowGraph(plan.graph, plan.variants, plan.streamed_inputs, tiles, plan.streamed_outputs)
 

@@ -20,17 +20,17 @@ Call = tuple[int, Extent, int]
 class CycleEstimate(NamedTuple):
     """Cycles of one inference, estimated from shapes with the fitted constants of each kernel."""
 
-    at_least: int | None  # of the ops whose kernels have constants; None if no kernel has
-    missing: tuple[str, ...]  # kinds of the other ops
+    at_least: int | None  # of the ops whose kernels have fitted constants; None if no kernel has any
+    missing: tuple[str, ...]  # kinds of the ops whose kernels have none
 
     @property
     def cycles(self) -> int | None:
-        """Return the cycles of the whole inference; None if a kind is missing."""
+        """Return the cycles of the whole inference; None if the cycles of some ops are unknown."""
         return None if self.missing else self.at_least
 
 
 def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> CycleEstimate:
-    """Estimate the cycles of one inference on `core`; `reads` says how Flash is read, None for zero wait states."""
+    """Estimate the cycles of one inference on `core`; `reads` are the wait states of Flash, None for zero wait states."""
     parts = list(_per_part(plan, core, reads))
     known = [cycles for _, cycles in parts if cycles is not None]
     missing = dict.fromkeys(plan.graph.ops[index].kind for index, cycles in parts if cycles is None)
@@ -38,7 +38,7 @@ def plan_cycles(plan: Plan, core: str, reads: FlashReads | None = None) -> Cycle
 
 
 def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dict[int, float | None]:
-    """Estimate the cycles of each op that runs code, by its index; None if its kernel has no fitted constants."""
+    """Estimate the cycles of each op, by index: 0 for ops without code, None if the kernel has no fitted constants."""
     cycles: dict[int, float | None] = {}
     for index, part in _per_part(plan, core, reads):
         before = cycles.get(index, 0.0)
@@ -47,19 +47,23 @@ def cycles_per_op(plan: Plan, core: str, reads: FlashReads | None = None) -> dic
 
 
 def cycles_to_compare(plan: Plan, core: str, reads: FlashReads | None = None) -> float:
-    """Estimate the cycles by which plans of one graph are compared, without kernels that have no fitted constants."""
+    """Estimate the cycles by which plans of one graph are compared; kernels without fitted constants count as 0."""
     return sum(cycles for _, cycles in _per_part(plan, core, reads) if cycles is not None)
 
 
 def _per_part(plan: Plan, core: str, reads: FlashReads | None) -> Iterator[tuple[int, float | None]]:
-    """Yield the index of an op and the cycles of all its calls of one shape."""
+    """Yield (index of an op, cycles of all its kernel calls of one output size); the cycles are None if they are unknown."""
     for index, part, count in kernel_calls(plan):
         once = layer_cycles(plan.graph, plan.graph.ops[index], plan.variants[index], core, part, reads=reads)
         yield index, None if once is None else count * once
 
 
 def kernel_calls(plan: Plan) -> Iterator[Call]:
-    """Yield the calls of each op; row-wise accumulation counts as one call."""
+    """Yield the kernel calls of each op: its index, the (rows, columns) that one call computes, and the number of such calls.
+
+    An op that runs on whole tensors, or that accumulates row by row, counts as one call, with None for (rows, columns). So does
+    an op without code.
+    """
     for stage in plan.stages:
         if stage.schedule is None:
             yield from ((index, None, 1) for index in stage.ops)
@@ -84,7 +88,7 @@ def _in_stage(plan: Plan, stage: Stage, schedule: RowSchedule) -> Iterator[Call]
 
 
 def lengths(spans: Spans) -> list[tuple[int, int]]:
-    """Return (length, number of spans of this length) for each length above 0."""
+    """Return how many spans have each length above 0, as (length, number of spans)."""
     begin, end = spans
     counts = np.bincount(np.maximum(end - begin, 0), minlength=1)
     counts[0] = 0

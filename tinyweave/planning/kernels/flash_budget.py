@@ -29,7 +29,10 @@ HARD_FLOATS = ("cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "cortex-m85
 
 
 def constant_bytes(graph: Graph, variants: Sequence[str]) -> int:
-    """Return the bytes of constants that the kernels of the ops keep in Flash; equal constants of several ops count once."""
+    """Return the bytes of Flash constants that the ops' kernels need; constants that several ops have in common count once.
+
+    `variants` is the name of each op's kernel, "" for ops without code.
+    """
     kept = {
         _constants_key(graph, op, name): BY_NAME[name].flash(graph, op)
         for op, name in zip(graph.ops, variants, strict=True)
@@ -48,14 +51,17 @@ def _constants_key(graph: Graph, op: Op, name: str) -> tuple[Hashable, ...]:
 
 
 class OtherFlash(NamedTuple):
-    """Measured bytes of a program in Flash besides the constants of kernels, and the kernels in it; None for all of a plan."""
+    """A measurement of a linked program: its bytes of Flash besides the constants of kernels, and the kernels linked into it.
+
+    `kernels` is None if the program has all kernels of the plan.
+    """
 
     bytes: int
     kernels: frozenset[str] | None = None
 
 
 def flash_bytes(graph: Graph, variants: Sequence[str], other: OtherFlash | None) -> int:
-    """Return the bytes of Flash of a plan with these kernels: its constants, and all else as measured or estimated.
+    """Return the bytes of Flash of a plan with these kernels: its constants, and all other bytes as measured or estimated.
 
     `other` is the measurement, None for an estimate. The estimate counts whole code files, of which a linker drops much. So it
     adds code only if some kernel keeps many more constants than others; no other kernel is dropped because of an estimate.
@@ -85,7 +91,7 @@ def code_range(plan: Plan, core: str) -> tuple[int, int]:
 
 
 def likely_code(plan: Plan) -> int:
-    """Estimate the bytes of code and parameters of a plan, to compare plans by."""
+    """Estimate the bytes of code and parameters of a plan as one figure, to compare plans by."""
     names, fused = {*plan.variants} - {""}, sum(len(stage.ops) for stage in plan.stages if stage.tiles is not None)
     of_sets = code_bytes(names, of_sets=True)
     kernels = LIKELY_KEPT * (code_bytes(names) - of_sets) + LIKELY_OF_SETS * of_sets
@@ -93,22 +99,23 @@ def likely_code(plan: Plan) -> int:
 
 
 def trades_flash(graph: Graph, core: str) -> bool:
-    """Return whether some op has a faster kernel that keeps many more constants."""
+    """Return whether some op has a kernel that is faster than the usual one but keeps many more constants in Flash."""
     return any(variant_for(graph, op, core, flash_heavy=True).flash_heavy for op in graph.ops)
 
 
 def unfused_kernels(graph: Graph, kernels: Kernels) -> tuple[str, ...]:
-    """Return the name of each op's kernel if no stage is fused."""
+    """Return the name of each op's kernel if no stage is fused; "" for ops without code."""
     return variants_in(graph, shared_in(graph, file_order(graph), parts=True), kernels)
 
 
 def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> list[list[Kernels]]:
     """Return the kernel sets of a core, fastest last; each set has all kernels of the set before it.
 
-    A set is a list of Kernels: each op may use its kernel by any of them. The first set has the portable kernels, and those of
-    `core` with no more constants. The next sets add the other kernels of `core` one op at a time, by cycles saved per byte. One
-    set adds kernels without scratch, and kernels that copy weights from slow Flash. The last sets add kernels with many more
-    constants one op at a time, by cycles saved per byte. Without a core there is one set. `reads` as in Kernels.
+    A set is a list of `Kernels`, which give each op one kernel each: the op may use any of them. The first set has the portable
+    kernels, and the kernels of `core` that keep no more constants than these. The next sets add the other kernels of `core` for
+    one more op at a time, most cycles saved per byte of Flash first. One set adds kernels without scratch, and kernels that
+    copy weights from slow Flash. The last sets add kernels with many more constants for one more op at a time, in the same way.
+    Without a core there is only one set, of portable kernels. `reads` are the wait states of Flash, None for zero wait states.
     """
     if not core:
         return [[PORTABLE]]
@@ -128,15 +135,16 @@ def kernel_sets(graph: Graph, core: str, reads: FlashReads | None = None) -> lis
 
 
 def max_constant_bytes(graph: Graph, kernel_set: Sequence[Kernels]) -> int:
-    """Return the bytes of constants of a graph if each op uses the kernel of the set with the most constants."""
+    """Return the bytes of Flash constants if each op uses the kernel of the set that keeps the most."""
     choices = zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True)
     return sum(max(BY_NAME[name].flash(graph, op) if name else 0 for name in names) for op, *names in choices)
 
 
 def predicted_kernels(graph: Graph, kernel_set: Sequence[Kernels], chosen: Mapping[str, str]) -> list[str]:
-    """Return the kernel of each op: its `chosen` kernel (by op name) if the set has it, else the one with the fewest constants.
+    """Predict the kernel of each op: its `chosen` kernel if the kernel set has it, else the one with the fewest constants.
 
-    The portable kernel counts only if it was chosen, or if the set has no other.
+    `chosen` maps names of ops to names of kernels. The portable kernel is predicted only if it was chosen, or if the set has no
+    other.
     """
     predicted = list[str]()
     for op, *names in zip(graph.ops, *(unfused_kernels(graph, each) for each in kernel_set), strict=True):
@@ -147,9 +155,9 @@ def predicted_kernels(graph: Graph, kernel_set: Sequence[Kernels], chosen: Mappi
 
 
 def without_scratch(graph: Graph, core: str) -> frozenset[str]:
-    """Return the names of the ops whose usual kernel on `core` needs scratch, but that also have a kernel that needs none.
+    """Return the names of the ops whose usual kernel on `core` needs scratch, but that also have a kernel without scratch.
 
-    The kernel without scratch is one of `core`, and has a cycle estimate.
+    That other kernel must be one of `core`, and its cycles must be known.
     """
     names, model = set[str](), cost_model_core(core)
     for op, name in zip(graph.ops, unfused_kernels(graph, Kernels(core)), strict=True):
@@ -160,7 +168,7 @@ def without_scratch(graph: Graph, core: str) -> frozenset[str]:
 
 
 def _copying_pays(graph: Graph, op: Op, kernels: Kernels) -> bool:
-    """Return whether copying an op's weights from slow Flash to scratch saves cycles."""
+    """Return whether it saves cycles if an op's kernel first copies the weights from slow Flash to scratch."""
     if kernels.reads is None:
         return False
     usual, other = (variant_for(graph, op, kernels.core, copying=copying) for copying in (False, True))
@@ -168,13 +176,16 @@ def _copying_pays(graph: Graph, op: Op, kernels: Kernels) -> bool:
 
 
 def _heavy(graph: Graph, op: Op, name: str, core: str) -> str:
-    """Return the op's kernel with many more constants than kernel `name`; `name` itself if there is none or it is portable."""
+    """Return the op's kernel that keeps many more constants than `name`, or `name` if there is no such kernel.
+
+    `name` is also returned if it is the portable kernel, or "" for an op without code.
+    """
     heavy = variant_for(graph, op, core, flash_heavy=True) if name and BY_NAME[name].cores else None
     return heavy.name if heavy is not None and heavy.flash_heavy else name
 
 
 def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels: Kernels) -> list[str]:
-    """Return the ops whose kernel in `others` keeps more constants than in `names`, by cycles saved per byte, most first.
+    """Return the ops whose kernel in `others` keeps more constants than the one in `names`, most cycles saved per byte first.
 
     Kernels with many more constants that save no cycles are left out.
     """
@@ -188,7 +199,7 @@ def _by_rate(graph: Graph, names: Sequence[str], others: Sequence[str], kernels:
 
 
 def _gain(graph: Graph, op: Op, names: tuple[str, str], kernels: Kernels) -> float:
-    """Return the cycles that the second of two kernels saves; 0 if the cycles of one are unknown."""
+    """Return the cycles that the second of two kernels saves over the first; 0 if the cycles of either are unknown."""
     core = cost_model_core(kernels.core)
     slow, fast = (layer_cycles(graph, op, name, core, reads=kernels.reads) for name in names)
     return 0.0 if slow is None or fast is None else slow - fast

@@ -1,1 +1,1 @@
-"""The order of ops with the least peak RAM."""
+"""The order in which ops run, for the least peak RAM."""

@@ -1,7 +1,7 @@
 """The problem of ordering ops: sets of ops that have run, each an int with one bit per op, and the bytes alive after each set.
 
-In: a Graph, the owner of each tensor's memory, scratch, bytes saved by overlaps. Out: an OrderProblem; sequences of ops that an
-order never gains from separating; cuts, the sets that every order passes through.
+In: a Graph, the owner of each tensor's memory, scratch, bytes saved by overlaps. Out: an OrderProblem; sequences of ops that
+need not be separated; cuts, the sets that every order passes through.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ More owners never save less.
 
 
 def owners_of(graph: Graph, index: int, owner: Mapping[str, str]) -> list[str]:
-    """Return the owners of the memory that an op reads and writes."""
+    """Return the tensors that own the memory that op `index` reads and writes, each once. `owner`: tensor -> its owner."""
     names = (*graph.ops[index].inputs, *graph.ops[index].outputs)
     return list(dict.fromkeys(owner[name] for name in names if name is not None and name in owner))
 
 
 @dataclass(frozen=True, eq=False)
 class OpSequence:
-    """Ops that run one after the other, as a tuple and as the set `mask`."""
+    """Ops that run directly one after the other, as the tuple `ops` and as the bit mask `mask`.
+
+    The fields `predecessors`, `successors` and `relevant` are bit masks of other ops.
+    """
 
     ops: tuple[int, ...]
     mask: int
@@ -41,7 +44,10 @@ class OpSequence:
 
 @dataclass(eq=False)
 class OrderProblem:
-    """Ops, the memory that they use, and the order that they must keep; sets of ops are bit masks."""
+    """The ops to be ordered, the memory that each uses, and which ops must precede which.
+
+    Sets of ops are ints with one bit per op. `states` counts the sets that the search has visited, up to `state_limit`.
+    """
 
     owners: list[list[str]]  # per op
     size: dict[str, int]  # bytes of each owner
@@ -69,7 +75,7 @@ class OrderProblem:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Yield the ops of a set."""
+    """Yield the indices of the bits in `mask`: the ops of a set."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -77,7 +83,14 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int], saved: Saved | None) -> OrderProblem:
-    """Return the problem without sequences; arguments as for `best_order`."""
+    """Return the problem of ordering a graph's ops; its `sequences` are still empty.
+
+    Args:
+        graph: the network.
+        owner: activation -> the tensor that owns its memory.
+        scratch: bytes per op; empty for none.
+        saved: bytes that an op saves by overlapping its output with operands; None for none.
+    """
     count = len(graph.ops)
     state = {name for name in owner.values() if graph.tensors[name].role == "state"}
     owners: list[list[str]] = []
@@ -128,7 +141,7 @@ def order_problem(graph: Graph, owner: Mapping[str, str], scratch: Sequence[int]
 
 
 def _saved(problem: OrderProblem, index: int, done: int) -> int:
-    """Return the bytes that an op saves if exactly the ops of `done` have run before it."""
+    """Return the bytes that op `index` saves by overlaps if exactly the ops of the set `done` have run before it."""
     if problem.saved is None:
         return 0
     done |= 1 << index
@@ -138,12 +151,12 @@ def _saved(problem: OrderProblem, index: int, done: int) -> int:
 
 
 def most_saved(problem: OrderProblem, index: int) -> int:
-    """Return the bytes that an op saves if all ops but its descendants have run before it."""
+    """Return the most bytes that op `index` can save by overlaps: if all ops but its descendants have run before it."""
     return _saved(problem, index, problem.everything & ~problem.descendants[index])
 
 
 def _cuts(problem: OrderProblem) -> list[int]:
-    """Return the sets that every order passes through: before and after each op that is ordered against all other ops."""
+    """Return the sets of ops that every order passes through: before and after each op whose place among all ops is fixed."""
     cuts = {0, problem.everything}
     for index, (ancestors, descendants) in enumerate(zip(problem.ancestors, problem.descendants, strict=True)):
         if ancestors.bit_count() + descendants.bit_count() + 1 == len(problem.owners):
@@ -152,7 +165,7 @@ def _cuts(problem: OrderProblem) -> list[int]:
 
 
 def live_after(problem: OrderProblem, done: int) -> int:
-    """Return the bytes alive after exactly the ops of `done` have run."""
+    """Return the bytes of the tensors that are alive after exactly the ops of the set `done` have run."""
     total = problem.fixed_bytes
     for name, mask in problem.users.items():
         if (name in problem.inputs or mask & done) and (name in problem.outputs or mask & ~done):
@@ -161,7 +174,11 @@ def live_after(problem: OrderProblem, done: int) -> int:
 
 
 def effect_of(problem: OrderProblem, sequence: OpSequence, done: int) -> tuple[int, int]:
-    """Return the peak and the change of live bytes when a sequence runs after `done`, relative to the live bytes before."""
+    """Return how a sequence changes the live bytes if it runs after the set `done`: (peak, change).
+
+    Both are relative to the live bytes before. The peak is the need of the largest step, with scratch and minus bytes saved by
+    overlaps; the change may be negative.
+    """
     key = done & sequence.relevant
     if (known := sequence.effects.get(key)) is not None:
         return known
@@ -183,7 +200,7 @@ def effect_of(problem: OrderProblem, sequence: OpSequence, done: int) -> tuple[i
 
 
 def sequence_of(problem: OrderProblem, ops: tuple[int, ...], predecessors: int, successors: int) -> OpSequence:
-    """Return these ops as a sequence."""
+    """Return these ops as a sequence; `predecessors` and `successors` are the sets of ops that must run before and after it."""
     mask = sum(1 << index for index in ops)
     relevant = 0
     for index in ops:
@@ -193,7 +210,7 @@ def sequence_of(problem: OrderProblem, ops: tuple[int, ...], predecessors: int, 
 
 
 def merged_sequences(problem: OrderProblem) -> list[OpSequence]:
-    """Return all ops as sequences, merged where no order gains from running other ops between them."""
+    """Return all ops as sequences. Sequences are merged if no order gains from running other ops between them."""
     sequences = {
         index: sequence_of(problem, (index,), problem.predecessors[index], problem.successors[index])
         for index in range(len(problem.owners))
@@ -259,7 +276,7 @@ def least_step_bytes(problem: OrderProblem) -> list[int]:
     """Return a lower bound on the bytes of each op's step that holds for every order.
 
     It counts the op's scratch, and each tensor that the op or an ancestor uses and that the op or a descendant uses. Network
-    inputs count as used by ancestors, network outputs as used by descendants.
+    inputs count as used by ancestors, network outputs as used by descendants. The bytes that overlaps can save are subtracted.
     """
     step_bytes = [problem.fixed_bytes + scratch for scratch in problem.scratch]
     for name, mask in problem.users.items():

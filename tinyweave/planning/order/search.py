@@ -1,9 +1,10 @@
 """The order of ops with the least peak RAM. In: a Graph and the owner of each tensor's memory. Out: an order and a lower bound.
 
-Live bytes depend only on the set of ops that have run, so an order is a path through such sets. For a limit, best-first search
-finds a path or proves that there is none, which raises the lower bound. Live bytes are submodular in the set. So if a path
-reaches a set with no more live bytes than any set before it, all other paths can be dropped. This extends algorithm 1 of
-operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, overlaps of inputs and outputs, and state.
+Live bytes depend only on the set of ops that have run, so an order is a path through such sets. For a limit on the peak,
+best-first search finds a path or proves that there is none, which raises the lower bound. Live bytes are submodular in the set.
+So if a path reaches a set with no more live bytes than any set before it, all other paths can be dropped. This extends
+algorithm 1 of operator reordering (Liberis and Lane, arXiv 1910.05110) by views, scratch, overlaps of inputs and outputs, and
+state.
 """
 
 from __future__ import annotations
@@ -56,17 +57,20 @@ class Order:
 
 
 def file_order(graph: Graph) -> tuple[int, ...]:
-    """Return the order of the imported file."""
+    """Return the indices of the ops in the order of the imported file."""
     return tuple(range(len(graph.ops)))
 
 
 def without_views(graph: Graph) -> dict[str, str]:
-    """Return each activation as the owner of its own memory, as the reordering paper counts (`working_set`)."""
+    """Return each activation as the owner of its own memory: views such as reshapes count as copies.
+
+    The paper on operator reordering counts RAM so (`working_set`).
+    """
     return {name: name for name, tensor in graph.tensors.items() if tensor.data is None}
 
 
 def live_owners(graph: Graph, order: Sequence[int], owner: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return the owners of memory that are alive in each step of an order."""
+    """Return, for each step of an order, the tensors that own the memory in use."""
     return alive(lifetimes(graph, [(index,) for index in order], owner), len(order))
 
 
@@ -77,7 +81,15 @@ def live_bytes(
     scratch: Sequence[int] = (),
     saved: Saved | None = None,
 ) -> list[int]:
-    """Return the bytes of each step: live owners and scratch (per op), minus the bytes saved by overlaps."""
+    """Return the RAM of each step of an order in bytes: live tensors and scratch, minus the bytes saved by overlaps.
+
+    Args:
+        graph: the network.
+        order: indices of the ops.
+        owner: activation -> the tensor that owns its memory.
+        scratch: bytes per op (not per step); empty for none.
+        saved: bytes that an op saves by overlapping its output with operands; None for none.
+    """
     live = live_owners(graph, order, owner)
     size = {name: graph.tensors[name].bytes for name in owner.values()}
     step_bytes = [sum(map(size.__getitem__, names)) for names in live]
@@ -99,7 +111,7 @@ def best_order(
     sets: int = MOST_SETS,
     seconds: float = math.inf,
 ) -> Order:
-    """Return the order with the least peak of `live_bytes`, or the best order found after visiting `sets` sets of ops.
+    """Return the order of ops with the least peak RAM, or the best one that a limited search finds.
 
     Ops that use the same state keep their order; sections of the network without the peak keep the file's order. The result is
     deterministic unless `seconds` end the search.
@@ -108,8 +120,8 @@ def best_order(
         graph: the network.
         owner: activation -> the tensor that owns its memory, as by `overlap.views`.
         scratch: bytes per op.
-        saved: bytes saved by overlaps.
-        sets: limit on visited sets.
+        saved: bytes that an op saves by overlapping its output with operands; None for none.
+        sets: how many sets of ops the search visits at most.
         seconds: time limit.
     """
     if not graph.ops:
@@ -135,7 +147,10 @@ def best_order(
 
 @dataclass(eq=False)
 class _Section:
-    """The ops between `start` and `goal`, sets of ops that every order passes through (as bits), with the best order known."""
+    """A part of the network that can be ordered independently, with the best order known.
+
+    It has the ops between the sets of ops `start` and `goal` (bit masks), both of which every order passes through.
+    """
 
     start: int
     goal: int
@@ -146,7 +161,11 @@ class _Section:
 
 
 def _sections(problem: OrderProblem, step_bytes: list[int], lower_bounds: list[int]) -> list[_Section]:
-    """Return the sections between cuts, in the file's order; step_bytes per step, lower_bounds per op."""
+    """Return the sections of the network, which can be ordered independently of each other, each in the file's order.
+
+    A section has the ops between two sets of executed ops that every order passes through. `step_bytes` are the bytes of each
+    step in the file's order; `lower_bounds` the bytes that each op needs in any order.
+    """
     sections = []
     for start, goal in pairwise(problem.cuts):
         order = tuple(bits(goal & ~start))
@@ -169,7 +188,10 @@ def _out_of_budget(problem: OrderProblem) -> bool:
 
 
 def _improve(problem: OrderProblem, section: _Section, bound: int) -> None:
-    """Raise a section's lower bound or find a better order of it; if neither succeeds, double its budget."""
+    """Raise the lower bound of a section (part of the network), or find a better order of it; else double its budget.
+
+    `bound` is a lower bound on the peak of the whole network: a section need not go below it.
+    """
     lowest = max(section.lower, bound)
     for attempt in range(3):
         limit = (lowest, (lowest + section.peak) // 2, section.peak - 1)[attempt]
@@ -196,7 +218,11 @@ START = -1
 
 
 def _beam(problem: OrderProblem, section: _Section, lowest: int, backward: bool) -> tuple[int, ...]:
-    """Return an order of the section by beam search, which keeps the sets with the lowest peaks, then the fewest live bytes."""
+    """Return an order of the section by beam search.
+
+    The beam keeps the sets of executed ops that are reached with the lowest peak RAM, then with the fewest live bytes. Peaks
+    below `lowest` bytes count as equal. With `backward`, the search begins at the section's end.
+    """
     traversal = _Traversal(problem, section.start, section.goal, backward=backward)
     live = live_after(problem, section.goal if backward else section.start)
     beam: dict[int, tuple[int, int, _Next, _Way]] = {traversal.done: (lowest, live, (traversal.ready(), START), None)}
@@ -234,7 +260,8 @@ def _order_within(problem: OrderProblem, section: _Section, limit: int) -> tuple
     """Search for an order of a section in which no step needs more than `limit` bytes.
 
     Return the order and None; or None and the smallest limit that could suffice, if there is no order; or None twice, if the
-    budget ran out. Search from both ends by turns, each time towards the set that the other end has reached.
+    budget ran out. The search alternates between the start and the end of the section, each time towards the set that it has
+    reached from the other end.
     """
     start, goal = section.start, section.goal
     head: list[OpSequence] = []
@@ -261,7 +288,10 @@ def _order_within(problem: OrderProblem, section: _Section, limit: int) -> tuple
 
 @dataclass(eq=False)
 class _SearchResult:
-    """The path found by a search: to the goal if `arrived`, else to the set `anchor`, which some best path passes through."""
+    """The path that a search found through sets of executed ops, up to the set `anchor`, which some best path contains.
+
+    If `arrived`, the path leads to the goal.
+    """
 
     anchor: int
     path: list[OpSequence]
@@ -273,9 +303,10 @@ class _SearchResult:
 def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget: int, backward: bool) -> _SearchResult:
     """Search for a path from `start` to `goal`, or backward, on which no step needs more than `limit` bytes.
 
-    If a set has no more live bytes than the anchor and all sets between the two, it becomes the new anchor: adding its ops to
-    any later set of any path leaves no more bytes alive there, so if there is a path, one passes through it. The same holds
-    for a single sequence that lowers memory, from any set.
+    A path is a sequence of growing sets of executed ops. The search gives up after `budget` sets. The anchor is the set from
+    which it goes on. If a set has no more live bytes than the anchor and all sets between the two, it becomes the new anchor:
+    adding its ops to any later set of any path leaves no more bytes alive there. So if any path leads to the goal, one that
+    passes through this set does too. The same holds for a single sequence that lowers memory, from any set.
     """
     traversal = _Traversal(problem, start, goal, backward=backward)
     anchor, path = traversal.done, list[OpSequence]()
@@ -343,9 +374,10 @@ def _search(problem: OrderProblem, start: int, goal: int, limit: int, *, budget:
 
 
 class _Traversal:
-    """The direction of a search from the set of ops `done` to the set `target`.
+    """One direction of a search from the set of ops `done` to the set `target`: which sequences may follow, and their effects.
 
     Forward, a set holds the ops that have run. Backward, the search begins at the end, and a set holds the ops undone so far.
+    Sequences are given by their position in `problem.sequences`.
     """
 
     def __init__(self, problem: OrderProblem, start: int, goal: int, *, backward: bool) -> None:
@@ -364,7 +396,10 @@ class _Traversal:
         self.known = [(sequence.relevant, sequence.undone if backward else sequence.effects) for sequence in problem.sequences]
 
     def effect(self, position: int, done: int) -> tuple[int, int]:
-        """Return the peak and the change of live bytes of a sequence after `done`, as `effect_of`."""
+        """Return how a sequence changes the live bytes after the set `done`: (peak, change), as `effect_of`.
+
+        Backward, the sequence is undone instead.
+        """
         sequence = self.problem.sequences[position]
         if not self.backward:
             return effect_of(self.problem, sequence, done)
@@ -375,9 +410,9 @@ class _Traversal:
         return need - change, -change
 
     def within(self, byte_limit: int, done: int, ready: Sequence[int]) -> tuple[list[tuple[int, int]], int]:
-        """Return (sequence, change of live bytes) of the ready sequences within `byte_limit`, and the least need above it.
+        """Return which of the `ready` sequences need at most `byte_limit` more bytes, as (sequence, change of live bytes).
 
-        If a sequence lowers memory, return only that sequence.
+        Also return the least need above the limit. If a sequence lowers memory, it is the only one returned.
         """
         children, beyond = [], [NEVER]
         for position in ready:
@@ -392,7 +427,7 @@ class _Traversal:
         return children, min(beyond)
 
     def ready(self) -> tuple[int, ...]:
-        """Return the sequences that may come first."""
+        """Return the positions of the sequences that may come first, since all that must precede them is done."""
         return tuple(
             position
             for position, sequence in enumerate(self.problem.sequences)
@@ -400,7 +435,10 @@ class _Traversal:
         )
 
     def ready_after(self, done: int, step: _Next) -> tuple[int, ...]:
-        """Return the sequences that may come after the step that has led to `done`."""
+        """Return the positions of the sequences that may come after the set `done`.
+
+        `step` is the last step: the sequences that were ready before it, and the one that it took.
+        """
         ready, position = step
         if position == START:
             return ready

@@ -1,1 +1,1 @@
-"""Placement of buffers in one memory, with and without relocations."""
+"""Placement: an offset for every buffer."""

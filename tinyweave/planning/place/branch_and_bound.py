@@ -2,9 +2,10 @@
 
 In: a PlacementProblem, an order of its buffers, a capacity and a limit on tries. Out: offsets, or a proof that there are none.
 
-Buffers are placed in order of rising offset, each as low as the placed buffers allow. A partial placement is rejected if a
-section needs more than the capacity. Parts of the problem that share no unplaced buffer are solved independently. Source:
-MiniMalloc (Moffitt, ASPLOS 2024). branch_and_bound.c is the same algorithm in C, for long searches.
+Buffers are placed in order of rising offset, each as low as the placed buffers allow. A section is a maximal set of buffers
+that are alive together. A partial placement is rejected if a section needs more than the capacity. Parts of the problem that
+share no unplaced buffer are solved independently. Source: MiniMalloc (Moffitt, ASPLOS 2024). branch_and_bound.c is the same
+algorithm in C, for long searches.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ SOURCE = Path(__file__).with_name("branch_and_bound.c")
 
 
 class PlacementProblem(NamedTuple):
-    """Buffers to be placed, by index; a section is a maximal set of buffers that are alive together."""
+    """Buffers to be placed, by index, and which of them conflict.
+
+    A section is a maximal set of buffers that are alive together; sections are numbered in the order of time.
+    """
 
     size: Sequence[int]  # bytes
     align: Sequence[int]  # bytes
@@ -36,7 +40,7 @@ class PlacementProblem(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The outcome of a search: offsets, or a lower bound if there is no placement, or neither if the tries ran out."""
+    """The outcome of a search: offsets if the buffers fit, a lower bound if they do not, neither if the tries ran out."""
 
     offsets: list[int] | None
     lower_bound: int  # bytes; 0 if unknown
@@ -50,8 +54,8 @@ def searcher(problem: PlacementProblem) -> Search:
     """Return a function that searches for a placement within a capacity, in C if the search may be long.
 
     Its arguments are an order of the buffers, `reorder`, the capacity in bytes and the limit on tries. Among buffers that fit
-    equally low, it first tries the buffer with the largest section load, then the first in the order. With `reorder`, loads
-    are computed again whenever the search splits.
+    equally low, it first tries the one whose sections (sets of buffers alive together) have the largest load in bytes, then the
+    first in the order. With `reorder`, loads are computed again whenever the search splits into independent parts.
     """
     cells, spent = len(problem.size) + sum(map(len, problem.weights)), 0
 
@@ -70,7 +74,7 @@ def searcher(problem: PlacementProblem) -> Search:
 
 
 def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: bool, capacity: int, tries: int) -> Result:
-    """Search for a placement within a capacity, as `tw_search` in branch_and_bound.c."""
+    """Search for a placement within a capacity, as `tw_search` in branch_and_bound.c. Arguments as in `searcher`."""
     size, align, first, end, conflicts, weights, load = problem
     offsets = [0] * len(size)
     lowest = [0] * len(size)  # per buffer the lowest offset that the placed ones allow
@@ -85,7 +89,10 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
     left, next_bound = tries, NEVER
 
     def place(x: int) -> tuple[list[tuple[int, int]], bool]:
-        """Place x at its lowest offset; return the (buffer, old lowest offset) that it raised, and whether sections split."""
+        """Place buffer x at its lowest offset.
+
+        Return the (buffer, old lowest offset) of each buffer that must now be higher, and whether independent parts may result.
+        """
         offsets[x] = lowest[x]
         placed[x] = True
         raised = []
@@ -103,7 +110,7 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         return raised, split
 
     def undo(x: int, raised: list[tuple[int, int]]) -> None:
-        """Take x back and restore the lowest offsets that its placement raised."""
+        """Take buffer x back and restore the lowest offsets that its placement raised."""
         for s, weight in enumerate(weights[x], first[x]):
             remaining[s] += weight
             crossing[s] += s + 1 < end[x]
@@ -112,9 +119,9 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         placed[x] = False
 
     def may_fit(part: list[int], sections: range, at: int) -> bool:
-        """Return whether the unplaced buffers of a part may fit: False if one of its sections exceeds the capacity.
+        """Return whether the unplaced buffers of `part` may fit: False if a section surely exceeds the capacity.
 
-        Buffers that are placed later start at `at` or above, and at the lowest offset of their section's unplaced buffers.
+        All later buffers start at `at` or above, and not below the lowest offset of their section's unplaced buffers.
         """
         nonlocal next_bound
         begin = sections.start
@@ -131,7 +138,11 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
         return True
 
     def solve_parts(part: Sequence[int], sections: range, low: int, x: int, split: bool) -> bool | None:
-        """Solve each run of sections that no unplaced buffer links to another run; x was placed last, -1 for none."""
+        """Divide the sections into parts that no unplaced buffer links, and place the buffers of each part; return as `solve`.
+
+        `part` are the buffers that are alive in `sections`. x is the buffer that was placed last, -1 for none. If not `split`,
+        the sections are one part.
+        """
         begin = sections.start
         for s in sections:
             if s + 1 < sections.stop and (not split or crossing[s]):
@@ -151,7 +162,8 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
     def solve(part: list[int], sections: range, low: int, first_at_low: int) -> bool | None:
         """Place all buffers of `part` at offset `low` or above; return whether all fit, or None if the tries ran out.
 
-        At `low` itself only buffers from index `first_at_low` on are tried, since earlier ones have been tried there.
+        `part` is in the order in which to try buffers of equal offsets; `sections` are all sections in which they are alive. At
+        `low` itself only buffers from index `first_at_low` on are tried, since earlier ones have been tried there.
         """
         nonlocal left, next_bound
         # a buffer above this offset leaves a hole in which another whole buffer fits
@@ -185,7 +197,7 @@ def search_in_python(problem: PlacementProblem, order: Sequence[int], reorder: b
 
 
 def _may_coincide(problem: PlacementProblem) -> list[bool]:
-    """Return for each buffer whether the rules let it start at the offset of a buffer that is alive at the same time."""
+    """Return, for each buffer, whether the rules let it start at the same offset as a buffer that is alive at the same time."""
     may_coincide = [False] * len(problem.size)
     for y, gap in chain.from_iterable(problem.conflicts):
         may_coincide[y] |= gap == 0
@@ -199,7 +211,7 @@ def _result(solved: bool | None, offsets: list[int], next_bound: int, tries: int
 
 
 def _search_in_c(problem: PlacementProblem) -> Search | None:
-    """Return the search of branch_and_bound.c on this problem, or None if no C compiler is found."""
+    """Return a function that runs branch_and_bound.c on this problem, or None if no C compiler is found."""
     library = toolchain.library(SOURCE)
     if library is None:
         return None

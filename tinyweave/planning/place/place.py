@@ -34,9 +34,9 @@ SEARCH_ORDERS: tuple[Callable[[Buffer], Any], ...] = (
 class Rule(NamedTuple):
     """Permission for buffer `lower` to overlap `upper` while both are alive.
 
-    `lower` must start at least `distance` >= 0 bytes before `upper`. If the writes of a kernel trail its reads by
-    `distance` bytes, its output is `lower` and its input is `upper`; distance 0 is an in-place operation. Two rules with
-    the buffers swapped allow either order. Rules are not transitive, and no three or more of them form a cycle.
+    `lower` must start at least `distance` >= 0 bytes before `upper`. If the writes of a kernel trail its reads by `distance`
+    bytes, its output is `lower` and its input is `upper`; distance 0 is an in-place operation. Two rules with the buffers
+    swapped allow either order. Rules are not transitive, and no three or more of them form a cycle.
     """
 
     lower: str
@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Offsets of buffers, the bytes of their arena, and a lower bound on the arena of all placements."""
+    """The offset of each buffer, the bytes of the arena, and a lower bound on the arena of every placement."""
 
     offsets: dict[str, int]
     bytes: int
@@ -58,17 +58,17 @@ class Placement(NamedTuple):
 
 
 def lower_bound(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> int:
-    """Return a lower bound on the arena of all placements in bytes: the need of the largest step."""
+    """Return a lower bound in bytes on the arena of every placement: the need of the step with the most live bytes."""
     return _bound(buffers, _conflicts(buffers, rules))
 
 
 def arena_bytes(buffers: Iterable[Buffer], offsets: Mapping[str, int]) -> int:
-    """Return the size of the arena: one past the highest byte in use."""
+    """Return the size of the arena: one past the highest byte that a buffer uses."""
     return max((offsets[b.name] + b.bytes for b in buffers), default=0)
 
 
 def greedy(buffers: Sequence[Buffer], rules: Sequence[Rule] = ()) -> dict[str, int]:
-    """Return the offsets of the best greedy placement."""
+    """Return the offsets of the smallest of several greedy placements."""
     conflicts = _conflicts(buffers, rules)
     return _names(buffers, _greedy(buffers, conflicts, _bound(buffers, conflicts)))
 
@@ -103,7 +103,10 @@ def place(
     settings = [(order, reorder) for reorder in (False, True) for order in orders]
 
     def decide(capacity: int, limit: int) -> bool:
-        """Search within `capacity` in all settings; return whether `best` or `low` was improved."""
+        """Search for a placement within `capacity` with each order of buffers; return whether `best` or `low` was improved.
+
+        Each search makes at most `limit` tries.
+        """
         nonlocal best, high, low, tries
         for order, reorder in settings:
             if tries <= 0:
@@ -129,7 +132,7 @@ def place(
 
 
 class _Conflicts(NamedTuple):
-    """Which buffers are alive together, and how they may be placed relative to each other; buffers by index."""
+    """Which buffers are alive together, and how they may be placed relative to each other; buffers are given by index."""
 
     pairs: list[list[tuple[int, int, int]]]  # per buffer x, (y, up, down): offset y >= x + up, or offset x >= y + down
     sections: list[list[int]]  # the maximal sets of buffers that are alive together
@@ -167,14 +170,20 @@ def _conflicts(buffers: Sequence[Buffer], rules: Sequence[Rule]) -> _Conflicts:
 
 
 def _weights(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> list[int]:
-    """Return the least distance from each buffer of a section to the start of the buffer above it."""
+    """Return, for each buffer of a section, the least bytes from its start to the start of the buffer above it.
+
+    A section is a maximal set of buffers that are alive together. Offsets are multiples of `grain`.
+    """
     inside, overlaps = set(section), conflicts.overlaps
     ups = [min([buffers[x].bytes, *(up for y, up in overlaps[x] if y in inside)]) for x in section]
     return [-(-up // grain) * grain for up in ups]
 
 
 def _load(buffers: Sequence[Buffer], section: Sequence[int], weights: Sequence[int]) -> int:
-    """Return a lower bound on the bytes of a section: the sum of the weights, with the topmost buffer in full."""
+    """Return a lower bound on the bytes of a section (buffers alive together): all weights, with the topmost buffer in full.
+
+    The weight of a buffer is the least bytes from its start to the start of the buffer above it.
+    """
     return sum(weights) + min(buffers[x].bytes - weight for x, weight in zip(section, weights, strict=True))
 
 
@@ -198,9 +207,10 @@ def _bound(buffers: Sequence[Buffer], conflicts: _Conflicts) -> int:
 
 
 def _overlap_bound(buffers: Sequence[Buffer], conflicts: _Conflicts, section: Sequence[int], grain: int) -> int:
-    """Return a tighter lower bound for a section in which one output may overlap operands, or two buffers each other, else 0.
+    """Return a tighter lower bound on the bytes of a section (buffers alive together) with simple overlaps, else 0.
 
-    The operands above an output are best stacked in the order of their distances. The topmost buffer needs no rounding.
+    Simple means that only one output may overlap operands, or only two buffers each other. The operands above an output are
+    best stacked in the order of their distances. The topmost buffer needs no rounding to `grain` bytes.
     """
 
     def whole(count: int) -> int:
@@ -260,7 +270,10 @@ def _sorted(buffers: Sequence[Buffer], key: Callable[[Buffer], Any]) -> list[int
 
 
 def _first_fit(buffers: Sequence[Buffer], conflicts: _Conflicts, order: Iterable[int], limit: int) -> list[int]:
-    """Place each buffer at the lowest offset that the ones before it leave; return [] if the arena reaches `limit`."""
+    """Place each buffer at the lowest offset that the buffers before it in `order` leave free; return all offsets.
+
+    Return [] if the arena reaches `limit` bytes.
+    """
     offsets = [0] * len(buffers)
     taken: list[list[tuple[int, int]]] = [[] for _ in buffers]  # per buffer: open intervals in which it cannot start
     for x in order:

@@ -20,11 +20,11 @@ MOST_MOVES = 3  # single relocations tried before one step; beyond that all buff
 CALL = 64  # cost of one call of the copy kernel, in bytes copied
 
 Offsets = tuple[tuple[int, int], ...]  # (offset, buffer's index) of the live buffers, by offset
-Movable = Callable[[str, int], bool]  # whether a buffer may be relocated before a step
+Movable = Callable[[str, int], bool]  # (name of a buffer, step) -> whether it may be relocated before the step
 
 
 class Relocation(NamedTuple):
-    """Relocations, the offsets of all buffers, and the bytes of the arena."""
+    """A placement with relocations: which buffers are copied before which step, all offsets, and the bytes of the arena."""
 
     moved: list[tuple[int, str]]  # (step, buffer) in the order in which they run
     offsets: dict[str, list[int]]  # per buffer: the first offset, then the offset after each relocation
@@ -32,7 +32,7 @@ class Relocation(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A layout reached by the beam search."""
+    """A state of the beam search: the offsets of the live buffers, and the cost and steps by which they were reached."""
 
     cost: int  # bytes copied to reach it, plus CALL bytes per copy
     layout: Offsets
@@ -40,12 +40,12 @@ class _State(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """The inputs of a beam search."""
+    """The inputs of the beam search for relocations: buffers, how far they may overlap, capacity and beam width."""
 
     buffers: Sequence[Buffer]
     overlaps: Sequence[
         dict[int, tuple[int, int]]
-    ]  # per buffer x, y -> (below, above): bytes by which x starts below or above y
+    ]  # per buffer x: buffer y -> least bytes by which x must start (below, above) y
     movable: Movable
     capacity: int  # bytes of the arena
     width: int  # layouts kept per step
@@ -64,8 +64,9 @@ def find_relocation(
         buffers: buffers of one memory.
         rules: which of them may overlap although both are alive.
         capacity: bytes of the arena.
-        present: buffers that are alive before the first step: those that are always alive, placed at the bottom, and others.
-        movable: whether a buffer may be relocated before a step.
+        present: names of the buffers that are alive before the first step: first those that stay alive throughout (state),
+            which are placed at the bottom, then the others (inputs).
+        movable: whether a buffer (by name) may be relocated before a step.
     """
     index = {buffer.name: x for x, buffer in enumerate(buffers)}
     overlaps: list[dict[int, tuple[int, int]]] = [{} for _ in buffers]
@@ -99,9 +100,9 @@ def _alive(search: _Search, layout: Offsets, step: int) -> Offsets:
 
 
 def _step(search: _Search, states: list[_State], step: int, starting: list[int]) -> list[_State]:
-    """Return the layouts with the buffers that start in this step, after relocations that make room for them.
+    """Return the states in which the buffers that start in this step are placed, after relocations that make room for them.
 
-    Buffers that the new ones may overlap are also relocated if nothing has to make room.
+    If there is room already, relocations of buffers that a new one may overlap are tried as well.
     """
     fitting: list[_State] = []
     moved: list[_State] = []
@@ -122,7 +123,7 @@ def _step(search: _Search, states: list[_State], step: int, starting: list[int])
 
 
 def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[int]) -> list[_State]:
-    """Return the layouts with the new buffers added, each at either end of a hole that it fits in."""
+    """Return the cheapest states in which the buffers `starting` are placed too, each at either end of a free hole."""
     for x in starting:
         layouts = [_put(state, state.layout, step, (p, x)) for state in states for p in _starts(search, state.layout, x)]
         states = _best(search, layouts)
@@ -130,13 +131,16 @@ def _fit(search: _Search, states: list[_State], step: int, starting: Iterable[in
 
 
 def _put(state: _State, others: Offsets, step: int, item: tuple[int, int], cost: int = 0) -> _State:
-    """Return the state whose layout holds `others` and one more (offset, buffer)."""
+    """Return the state after one more buffer is placed: its layout is `others` and `item`, an (offset, buffer).
+
+    `cost` is the cost of placing the buffer: 0 unless it is copied from another offset.
+    """
     at = bisect(others, item)
     return _State(state.cost + cost, (*others[:at], item, *others[at:]), (state.way, step, *reversed(item)))
 
 
 def _moves(search: _Search, state: _State, step: int, only: Collection[int] | None = None) -> Iterator[_State]:
-    """Yield the states after one relocation, of a buffer in `only` if given."""
+    """Yield the states after one relocation of a live buffer; if `only` is not None, of a buffer in it."""
     for at, (here, x) in enumerate(state.layout):
         if (only is None or x in only) and search.movable(search.buffers[x].name, step):
             others, cost = state.layout[:at] + state.layout[at + 1 :], search.buffers[x].bytes + CALL
@@ -146,7 +150,7 @@ def _moves(search: _Search, state: _State, step: int, only: Collection[int] | No
 
 
 def _slides(search: _Search, state: _State, step: int) -> Iterator[_State]:
-    """Yield compacted states: the lowest buffers slid down, all others slid up, with one hole between them."""
+    """Yield states after all buffers are compacted: the lowest ones moved down, all others up, with one hole between them."""
     for count in range(len(state.layout) + 1):
         slid, low, high = state, 0, search.capacity
         for offset, x in (*state.layout[:count], *reversed(state.layout[count:])):
@@ -163,7 +167,7 @@ def _slides(search: _Search, state: _State, step: int) -> Iterator[_State]:
 
 
 def _starts(search: _Search, layout: Offsets, x: int) -> list[int]:
-    """Return the lowest and the highest offset of buffer x in each hole that it fits in."""
+    """Return the lowest and the highest offset of buffer x in each hole of the layout that it fits in."""
     buffers, overlaps, size, align = search.buffers, search.overlaps[x], search.buffers[x].bytes, search.buffers[x].align
     closed = []  # open intervals in which x cannot start
     for offset, y in layout:
@@ -185,7 +189,7 @@ def _starts(search: _Search, layout: Offsets, x: int) -> list[int]:
 
 
 def _best(search: _Search, states: Iterable[_State]) -> list[_State]:
-    """Return the cheapest states, one per layout, at most as many as the beam is wide."""
+    """Return the cheapest states of a beam search, one per layout, at most as many as the beam is wide."""
     cheapest: dict[Offsets, _State] = {}
     for state in states:
         known = cheapest.get(state.layout)
@@ -195,7 +199,7 @@ def _best(search: _Search, states: Iterable[_State]) -> list[_State]:
 
 
 def _relocation(buffers: Sequence[Buffer], state: _State) -> Relocation:
-    """Follow a state's way back to the start and return its relocations and offsets."""
+    """Follow the steps by which a final state was reached, and return their relocations and offsets."""
     moved: list[tuple[int, str]] = []
     offsets: dict[str, list[int]] = {b.name: [] for b in buffers}
     events = []

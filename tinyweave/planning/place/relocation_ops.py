@@ -1,4 +1,4 @@
-"""Relocations as ops: each copies a tensor to another place, where all later ops read it.
+"""Relocations as ops: each copies a tensor to another offset, where all later ops read it.
 
 In: a graph and its stages. Out: which tensors may be relocated before which steps; the graph with the relocations added. A
 relocation is a reshape to the same shape whose output is no view. Its attribute `moves` is the tensor's original name.
@@ -14,15 +14,15 @@ from ..liveness import lifetimes
 
 
 def is_move(op: Op) -> bool:
-    """Return whether an op is a relocation."""
+    """Return whether an op is a relocation, which copies a tensor to another offset."""
     return "moves" in op.attrs
 
 
 def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[str, str]) -> dict[tuple[str, int], str]:
-    """Return (buffer, step) -> tensor for every buffer that may be relocated before a step.
+    """Return (buffer, step) -> tensor, for each buffer that may be relocated before a step by copying this one tensor.
 
-    It may if exactly one tensor of the buffer is needed from that step on, and that tensor fills the buffer. State is not
-    relocated, nor a tensor that is both input and output of the network.
+    From that step on, no other tensor of the buffer is needed, and this tensor fills the buffer. State is never relocated, nor
+    a tensor that is both input and output of the network. `owner` maps each tensor to its buffer.
     """
     needed: dict[tuple[str, int], list[str]] = {}
     for name, life in lifetimes(graph, stages, {name: name for name in owner}).items():
@@ -39,7 +39,7 @@ def lone_tensors(graph: Graph, stages: Sequence[Sequence[int]], owner: Mapping[s
 
 
 def with_moves(graph: Graph, steps: Sequence[int | str]) -> tuple[Graph, dict[str, list[str]]]:
-    """Return the graph with relocations added, and the names of each relocated tensor: first, then after each relocation.
+    """Return the graph with relocations added, and the names of each relocated tensor before and after each relocation.
 
     Each of `steps` is the index of an op, or the name of a tensor to relocate. Network outputs have their original name after
     the last relocation, all other tensors before the first.

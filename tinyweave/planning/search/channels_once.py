@@ -1,7 +1,8 @@
 """How many channels of each map to keep and how many to rematerialise, for the smallest arena within a budget of recomputation.
 
-Bisects the arena size. For a given size, keep as many channels of each map as the ops around it have room for. Then search for
-a path of stages, with tiles for the rest of the budget, to see whether the whole network fits.
+A rematerialised channel is computed twice, so that it need not be kept in between. The search bisects the arena size. For a
+given size, keep as many channels of each map as the ops around it have room for. Then search for a path of stages, with tiles
+that use what is left of the budget, to see whether the whole network fits.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ PRECISE = 1 / 128  # of the arena: where the bisection ends
 
 
 def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: Sequence[int]) -> list[Mapping[str, int]]:
-    """Return, for each budget, how many channels of each map to compute once; the others are to be computed twice.
+    """Return, for each budget, how many channels of each map to compute once (map -> channels); all others are computed twice.
 
-    Maps of which no channel is to be computed twice are left out. budgets: multiply-accumulates that may be recomputed, by
-    tiles too, in rising order.
+    Maps of which no channel is computed twice are left out.
+
+    Args:
+        graph: the network.
+        streamed_inputs: network inputs that arrive row by row.
+        budgets: multiply-accumulates that may be recomputed, also by tiles, in rising order.
     """
     parts = _ops_around_maps(graph, streamed_inputs) if any(budgets) else {}
     if not parts:
@@ -37,7 +42,7 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
 
     @cache
     def cost(name: str, once: int) -> tuple[int, int]:
-        """Return the RAM of the ops around a map, and the multiply-accumulates that are recomputed."""
+        """Return the RAM of the ops around a map if `once` of its channels are computed once, and the MACs recomputed."""
         part = parts[name]
         rematerialised = with_channels_once(part, _rematerialised(part, {name: once}))
         return _stage_bytes(rematerialised, (), 0), macs(rematerialised) - macs(part)
@@ -53,7 +58,10 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
         return counts[max(bisect_right(counts, byte_limit, key=lambda once: cost(name, once)[0]) - 1, 0)]
 
     def needed(once: Mapping[str, int], budget: int, byte_limit: int = NEVER) -> int:
-        """Return the RAM of the whole graph with these channels computed once; NEVER if the budget is exceeded."""
+        """Return the RAM of the whole graph if these channels are computed once; NEVER if it exceeds a limit.
+
+        The limits are `budget` multiply-accumulates that may be recomputed, and `byte_limit`.
+        """
         left = budget - sum(cost(name, count)[1] for name, count in once.items())
         return NEVER if left < 0 else _stage_bytes(with_channels_once(graph, once), streamed_inputs, left, byte_limit)
 
@@ -81,18 +89,21 @@ def best_channels_once(graph: Graph, streamed_inputs: Collection[str], budgets: 
 
 
 def _rematerialised(graph: Graph, once: Mapping[str, int]) -> dict[str, int]:
-    """Return the entries of maps that are rematerialised at least in part."""
+    """Return the entries of `once` (map -> channels to compute once) in which not all channels are computed once."""
     return {name: count for name, count in once.items() if count < graph.tensors[name].shape[-1]}
 
 
 def _channel_counts(graph: Graph, name: str) -> list[int]:
-    """Return the numbers of channels to try, from 0 to all."""
+    """Return the numbers of channels of map `name` to try, from 0 to all."""
     channels = graph.tensors[name].shape[-1]
     return [*sorted({channels * step // STEPS // ALIGNED * ALIGNED for step in range(STEPS)}), channels]
 
 
 def _stage_bytes(graph: Graph, streamed_inputs: Collection[str], budget: int, byte_limit: int = NEVER) -> int:
-    """Return the least peak RAM in the file's order with portable kernels; NEVER if it exceeds `byte_limit`."""
+    """Return the least peak RAM in the file's order with portable kernels; NEVER if it exceeds `byte_limit`.
+
+    `budget` is how many multiply-accumulates tiles may recompute.
+    """
     order = file_order(graph)
     streams = StreamedIO(tuple(streamed_inputs))
     shared = shared_in(graph, order, parts=False)

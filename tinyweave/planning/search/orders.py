@@ -1,4 +1,7 @@
-"""Path searches of a graph: the orders of its ops worth searching, and the path search of one order."""
+"""The orders of a graph's ops that are worth searching, and the path search of one order.
+
+A path splits an order of the ops into stages.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from .stage_cycles import Kernel
 
 
 class StreamedIO(NamedTuple):
-    """The network inputs and outputs that are streamed row by row."""
+    """The names of the network inputs and outputs that are streamed row by row."""
 
     streamed_inputs: tuple[str, ...] = ()
     streamed_outputs: tuple[str, ...] = ()
@@ -45,11 +48,20 @@ def path_search_of(
     partition: Partition | None = None,
     has_cycles: bool = True,
 ) -> PathSearch:
-    """Return the path search of an order, over unfused ops with each of the kernel sets and, if `fuses`, fused stages.
+    """Return the search for the best split of an order of ops into unfused ops and fused stages.
 
-    kernels: the portable set first. budget: multiply-accumulates that may be recomputed. one_tile_per_stage: as in Problem.
-    overlap: whether outputs may overlap inputs. partition: the only fused stages allowed. has_cycles: whether to estimate
-    cycles; if not, all are 0.
+    Args:
+        graph: the network.
+        order: indices of its ops.
+        shared: which tensors share memory.
+        kernels: the kernels that ops may use, the portable ones first.
+        streams: network inputs and outputs that are streamed.
+        budget: multiply-accumulates that may be recomputed.
+        fuses: whether ops may be fused.
+        one_tile_per_stage: whether each fused stage is a single tile, as strategy `msf` demands.
+        overlap: whether outputs may overlap operands of their op.
+        partition: the only fused stages allowed; None for any.
+        has_cycles: whether to estimate cycles; if not, all are 0.
     """
     portable = _with_streaming_kernels(graph, streams, kernels[0])
     not_streamed = _without_streamed_outputs(graph, streams)
@@ -82,7 +94,10 @@ def path_search_of(
 
 
 def orders_of(graph: Graph, shared: Aliases, sets: int, streams: StreamedIO) -> tuple[tuple[int, ...], ...]:
-    """Return the order with the least peak RAM that a search over at most `sets` sets of ops finds, and the file's order."""
+    """Return the order with the least peak RAM that a search over at most `sets` sets of ops finds, and the file's order.
+
+    If both are equal, return it once.
+    """
     variants, not_streamed = variants_in(graph, shared), _without_streamed_outputs(graph, streams)
     distance, scratch = distances(not_streamed, variants, shared.owner, offset=shared.offset), scratch_of(graph, variants)
     saved = partial(saved_bytes, not_streamed, shared.owner, distance)
@@ -94,7 +109,7 @@ def _without_streamed_outputs(graph: Graph, streams: StreamedIO) -> Graph:
 
 
 def _with_streaming_kernels(graph: Graph, streams: StreamedIO, kernels: Kernels) -> Kernels:
-    """Return the kernel set with portable kernels for ops whose own kernel cannot stream a network output."""
+    """Return `kernels`, changed to portable kernels for ops whose own kernel cannot stream a network output."""
     makers = [graph.ops[graph.producer[name]] for name in streams.streamed_outputs]
     return kernels._replace(
         portable_ops=kernels.portable_ops | {op.name for op in makers if not BY_NAME[kernels.name(graph, op)].has_part}

@@ -1,7 +1,7 @@
 """The Pareto front of all paths in bytes and cycles, and the best path by an objective.
 
-Both are found by queries for the fastest path within a byte limit, over several path searches. The set of paths does not depend
-on the limit, so a larger limit never gives a worse path.
+A path splits an order of the ops into stages. Both are found by queries for the fastest path within a byte limit, over several
+path searches. The set of paths does not depend on the limit, so a larger limit never gives a worse path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_QUERIES = 200  # per choice; a count rather than a time, so that every mach
 
 
 class Solution(NamedTuple):
-    """A path and the number of the path search that found it."""
+    """A path (split of the ops into stages) and the number of the path search that found it."""
 
     space: int
     path: Path
@@ -29,18 +29,20 @@ class Solution(NamedTuple):
 class ParetoSearch:
     """Queries over several path searches, with a cache of the paths found.
 
-    spaces: each path search with the multiply-accumulates that its paths may recompute. caps: number of a path search -> byte
-    limit for its paths, which a caller may set.
+    Attributes:
+        spaces: each path search, with the multiply-accumulates that its paths may recompute.
+        known: (number of a path search, byte limit) -> its fastest path.
+        caps: number of a path search -> byte limit for its paths, which a caller may set.
     """
 
     def __init__(self, spaces: Sequence[tuple[PathSearch, int]]) -> None:
-        """Start with an empty cache and no caps."""
+        """Start with an empty cache and no byte limits of single path searches (caps)."""
         self.spaces = spaces
         self.known: dict[tuple[int, int], Path | None] = {}
         self.caps = dict[int, int]()
 
     def fastest(self, byte_limit: int) -> Solution | None:
-        """Return the fastest path within a byte limit and the caps; ties are broken by bytes."""
+        """Return the fastest path within a byte limit and the caps, the smaller of equally fast ones; None if there is none."""
         found = [
             Solution(number, path)
             for number in range(len(self.spaces))
@@ -49,14 +51,17 @@ class ParetoSearch:
         return min(found, key=_speed, default=None)
 
     def path(self, number: int, byte_limit: int) -> Path | None:
-        """Return the fastest path of one path search within a byte limit."""
+        """Return the fastest path of path search `number` within a byte limit, None if there is none. Cached; ignores caps."""
         if (number, byte_limit) not in self.known:
             space, budget = self.spaces[number]
             self.known[number, byte_limit] = space.fastest(byte_limit, budget)
         return self.known[number, byte_limit]
 
     def least_bytes(self, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the smallest path within the limits by bisection; ties are broken by cycles. None if there is none."""
+        """Return the path with the least RAM, found by bisection; None if no path is within the limits.
+
+        The limits are `byte_limit` bytes and `cycles` cycles. Ties are broken by cycles.
+        """
         best = self.fastest(byte_limit)
         if best is None or best.path.cycles > cycles:
             return None
@@ -71,7 +76,7 @@ class ParetoSearch:
         return best
 
     def best(self, objective: Objective, byte_limit: int = NEVER, cycles: int = NEVER) -> Solution | None:
-        """Return the path within the limits that is best by an objective, or None if there is none."""
+        """Return the best path by an objective within `byte_limit` bytes and `cycles` cycles; None if there is none."""
         fastest = self.fastest(byte_limit)
         if fastest is None or fastest.path.cycles > cycles:
             return None
@@ -118,7 +123,7 @@ class ParetoSearch:
         return sorted(found.values(), key=_speed)
 
     def _between(self, low: int, high: Solution) -> tuple[int, Solution]:
-        """Return the limit halfway between `low` and the bytes of a path, and the fastest path within this limit."""
+        """Return the limit halfway between `low` bytes and the bytes of `high`, and the fastest path within this limit."""
         middle = (low + high.path.bytes) // 2
         found = self.fastest(middle)
         assert found is not None, "the limit is above the least bytes"
@@ -126,9 +131,9 @@ class ParetoSearch:
 
 
 def most_distinct(front: Sequence[Solution], most: int) -> list[Solution]:
-    """Return at most `most` paths of a Pareto front, with the best one by each objective.
+    """Return at most `most` paths of a Pareto front, among them the best one by each objective.
 
-    Repeatedly removes the path whose two neighbours on the front are most alike.
+    The path whose two neighbours on the front are most alike is removed repeatedly.
     """
     kept, balanced = list(front), min(front, key=_product)
     while len(kept) > max(most, len(COSTS)):
@@ -139,7 +144,7 @@ def most_distinct(front: Sequence[Solution], most: int) -> list[Solution]:
 
 
 def _gap(one: Solution, other: Solution) -> float:
-    """Return log(ratio of bytes) * log(ratio of cycles) of two neighbours on the front."""
+    """Return how far apart two paths on the front are: log(ratio of bytes) * log(ratio of cycles)."""
     return log(one.path.bytes / other.path.bytes) * log(other.path.cycles / one.path.cycles)
 
 

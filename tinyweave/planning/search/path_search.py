@@ -41,7 +41,7 @@ TIE_OF_TILED = 8  # ties of a tiled op; a fused one has 1: equally fast paths sh
 
 
 class ChosenStage(NamedTuple):
-    """A fused stage of a path, or an unfused op. cycles: estimated. kernels: a name per op."""
+    """One stage of a path, fused or a single op: its RAM, estimated cycles, ops, tiles, and the name of each op's kernel."""
 
     bytes: int
     cycles: int
@@ -51,7 +51,7 @@ class ChosenStage(NamedTuple):
 
 
 class Path(NamedTuple):
-    """All ops as stages, in order. bytes: of the largest stage. cycles: of all stages."""
+    """A split of all ops into stages, in order. `bytes` is the RAM of its largest stage, `cycles` the sum of all stages."""
 
     stages: tuple[ChosenStage, ...]
     bytes: int
@@ -59,7 +59,10 @@ class Path(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """A scratch size and a limit of tile sizes for a stage, in bytes. bytes: how many more than the stage's smallest option."""
+    """A scratch size and a largest tile buffer that a stage may have, in bytes, and the stage's cycles with them.
+
+    `bytes` is how much more RAM the stage then needs than with its smallest option.
+    """
 
     bytes: int
     cycles: int
@@ -71,13 +74,22 @@ T = TypeVar("T", ChosenStage, _Option)
 
 
 class PathSearch:
-    """The path search for one order of the ops, for any byte limit.
+    """The search for the fastest path (split of one order of the ops into stages) within any byte limit.
 
-    owner: tensor -> the tensor that owns its memory. kernels: per op, the portable one first. budget: multiply-accumulates
-    that may be recomputed. fuses: whether ops are fused. one_tile_per_stage: as in Problem. partition: the only fused stages
-    allowed, whose tiles keep their width.
+    The edges of the graph that it searches are fused stages and unfused ops. The columns min_bytes, min_cycles, recomputed_macs
+    and ties have an entry per edge.
 
-    The columns min_bytes, min_cycles, recomputed_macs and ties have an entry per edge.
+    Args:
+        row_graph: the network, with the rows that each op reads.
+        order: indices of the ops.
+        owner: tensor -> the tensor that owns its memory.
+        kernels: the kernels that each op may use, the portable one first.
+        core: the core for which cycles are estimated; "" for 0 cycles.
+        reads: wait states of Flash; None for zero wait states.
+        budget: multiply-accumulates that tiles may recompute.
+        fuses: whether ops may be fused.
+        one_tile_per_stage: whether each fused stage is a single tile, as strategy `msf` demands.
+        partition: the only fused stages allowed, whose tiles keep their width; None for any.
     """
 
     def __init__(
@@ -94,7 +106,7 @@ class PathSearch:
         one_tile_per_stage: bool = False,
         partition: Partition | None = None,
     ) -> None:
-        """List the unfused ops, the fused stages and the edges of their graph."""
+        """List the unfused ops and the fused stages, and make them the edges of a graph."""
         self.row_graph, self.order, self.owner, self.kernels = row_graph, tuple(order), owner, kernels
         self.may_widen = partition is None
         self.cycles_of = StageCycles(row_graph, kernels, core, reads)
@@ -113,7 +125,7 @@ class PathSearch:
     def fastest(self, byte_limit: int, budget: int) -> Path | None:
         """Return the fastest path that needs at most `byte_limit` bytes, or None if there is none.
 
-        budget: multiply-accumulates that may be recomputed.
+        `budget` is how many multiply-accumulates the path may recompute.
         """
         # per edge, the index of the largest scratch size within the limit
         level = np.searchsorted(self.cycles_of.scratch_sizes, byte_limit - self.min_bytes, side="right") - 1
@@ -135,7 +147,10 @@ class PathSearch:
                 cost[edge] = self._cost(edge, byte_limit)
 
     def _unfused_ops(self, step: int) -> list[ChosenStage]:
-        """Return the unfused op of a step with each Pareto-optimal kernel; empty if it streams an input or output."""
+        """Return the unfused op of a step with each of its Pareto-optimal kernels; empty if the op must be fused.
+
+        An op must be fused if it reads a streamed input or writes a streamed output.
+        """
         index, less = self.order[step], 0
         if is_fused(self.row_graph, (index,)):
             return []
@@ -148,7 +163,10 @@ class PathSearch:
         )
 
     def _grown(self, budget: int, *, one_tile_per_stage: bool) -> Stages:
-        """Return the fused stages that may need less RAM than their steps do unfused."""
+        """Return the fused stages that may need less RAM than their ops do unfused.
+
+        `budget` is how many multiply-accumulates a path may recompute.
+        """
         row_graph, order, tensors = self.row_graph, self.order, self.row_graph.graph.tensors
         least = dict[int, int]()  # op -> bytes of its smallest kernel
         for each in self.unfused:
@@ -178,7 +196,7 @@ class PathSearch:
         )
 
     def _stages_of(self, partition: Partition) -> Stages:
-        """Return the fused stages of a partition, each with its tiles."""
+        """Return the fused stages of a partition, each with the tiles of the partition as its only tiling."""
         row_graph, begin, stages = self.row_graph, 0, list[FusedStage]()
         by_last, numbers = {tile.ops[-1]: tile for tile in partition.tiles}, tensor_numbers(row_graph)
         candidates: list[list[TileCandidate]] = [[] for _ in self.order]
@@ -202,9 +220,10 @@ class PathSearch:
         return as_columns(stages)
 
     def _set_lower_bounds(self) -> None:
-        """Set the columns of all edges.
+        """Compute the columns of all edges, which are the tilings of fused stages and the unfused ops.
 
-        min_bytes, min_cycles: lower bounds; min_cycles is [edge, scratch size]. ties: decides between equally fast paths.
+        min_bytes and min_cycles are lower bounds; min_cycles is an array [edge, scratch size]. ties decides between equally
+        fast paths.
         """
         stages, unfused, count = self.stages, self.unfused, len(self.stages.stage)
         begin, end = stages.begin[stages.stage], stages.end[stages.stage]
@@ -231,7 +250,7 @@ class PathSearch:
         self.ties[:count] = end - begin + TIE_OF_TILED * _sums(sizes[stages.tiles], stages.tiles_at)
 
     def _cycles_of_unread_rows(self) -> NDArray[np.int64]:
-        """Return [stage, scratch size]: the cycles saved by not computing rows that no op reads."""
+        """Return an array [stage, scratch size]: the cycles saved because rows that no op reads are not computed."""
         stages, untiled = self.stages, self.cycles_of.untiled
         saved = np.zeros((len(stages.begin), len(self.cycles_of.scratch_sizes)), np.int64)
         for stage in np.flatnonzero(np.diff(stages.fewer_at)).tolist():
@@ -240,9 +259,10 @@ class PathSearch:
         return saved
 
     def _cycles_added_by_tiles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return [kind, scratch size], the cycles that a tile of the best width adds to its ops, and the kind of each tile.
+        """Return how many cycles a tile costs more than its ops untiled, per kind of tile, and the kind of each tile.
 
-        Tiles of the same kind have the same ops and compute the same rows.
+        Tiles of the same kind have the same ops and compute the same rows. The cycles are an array [kind, scratch size], for
+        the best width of the tile. The kinds have an entry per entry of `stages.tiles`.
         """
         stages, known, added = self.stages, dict[tuple[int, tuple[int | None, ...]], int](), list[PerScratchSize]()
         stage_of_tile = np.repeat(stages.stage, np.diff(stages.tiles_at))
@@ -263,7 +283,7 @@ class PathSearch:
         return np.array(added, np.int64).reshape(shape), np.array(kinds, np.int64)[inverse]
 
     def _widths(self, tile: Tile) -> list[Tile]:
-        """Return the tile, and if tiles may be widened, the same with 2, 4, ... times as many columns up to the whole width."""
+        """Return the tile and, if tiles may be widened, tiles of 2, 4, ... times as many columns, up to the whole width."""
         width = self.row_graph.graph.output(self.row_graph.graph.ops[tile.ops[-1]]).shape[2]
         widths = [tile]
         while self.cycles_of.core and self.may_widen and widths[-1].cols < width:
@@ -276,7 +296,10 @@ class PathSearch:
         return self._known_bytes[tile]
 
     def _compute_exactly(self, edge: int) -> None:
-        """Replace the lower bounds of a stage by its exact bytes and options: scratch for faster kernels, wider tiles."""
+        """Replace the lower bounds of a stage by its exact RAM, and list its options: more scratch, wider tiles.
+
+        Both let the stage run faster in more RAM.
+        """
         cycles_of, (begin, end), tiles, fewer = self.cycles_of, self._span(edge), self._tiles(edge), self._fewer(edge)
         ops, size = self.order[begin:end], int(self.stages.tile_bytes[edge])
         shared = overlap_in_stage(self.row_graph, ops, self.owner, dying_in(self.row_graph, self.lives, begin, end), tiles)
@@ -312,11 +335,14 @@ class PathSearch:
         return [self.tiles[each] for each in self.stages.tiles_of(edge)]
 
     def _fewer(self, edge: int) -> dict[int, int]:
-        """Return op -> rows to compute, for the ops of a stage whose output is only read in part."""
+        """Return op -> rows to compute, for the ops of a stage whose output is read only in part."""
         return {self.order[step]: rows for step, rows in self.stages.fewer(int(self.stages.stage[edge])).items()}
 
     def _option(self, edge: int, byte_limit: int) -> _Option:
-        """Return the fastest option of an exact stage within a limit that is at least its min_bytes."""
+        """Return the fastest option (scratch size and tile widths) of a stage within `byte_limit` bytes.
+
+        The options of the stage, given by its edge, must have been computed. The limit must be at least the stage's min_bytes.
+        """
         options = self.options[edge]
         return options[bisect_right(options, byte_limit - int(self.min_bytes[edge]), key=lambda option: option.bytes) - 1]
 
@@ -326,7 +352,7 @@ class PathSearch:
         return self._option(edge, byte_limit).cycles * TIES + int(self.ties[edge])
 
     def _chosen(self, edge: int, byte_limit: int) -> ChosenStage:
-        """Return a stage with the tiles and kernels of its fastest option, or an unfused op."""
+        """Return the stage or unfused op of an edge, with the tiles and kernels that are fastest within `byte_limit` bytes."""
         if edge >= len(self.stages.stage):
             return self.unfused[edge - len(self.stages.stage)]
         option, cycles_of = self._option(edge, byte_limit), self.cycles_of

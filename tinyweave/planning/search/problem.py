@@ -29,7 +29,7 @@ RowRead = tuple[int, Window]
 
 
 class ProblemTensor(NamedTuple):
-    """An activation tensor. It is alive in the steps [born, dies)."""
+    """An activation tensor of a `Problem`. It is alive in the steps [born, dies)."""
 
     name: str
     bytes: int
@@ -45,7 +45,7 @@ class ProblemTensor(NamedTuple):
 
 
 class ProblemOp(NamedTuple):
-    """An op with one output."""
+    """An op of a `Problem`, with one output: which rows it reads, and its RAM if it runs unfused."""
 
     name: str
     output: int  # the number of its tensor
@@ -56,7 +56,7 @@ class ProblemOp(NamedTuple):
 
 
 class TileCandidate(NamedTuple):
-    """Consecutive ops that may run as a tile, a few rows of the last op's output at a time."""
+    """Consecutive ops that may run together as a tile, a few rows of the last op's output at a time."""
 
     first: int  # step of its first op
     rows: int  # of the last op's output per iteration
@@ -67,11 +67,15 @@ class TileCandidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """The input of the search for fused stages and tiles that save RAM.
+    """The input of the search for fused stages and tiles that save RAM: one order of a network's ops, as integers.
 
-    tiles: for each op, the candidates that end with it. arena_floor: lower bound on the arena of every plan; a stage that needs
-    no more gets no tiles, except tiles that leave out unread rows. one_tile_per_stage: each fused stage is a single tile, as
-    the strategy `msf` demands.
+    Attributes:
+        tensors: the activations, by number.
+        ops: the ops, by step.
+        tiles: for each op, the tile candidates that end with it.
+        arena_floor: lower bound in bytes on the arena of every plan. A stage that needs no more gets no tiles, except tiles
+            that leave out unread rows.
+        one_tile_per_stage: whether each fused stage is a single tile, as the strategy `msf` demands.
     """
 
     tensors: tuple[ProblemTensor, ...]
@@ -82,7 +86,10 @@ class Problem:
 
     @cached_property
     def tile_at(self) -> list[int]:
-        """Return, for each op, the number of the first tile that ends with it; then the number of all tiles."""
+        """Return, for each op, the number of the first tile candidate that ends with it; last, the number of all candidates.
+
+        Candidates are numbered through all of `tiles`.
+        """
         return [0, *accumulate(map(len, self.tiles))]
 
     def to_json(self) -> str:
@@ -123,13 +130,13 @@ def _reads(saved: Sequence[Any] | None) -> tuple[RowRead, ...] | None:
 
 
 def tensor_numbers(row_graph: RowGraph) -> dict[str, int]:
-    """Return activation tensor -> its number in a `Problem`."""
+    """Return the name of each activation -> its number in a `Problem`."""
     names = (name for name, tensor in row_graph.graph.tensors.items() if tensor.data is None)
     return {name: number for number, name in enumerate(names)}
 
 
 def numbered(reads: Sequence[Access], numbers: Mapping[str, int]) -> tuple[RowRead, ...]:
-    """Return row accesses with the numbers of their tensors instead of the names."""
+    """Return row accesses in which the number of each tensor replaces its name; the windows of rows stay the same."""
     return tuple((numbers[read.tensor], read.window) for read in reads)
 
 
@@ -143,7 +150,17 @@ def problem_of(
     arena_floor: int = -1,
     one_tile_per_stage: bool = False,
 ) -> Problem:
-    """Return the problem of a graph whose ops run in `order`. unfused_bytes, tiles: per step, as in ProblemOp and Problem."""
+    """Return the problem of a graph whose ops run in `order`.
+
+    Args:
+        row_graph: the network, with the rows that each op reads.
+        order: indices of the ops.
+        lives: tensor -> steps in which it is alive; views are absent.
+        unfused_bytes: RAM of each step if its op runs unfused; NEVER if it cannot.
+        tiles: for each step, the tile candidates that end with it.
+        arena_floor: as in Problem.
+        one_tile_per_stage: as in Problem.
+    """
     graph, numbers = row_graph.graph, tensor_numbers(row_graph)
     step_of = {index: step for step, index in enumerate(order)}
     tensors, ops = list[ProblemTensor](), list[ProblemOp]()

@@ -1,8 +1,9 @@
 """The path of least cost from the first cut of an order to the last, within a limit of total weight.
 
-A cut is a position between two ops. An edge leads from a cut to a later one, and has a cost and a weight. This is the
-resource-constrained shortest path problem (Joksch 1966): each cut keeps the Pareto-optimal (cost, weight) labels of the paths
-to it, except those that cannot reach the last cut within the limit. shortest_path.c does the same.
+A cut is a position between two ops. An edge leads from a cut to a later one, and has a cost and a weight (here cycles and
+recomputed multiply-accumulates). This is the resource-constrained shortest path problem (Joksch 1966): each cut keeps the
+Pareto-optimal (cost, weight) labels of the paths to it, except those that cannot reach the last cut within the limit.
+shortest_path.c does the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ SOURCE = Path(__file__).with_name("shortest_path.c")
 
 
 class CutGraph:
-    """Edges from cut `begin` to a later cut `end`, among the cuts 0 to `last`. An edge of cost NEVER is not allowed."""
+    """A graph of the cuts 0 to `last` (positions between ops). Each edge leads from a cut `begin` to a later cut `end`.
+
+    Edges have a weight. Their costs are an argument of the searches; an edge of cost NEVER is not allowed.
+    """
 
     def __init__(self, begin: Numbers, end: Numbers, weight: Numbers, last: int) -> None:
         """Sort the edges by the cut at which they end; the arrays have an entry per edge."""
@@ -33,7 +37,10 @@ class CutGraph:
         self.sorted = begin[by_end], weight[by_end]
 
     def shortest(self, cost: Numbers, limit: int) -> list[int] | None:
-        """Return the edges of the cheapest path of at most `limit` weight, in order; None if there is none."""
+        """Return the edges of the cheapest path from cut 0 to the last with a total weight of at most `limit`, in order.
+
+        None if there is no such path. `cost` has an entry per edge.
+        """
         reach = np.full(self.last + 1, NEVER, np.int64)
         reach[0] = 0
         taken = [0] * (self.last + 1)
@@ -56,7 +63,7 @@ class CutGraph:
         return self.within(cost, limit) if library is None else self.within_in_c(library, cost, limit)
 
     def within_in_c(self, library: CDLL, cost: Numbers, limit: int) -> list[int] | None:
-        """Return what `within` does, by shortest_path.c."""
+        """Return the same path as `within`, computed by shortest_path.c."""
         cost, path = cost[self.by_end], np.zeros(self.last, np.int64)
         tables = (self.bounds, *self.sorted, cost)
         pointers = [c_void_p(table.ctypes.data) for table in tables]
@@ -66,7 +73,10 @@ class CutGraph:
         return self.by_end[path[:edges][::-1]].tolist() if edges else None
 
     def within(self, cost: Numbers, limit: int) -> list[int] | None:
-        """Return what `shortest` does, by labels. It is slower; `shortest` uses it if the cheapest path of all is too heavy."""
+        """Return the same path as `shortest`, by the label algorithm of the module, in Python.
+
+        `shortest` uses this slower algorithm only if the cheapest path without a limit is too heavy.
+        """
         left = self._least_weights(cost)
         if left[0] > limit:
             return None
@@ -98,7 +108,7 @@ class CutGraph:
         return path[::-1]
 
     def _least_weights(self, cost: Numbers) -> Numbers:
-        """Return, for each cut, the least weight of a path from it to the last cut."""
+        """Return, for each cut, the least weight of a path from it to the last cut; NEVER if no allowed edges lead there."""
         left = np.full(self.last + 1, NEVER, np.int64)
         left[-1] = 0
         for cut in range(self.last, 0, -1):

@@ -1,7 +1,8 @@
 """The fewest cycles of ops and tiles in a fused stage, as a function of the scratch size.
 
-All kernels of a stage share one scratch buffer. `scratch_sizes` are the sizes that some kernel needs. Arrays of the type
-PerScratchSize have an entry per such size: the cycles if each op has its fastest kernel that needs no more scratch.
+All kernels of a stage share one scratch buffer, so the more scratch a stage has, the faster kernels its ops may use.
+`scratch_sizes` are the sizes that some kernel needs. Arrays of the type PerScratchSize have an entry per such size: the cycles
+if each op has its fastest kernel that needs no more scratch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ UNUSABLE = 1 << 40  # cycles if no kernel of the op needs so little scratch
 
 
 class Kernel(NamedTuple):
-    """A kernel of an op. unfused_bytes: RAM of the op's step with it, scratch included, if the op runs unfused."""
+    """A kernel that an op may use: its name, its scratch bytes, and the RAM of the op's step if the op runs unfused."""
 
     name: str
     scratch: int
@@ -40,13 +41,17 @@ class Kernel(NamedTuple):
 class StageCycles:
     """Estimated cycles of the ops of a graph on a core, cached.
 
-    kernels: for each op, the portable one first. core: if "", all cycles are 0. reads: Flash wait states; None for none.
+    Args:
+        row_graph: the network.
+        kernels: the kernels that each op may use, the portable one first.
+        core: the core; if "", all cycles are 0.
+        reads: wait states of Flash; None for zero wait states.
     """
 
     def __init__(
         self, row_graph: RowGraph, kernels: Sequence[Sequence[Kernel]], core: str, reads: FlashReads | None = None
     ) -> None:
-        """List the scratch sizes of all kernels, and take the cycles that are known of the graph."""
+        """List the scratch sizes of all kernels, and share the cycles that other searches of this graph have computed."""
         self.row_graph, self.kernels, self.core, self.reads = row_graph, kernels, core, reads
         self.scratch_sizes = np.array(sorted({0, *(kernel.scratch for of_op in kernels for kernel in of_op)}), np.int64)
         self._known = _KNOWN.setdefault(row_graph.graph, {}).setdefault((core, reads), {})
@@ -58,7 +63,10 @@ class StageCycles:
         self._tiles: dict[tuple[Tile, int | None], PerScratchSize] = {}
 
     def once(self, index: int, name: str, part: Extent = None) -> int:
-        """Return the cycles of one call of kernel `name` for a part (rows, columns) of an op's output; 0 if unknown."""
+        """Return the cycles of one call of kernel `name` that computes `part` of an op's output; 0 if unknown.
+
+        `part` is (rows, columns), None for the whole output.
+        """
         if not self.core:
             return 0
         known = self._known.get((index, name, part))
@@ -70,7 +78,10 @@ class StageCycles:
         return known
 
     def _calls(self, index: int, calls: Iterable[tuple[Extent, int]]) -> Cycles:
-        """Return the total cycles per usable kernel. calls: (part of the output, number of calls that compute such a part)."""
+        """Return the total cycles of some kernel calls of an op, for each of its usable kernels.
+
+        `calls` are (part of the output, number of calls that compute such a part).
+        """
         total, alike = [0] * len(self.usable[index]), self._alike[index]
         for part, count in calls:
             if (alike, part) not in self._once:
@@ -90,7 +101,7 @@ class StageCycles:
 
     @cached_property
     def usable(self) -> list[list[Kernel]]:
-        """Return the kernels that each op may use in a fused stage: those with the row accesses of the portable one."""
+        """Return the kernels that each op may use in a fused stage: those that read the same rows as the portable kernel."""
         row_graph, usable = self.row_graph, list[list[Kernel]]()
         for index, reads in enumerate(row_graph.accesses):
             op, sums = row_graph.graph.ops[index], row_graph.accumulator_bytes[index]
@@ -103,12 +114,18 @@ class StageCycles:
         return usable
 
     def _reads_alike(self, op: Op, kernel: Kernel, sums: int) -> bool:
-        """Return whether a kernel has the row accesses of the portable one, whose accumulator has `sums` bytes (0: none)."""
+        """Return whether a kernel reads the same rows as the op's portable kernel.
+
+        `sums` are the accumulator bytes of the portable kernel, 0 if it does not accumulate row by row.
+        """
         row = BY_NAME[kernel.name]
         return row.sums(self.row_graph.graph, op) == sums and (sums > 0 or row.has_part)
 
     def by_rows(self, index: int, rows: int | None = None) -> Cycles:
-        """Return the cycles of an untiled op in a fused stage, per usable kernel. rows: to compute, by default all."""
+        """Return the cycles of an op that runs row by row outside all tiles, for each of its usable kernels.
+
+        `rows` is the number of rows to compute, None for all.
+        """
         row_graph = self.row_graph
         if row_graph.accumulator_bytes[index]:
             return self._calls(index, [(None, 1)])
@@ -116,14 +133,18 @@ class StageCycles:
         return self._calls(index, [((1, cols), rows or row_graph.rows[index])])
 
     def in_tile(self, tile: Tile, rows: int | None = None) -> dict[int, Cycles]:
-        """Return the cycles of each op of a tile, per usable kernel. rows: of the last op to compute, by default all."""
+        """Return the cycles of each op of a tile: op -> cycles for each of its usable kernels.
+
+        `rows` is how many rows of the last op's output are computed in total, None for all.
+        """
         down, across = self._sizes(tile, rows)
         return {index: self._calls(index, _calls_of(down[index], across[index])) for index in tile.ops}
 
     def _sizes(self, tile: Tile, rows: int | None) -> tuple[dict[int, Lengths], dict[int, Lengths]]:
-        """Return, for each op of a tile, the heights and the widths of the output parts that its kernel calls compute.
+        """Return the sizes of the output parts that the kernel calls in a tile compute: op -> heights, and op -> widths.
 
-        Heights and widths are in rows and columns, each with a count. `rows` limits the last op's output rows (None: all).
+        Heights and widths are lists of (rows or columns, number of such calls). `rows` limits the last op's output rows (None:
+        all).
         """
         return self._lengths_of(tile, 0, tile.rows, rows), self._lengths_of(tile, 1, tile.cols, None)
 
@@ -135,13 +156,19 @@ class StageCycles:
         return self._lengths[key]
 
     def untiled(self, index: int, rows: int | None = None) -> PerScratchSize:
-        """Return the fewest cycles of an untiled op in a fused stage, per scratch size. rows: to compute, by default all."""
+        """Return the fewest cycles of an op that runs row by row outside all tiles, per scratch size.
+
+        `rows` is the number of rows to compute, None for all.
+        """
         if (index, rows) not in self._untiled:
             self._untiled[index, rows] = self._per_scratch_size(index, self.by_rows(index, rows))
         return self._untiled[index, rows]
 
     def tiled(self, tile: Tile, rows: int | None = None) -> PerScratchSize:
-        """Return the fewest cycles of all ops of a tile, per scratch size. rows: of the last op to compute, by default all."""
+        """Return the fewest cycles of all ops of a tile together, per scratch size.
+
+        `rows` is how many rows of the last op's output are computed in total, None for all.
+        """
         if not self.core:
             return np.zeros(len(self.scratch_sizes), np.int64)
         if (tile, rows) not in self._tiles:
@@ -170,7 +197,10 @@ class StageCycles:
         ]
 
     def fastest(self, index: int, cycles: Cycles, scratch: int) -> str:
-        """Return the op's fastest kernel of at most `scratch` bytes. cycles: per usable kernel. Ties are broken by scratch."""
+        """Return the name of the op's fastest kernel that needs at most `scratch` bytes; ties are broken by less scratch.
+
+        `cycles` has an entry per usable kernel of the op.
+        """
         kernels = zip(self.usable[index], cycles, strict=True)
         return min((taken, kernel.scratch, kernel.name) for kernel, taken in kernels if kernel.scratch <= scratch)[2]
 

@@ -4,7 +4,8 @@ A stage begins with one op and grows by one op at a time:
 
 - `add_op` gives the op's output a clock: row r is computed at tick first_tick + r * row_ticks, as soon as the rows that it
   reads exist. A line buffer (a ring buffer of rows) holds a row from the tick that computes it to the tick of its last read.
-- `extend_tilings` tries each tile that ends with the op, on top of each tiling of the ops before the tile, and keeps the best.
+- `extend_tilings` tries each tile that ends with the op, on top of each tiling (choice of tiles) of the ops before the tile,
+  and keeps the best.
 - `emit_stage` emits the stage with the tilings that may need less RAM than its ops do unfused.
 
 The line buffers of MCUNetV2 (arXiv 2110.15352) and of multi-stage fusion (msf-CNN, arXiv 2505.11483) are special cases.
@@ -28,10 +29,15 @@ MOST_TICKS = 1 << 50  # of a row; no feature map has so many rows
 
 
 class Tiling(NamedTuple):
-    """A choice of tiles for a stage, by their numbers in the problem.
+    """A choice of tiles for a fused stage, and what they save and cost.
 
-    saved: line-buffer bytes that the tiles save. tile_bytes: buffer of the largest tile. output_buffer: how many fewer bytes
-    are saved if the stage continues, because a tile that ended the stage then needs a line buffer of several rows.
+    Attributes:
+        saved: line-buffer bytes that the tiles save.
+        tile_bytes: bytes of the largest tile buffer.
+        recomputed_macs: multiply-accumulates that the tiles recompute.
+        output_buffer: by how many bytes `saved` shrinks if the stage continues after a tile: then the tile's output needs a
+            line buffer of several rows.
+        tiles: numbers of the tiles in the problem.
     """
 
     saved: int = 0
@@ -41,7 +47,14 @@ class Tiling(NamedTuple):
     tiles: tuple[int, ...] = ()
 
     def with_tile(self, number: int, tile: TileCandidate, saved: int, output_buffer: int) -> Tiling:
-        """Return the tiling with one more tile, at the end of the stage."""
+        """Return this tiling plus a tile at the end of the stage.
+
+        Args:
+            number: number of the tile in the problem.
+            tile: the tile.
+            saved: line-buffer bytes that it saves.
+            output_buffer: by how many bytes `saved` shrinks if the stage continues after the tile.
+        """
         return Tiling(
             self.saved - self.output_buffer + saved,
             max(self.tile_bytes, tile.bytes),
@@ -51,15 +64,20 @@ class Tiling(NamedTuple):
         )
 
     def continued(self) -> Tiling:
-        """Return the same tiles if an untiled op is added to the stage."""
+        """Return the same tiles for the stage extended by an op outside all tiles; `saved` then shrinks by `output_buffer`."""
         return self._replace(saved=self.saved - self.output_buffer, output_buffer=0)
 
 
 class FusedStage(NamedTuple):
-    """The steps [begin, end) as a fused stage.
+    """The steps [begin, end) as a fused stage, with its RAM and its possible tilings.
 
-    bytes: of all tensors alive in it, without tiles. most_overlap: upper bound on the output bytes that reuse the memory of
-    tensors whose last use is in the stage. fewer_rows: step -> rows to compute, for ops whose output is only read in part.
+    Attributes:
+        begin: the first step.
+        end: one past the last step.
+        bytes: RAM of all tensors that are alive in the stage, without tiles.
+        most_overlap: upper bound on the output bytes that reuse the memory of tensors whose last use is in the stage.
+        fewer_rows: step -> rows to compute, for ops whose output is read only in part.
+        tilings: the choices of tiles.
     """
 
     begin: int
@@ -71,7 +89,7 @@ class FusedStage(NamedTuple):
 
 
 def longest_stage(ops: int) -> int:
-    """Return the most ops that a stage may have in an order of `ops` ops."""
+    """Return the most ops that a stage may have if the whole order has `ops` ops."""
     return ops if ops * ops <= 2 * MOST_GROWN else max(SHORT, MOST_GROWN // ops)
 
 
@@ -79,8 +97,8 @@ def longest_stage(ops: int) -> int:
 class StageTensor:
     """A tensor that a growing stage computes or streams in.
 
-    Row r is computed at tick first_tick + r * row_ticks of its clock. Two tensors have different clocks until an op depends
-    on both. A source waits for no other tensor of the stage, so its rows may be delayed to start_tick.
+    Row r is computed at tick first_tick + r * row_ticks of its clock. Two tensors have different clocks until an op depends on
+    both. A source waits for no other tensor of the stage, so its rows may be delayed: row 0 to start_tick.
     """
 
     row_ticks: int
@@ -94,10 +112,15 @@ class StageTensor:
 
 @dataclass
 class GrowingStage:
-    """A stage that begins at step `begin` and grows.
+    """A stage that begins at step `begin` and grows by one op at a time.
 
-    tilings[n]: the best tilings of its first n ops. unread: tensors that earlier ops of the stage compute and no op of it reads
-    yet; the stage may end only if there are none besides its last output.
+    Attributes:
+        problem: the network.
+        begin: the first step.
+        tensors: the tensors that the stage computes or streams in, by number.
+        unread: tensors that earlier ops of the stage compute and no op of it reads yet. The stage may end only if there are
+            none besides its last output.
+        tilings: tilings[n] are the best tilings of the first n ops.
     """
 
     problem: Problem
@@ -108,7 +131,10 @@ class GrowingStage:
 
 
 def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
-    """Multiply the ticks of each clock by its factor; return False if there are too many ticks to count."""
+    """Multiply the ticks of some clocks by factors (clock -> factor), in place; return False if the ticks exceed MOST_TICKS.
+
+    Tensors of one clock are timed relative to each other.
+    """
     for tensor in growth.tensors.values():
         factor = factors.get(tensor.clock, 1)
         tensor.row_ticks *= factor
@@ -120,7 +146,10 @@ def slow_down(growth: GrowingStage, factors: dict[int, int]) -> bool:
 
 
 def join_clocks(growth: GrowingStage, one: RowRead, other: RowRead) -> bool:
-    """Give the tensors of two reads by the same op one clock; return False if their rows cannot keep pace."""
+    """Give the tensors of two reads by one op a common clock; return False if their rows cannot keep pace.
+
+    A clock relates the ticks of tensors to each other. `one` and `other` are (tensor, window).
+    """
     x, y = growth.tensors[one[0]], growth.tensors[other[0]]
     ticks_x, ticks_y = (t.row_ticks // window.up * window.stride for t, (_, window) in ((x, one), (y, other)))
     if x.clock == y.clock:
@@ -134,7 +163,10 @@ def join_clocks(growth: GrowingStage, one: RowRead, other: RowRead) -> bool:
 
 
 def delay_source(growth: GrowingStage, x: int) -> None:
-    """Start a source as late as its readers allow, and set the rows that its line buffer then holds."""
+    """Start the source x as late as its readers allow, and set how many rows its line buffer then holds.
+
+    A source is a tensor that waits for no other tensor of the stage.
+    """
     source = growth.tensors[x]
     reads = [(window, growth.tensors[reader].first_tick) for reader, window in source.readers]
     source.start_tick = min(tick - window.wait(source.row_ticks) for window, tick in reads)
@@ -142,13 +174,16 @@ def delay_source(growth: GrowingStage, x: int) -> None:
 
 
 def refine_clock(growth: GrowingStage, reads: Sequence[RowRead]) -> bool:
-    """Multiply the ticks of an upsampling op's inputs, so that several output rows fit in the time of one input row."""
+    """Multiply the ticks of an upsampling op's inputs, so that several output rows fit in the time of one input row.
+
+    Return False if the ticks exceed MOST_TICKS.
+    """
     up = lcm(*(window.up for _, window in reads))
     return slow_down(growth, {growth.tensors[x].clock: up for x, _ in reads})
 
 
 def add_op(growth: GrowingStage, step: int) -> bool:
-    """Extend the stage by an op; return False if it cannot run in the stage."""
+    """Extend the stage by the op of a step; return False if the op cannot run in the stage."""
     problem, tensors = growth.problem, growth.tensors
     op = problem.ops[step]
     if op.reads is None:
@@ -212,13 +247,16 @@ def compare_tilings(tiling: Tiling) -> tuple[int, int, int, int]:
 
 
 def dominates(one: Tiling, other: Tiling) -> bool:
-    """Return whether a tiling is at least as good as another in saved bytes, tile buffer and recomputation."""
+    """Return whether `one` is at least as good as `other` in saved bytes, tile buffer and recomputation.
+
+    It must be so both if the stage ends here and if it continues.
+    """
     saved = one.saved - max(one.output_buffer - other.output_buffer, 0)
     return saved >= other.saved and one.tile_bytes <= other.tile_bytes and one.recomputed_macs <= other.recomputed_macs
 
 
 def keep_best_tilings(options: Iterable[Tiling], kept: Sequence[Tiling], most: int) -> list[Tiling]:
-    """Return the tilings `kept`, and the best options (at most `most`) that no better tiling dominates."""
+    """Return `kept` plus at most `most` of the best `options`; options that another returned tiling dominates are dropped."""
     front = list(kept)
     for option in sorted(options, key=compare_tilings):
         if len(front) - len(kept) < most and not any(dominates(each, option) for each in front):
@@ -227,7 +265,7 @@ def keep_best_tilings(options: Iterable[Tiling], kept: Sequence[Tiling], most: i
 
 
 def extend_tilings(growth: GrowingStage, end: int) -> None:
-    """Append the best tilings of the stage that has grown to the step `end`."""
+    """Append to the growing stage the best tilings of its ops up to the step `end` (exclusive)."""
     problem, begin, options = growth.problem, growth.begin, list[Tiling]()
     if not problem.one_tile_per_stage:
         options += [tiling.continued() for tiling in growth.tilings[-1]]
@@ -251,7 +289,10 @@ def is_internal(tensor: ProblemTensor, begin: int, end: int) -> bool:
 
 
 def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
-    """Return the rows to compute of each tensor in the stage: all if a later step reads it, else those that the stage reads."""
+    """Return how many rows of each tensor in the stage [begin, end) are computed: tensor -> rows.
+
+    These are all rows of the stage's output and of tensors that a later step reads, else the rows that the stage reads.
+    """
     problem = growth.problem
     needed = {x: 0 if is_internal(problem.tensors[x], begin, end) else problem.tensors[x].rows for x in growth.tensors}
     needed[problem.ops[end - 1].output] = problem.ops[end - 1].rows
@@ -264,7 +305,10 @@ def rows_needed(growth: GrowingStage, begin: int, end: int) -> dict[int, int]:
 
 
 def stage_memory(growth: GrowingStage, begin: int, end: int) -> FusedStage | None:
-    """Return the stage with its bytes, without tilings; None if an op outside the stage reads a streamed input of it."""
+    """Return the steps [begin, end) as a stage with its RAM, without tilings.
+
+    None if an op outside the stage reads a streamed input of the stage.
+    """
     problem, dying = growth.problem, 0
     total, needed = problem.ops[end - 1].accumulator_bytes, rows_needed(growth, begin, end)
     for x, tensor in enumerate(problem.tensors):
@@ -287,10 +331,10 @@ def stage_memory(growth: GrowingStage, begin: int, end: int) -> FusedStage | Non
 
 
 def emit_stage(growth: GrowingStage, begin: int, end: int, unfused_peak: int) -> FusedStage | None:
-    """Return the stage with the tilings that may need less than `unfused_peak` bytes; None if there are none.
+    """Return the stage with those tilings that may need less than `unfused_peak` bytes of RAM; None if there are none.
 
-    unfused_peak: RAM of the largest of its steps if they run unfused. A stage that fits into the lower bound of every plan
-    needs no tiles, except tiles that save work by leaving out unread rows.
+    `unfused_peak` is the RAM of the largest of its steps if they run unfused. A stage that fits into the lower bound of every
+    plan needs no tiles, except tiles that save work by leaving out unread rows.
     """
     stage = stage_memory(growth, begin, end)
     if stage is None:
@@ -305,9 +349,11 @@ def emit_stage(growth: GrowingStage, begin: int, end: int, unfused_peak: int) ->
 
 
 def growing(problem: Problem, begin: int, end: int) -> Iterator[tuple[int, bool, GrowingStage]]:
-    """Grow a stage from step `begin` to at most `end`; yield its end, whether it may end there, and its state after each op.
+    """Grow a stage from step `begin` to at most `end`, by one op at a time.
 
-    A stage may end if all its outputs but the last are read inside it.
+    Yields:
+        After each op: where the stage ends (exclusive), whether it may end there, and its state, which later steps change. A
+        stage may end if all its outputs but the last are read inside it.
     """
     growth = GrowingStage(problem, begin)
     for step in range(begin, end):
@@ -320,7 +366,7 @@ def growing(problem: Problem, begin: int, end: int) -> Iterator[tuple[int, bool,
 
 
 def grow_stages_from(problem: Problem, begin: int) -> Iterator[FusedStage]:
-    """Yield the stages that begin at a step and may need less RAM than their ops do unfused."""
+    """Yield the stages that begin at step `begin` and may need less RAM than their ops do unfused."""
     unfused_peak, longest = problem.ops[begin].unfused_bytes, longest_stage(len(problem.ops))
     for end, may_end, growth in growing(problem, begin, min(len(problem.ops), begin + longest)):
         unfused_peak = max(unfused_peak, problem.ops[end - 1].unfused_bytes)
@@ -332,7 +378,7 @@ def grow_stages_from(problem: Problem, begin: int) -> Iterator[FusedStage]:
 
 
 def grow_stages_in_python(problem: Problem) -> list[FusedStage]:
-    """Return all stages that may need less RAM than the largest of their steps does unfused."""
+    """Return all stages that may need less RAM than the largest of their ops does unfused."""
     stages, is_reached = list[FusedStage](), [True] + [False] * len(problem.ops)
     for begin, op in enumerate(problem.ops):
         if is_reached[begin]:  # a path of stages and unfused ops leads to `begin`

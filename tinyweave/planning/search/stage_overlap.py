@@ -12,7 +12,7 @@ from ..plan import Tile
 
 
 def dying_in(row_graph: RowGraph, lives: Mapping[str, Life], begin: int, end: int) -> dict[str, int]:
-    """Return tensor -> bytes, for the tensors that exist before the steps [begin, end) and whose last use is in them."""
+    """Return the tensors that exist before the steps [begin, end) and whose last use is in them: name -> bytes."""
     return {
         name: row_graph.graph.tensors[name].bytes
         for name, life in lives.items()
@@ -23,10 +23,16 @@ def dying_in(row_graph: RowGraph, lives: Mapping[str, Life], begin: int, end: in
 def overlap_in_stage(
     row_graph: RowGraph, ops: Sequence[int], owner: Mapping[str, str], dying: Mapping[str, int], tiles: Sequence[Tile] = ()
 ) -> int:
-    """Return how many bytes of a stage's output may reuse the memory of `dying` tensors (name -> bytes).
+    """Return how many bytes of a stage's output may reuse the memory of tensors whose last use is in the stage.
 
-    owner: tensor -> the tensor that owns its memory. With tiles it is never more than without, since a tile reads several rows
-    at a time.
+    With tiles, the figure is never larger than without, since a tile reads several rows before it writes.
+
+    Args:
+        row_graph: the network.
+        ops: the ops of the stage.
+        owner: tensor -> the tensor that owns its memory.
+        dying: the tensors whose last use is in the stage: name -> bytes.
+        tiles: the tiles of the stage.
     """
     if not dying:
         return 0

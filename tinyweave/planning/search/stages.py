@@ -1,6 +1,7 @@
 """The fused stages of a planning problem as columns, computed by stage_growth.c, or by stage_growth.py without a C compiler.
 
-Thousands of stages with up to 32 tilings each are compared per network. As columns, NumPy handles them at once.
+A network has thousands of stages with up to 32 tilings (choices of tiles) each. As columns, NumPy compares all of them in few
+calls.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ Numbers = NDArray[np.int64]
 
 
 class Stages(NamedTuple):
-    """Fused stages and their tilings as columns.
+    """Fused stages and their tilings (choices of tiles) as columns, that is as one array per field.
 
-    Per stage s: begin, end, bytes, most_overlap as in FusedStage. Its fewer_rows are the entries [fewer_at[s], fewer_at[s + 1])
-    of fewer_step and fewer_rows. Per tiling t: the number of its stage; saved, tile_bytes, recomputed_macs as in Tiling. Its
-    tiles are the entries [tiles_at[t], tiles_at[t + 1]) of tiles.
+    - begin, end, bytes, most_overlap: an entry per stage, as in FusedStage.
+    - fewer_at, fewer_step, fewer_rows: the `fewer_rows` of stage s are the entries [fewer_at[s], fewer_at[s + 1]) of fewer_step
+      and fewer_rows.
+    - stage, saved, tile_bytes, recomputed_macs: an entry per tiling: the number of its stage, then as in Tiling.
+    - tiles_at, tiles: the tiles of tiling t are the entries [tiles_at[t], tiles_at[t + 1]) of tiles.
     """
 
     begin: Numbers
@@ -49,24 +52,24 @@ class Stages(NamedTuple):
     tiles: Numbers
 
     def fewer(self, stage: int) -> dict[int, int]:
-        """Return the fewer_rows of a stage: step -> rows to compute, for steps whose output is only read in part."""
+        """Return the `fewer_rows` of a stage: step -> rows to compute, for ops whose output is read only in part."""
         entries = slice(int(self.fewer_at[stage]), int(self.fewer_at[stage + 1]))
         return dict(zip(self.fewer_step[entries].tolist(), self.fewer_rows[entries].tolist(), strict=True))
 
     def tiles_of(self, tiling: int) -> list[int]:
-        """Return the numbers of the tiles of a tiling."""
+        """Return the numbers of the tile candidates that a tiling uses."""
         tiles: list[int] = self.tiles[int(self.tiles_at[tiling]) : int(self.tiles_at[tiling + 1])].tolist()
         return tiles
 
 
 def grow_stages(problem: Problem) -> Stages:
-    """Return the stages that may need less RAM than the largest of their steps does unfused."""
+    """Return the fused stages of a problem that may need less RAM than the largest of their ops does unfused."""
     stages = grow_stages_in_c(problem) if len(problem.ops) > FEW else None
     return as_columns(grow_stages_in_python(problem)) if stages is None else stages
 
 
 def as_columns(stages: Sequence[FusedStage]) -> Stages:
-    """Return stages and their tilings as columns."""
+    """Convert stages and their tilings to columns."""
     fewer = [item for stage in stages for item in stage.fewer_rows.items()]
     tilings = [tiling for stage in stages for tiling in stage.tilings]
     columns: Sequence[Iterable[int]] = (
@@ -116,7 +119,7 @@ class _Problem(ctypes.Structure):
 
 
 def grow_stages_in_c(problem: Problem) -> Stages | None:
-    """Return the stages that stage_growth.c computes; None if no C compiler is found."""
+    """Return the fused stages of a problem, computed by stage_growth.c; None if no C compiler is found."""
     library = toolchain.library(SOURCE)
     if library is None:
         return None
@@ -153,6 +156,9 @@ def _in_c(problem: Problem) -> _Problem:
 
 
 def _read_columns(reads: Sequence[Sequence[RowRead]]) -> list[list[int]]:
-    """Return the columns READ_COLUMNS: where the reads of each op (or tile) begin, then a column per field of all reads."""
+    """Flatten the reads of each op (or tile) into the columns READ_COLUMNS: `at`, then one column for each field of a read.
+
+    The reads of op i are the entries [at[i], at[i + 1]) of the other columns.
+    """
     flat = [(x, *window) for each in reads for x, window in each]
     return [[0, *accumulate(map(len, reads))], *([row[k] for row in flat] for k in range(len(READ_COLUMNS) - 1))]

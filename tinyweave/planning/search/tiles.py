@@ -16,10 +16,15 @@ TILE_ROWS = (1, 2, 4, 8)  # heights
 def tile_candidates(
     row_graph: RowGraph, order: Sequence[int], mac_budget: int, *, any_length: bool = False
 ) -> list[list[TileCandidate]]:
-    """Return, for each step, the tiles that end with it, one column wide, shortest first.
+    """Return, for each step, the tiles that end with it, each one column wide, the shortest first.
 
-    Each recomputes at most `mac_budget` multiply-accumulates. A taller tile is listed only if it recomputes less.
-    any_length: list tiles of any number of ops, but only of one row. nas/chain.c: `add_tiles` does the same for chains of ops.
+    A taller tile is listed only if it recomputes less. nas/chain.c: `add_tiles` does the same for chains of ops.
+
+    Args:
+        row_graph: the network.
+        order: indices of the ops.
+        mac_budget: multiply-accumulates that a tile may recompute.
+        any_length: whether tiles may have any number of ops, instead of at most LONGEST_TILE. Then all are one row high.
     """
     by_end, numbers = list[list[TileCandidate]](), tensor_numbers(row_graph)
     longest = len(order) if any_length else LONGEST_TILE

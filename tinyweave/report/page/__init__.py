@@ -1,7 +1,8 @@
-"""Make a report one HTML file that needs no network: `page` fills page.html with page.css, the scripts and the records.
+"""Write a report as one HTML file that works without a network.
 
-In: records, as `plan`, `profile` and `deploy` print them, with what else is known of their models. Out: HTML. The script draws;
-the sentences are those of the terminal, and are put beside each record here.
+In: records that `plan`, `profile` and `deploy` print, and further records of the same models. Out: HTML, made of page.html,
+page.css, the scripts and the records. The scripts draw the records. The sentences are those of the terminal, and are added
+here.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ from ..record import Record
 from ..words import advice_lines, proof_lines, verdict_lines
 
 PARTS = Path(__file__).parent
+# script that draws a page of records
 DRAW = "report(document.getElementById('page'), data.entries);"
 
 
 class Entry(NamedTuple):
-    """Records of one plan and its model: the plan, the Pareto front, the quantisation loss, the search that found it."""
+    """The records of one plan and its model that a page shows together.
+
+    Attributes:
+        record: record of `plan`, `profile` or `deploy`.
+        front: record of `plan --pareto`; None to leave it out.
+        quantisation: record of `quantize`; None to leave it out.
+        search: record of the `search` that found the network; None to leave it out.
+    """
 
     record: Record
     front: Record | None = None
@@ -31,14 +40,21 @@ class Entry(NamedTuple):
 
 
 def page(entries: Sequence[Entry]) -> str:
-    """Return the page of one plan, or of several side by side."""
+    """Return an HTML page that shows one entry, or several side by side."""
     titles = _titles([entry.record for entry in entries])
     data = {"entries": [told(entry, title) for entry, title in zip(entries, titles, strict=True)]}
     return filled(f"{' and '.join(titles)} - tinyweave", DRAW, data)
 
 
 def filled(title: str, script: str, data: Record, connect: str = "'none'") -> str:
-    """Return an HTML page that runs `script` after draw.js and page.js, with `data`. connect: allowed origins of requests."""
+    """Return an HTML page that runs a script on data.
+
+    Args:
+        title: title of the page.
+        script: JavaScript that runs after draw.js, budget.js and page.js, and can read `data`.
+        data: plain values for the script.
+        connect: origins to which the page may send requests, for its content security policy.
+    """
     parts = {
         "CONNECT": connect,
         "TITLE": escape(title),
@@ -51,6 +67,7 @@ def filled(title: str, script: str, data: Record, connect: str = "'none'") -> st
 
 
 def _titles(records: Sequence[Record]) -> list[str]:
+    """Return a title per record: model and device, with a number if several records have the same title."""
     names = [
         clean(record["model"]["name"]) + (f" on {clean(record['device']['name'])}" if record["device"] else "")
         for record in records
@@ -59,8 +76,8 @@ def _titles(records: Sequence[Record]) -> list[str]:
 
 
 def told(entry: Entry, title: str) -> Record:
-    """Return the data of an entry for page.js, with its title and the sentences that the terminal shows."""
-    short = entry.record | {"peak": None, "boards": None}  # the page shows both by themselves
+    """Return an entry as the dict that page.js reads: records, title, and the sentences that the terminal shows."""
+    short = entry.record | {"peak": None, "boards": None}  # the page shows both elsewhere, so the verdict leaves them out
     front = proved_lines(entry.front) if entry.front else []
     says = {
         "verdict": verdict_lines(short),

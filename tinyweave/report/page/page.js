@@ -34,7 +34,7 @@ function cards(record) {
     h("div", { class: "parts" }, known(cycles) ? `${grouped(cycles)} cycles${clock}, ${basis}${record.energy_mj ? `; ${rounded(record.energy_mj)} mJ` : ""}` : "no cycle model for this core"),
     limits.latency_ms ? h("div", { class: "parts" }, `limit ${rounded(limits.latency_ms)} ms`) : null));
   parts.push(card("Work", `${rounded(record.macs / 1e6)} M MACs`, h("div", { class: "parts" },
-    `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}`)));
+    `${known(record.mac_overhead) && record.mac_overhead > 1 ? `${record.mac_overhead.toFixed(3)} times the network's; ` : ""}${record.layers.length} layers in ${plan.steps} steps${known(record.instructions) ? `; ${grouped(record.instructions)} instructions` : ""}${known(record.fast_macs) && record.macs ? `; ${((100 * record.fast_macs) / record.macs).toFixed(1)} % of the MACs in kernels written for the core` : ""}`)));
   return h("div", { class: "cards" }, parts);
 }
 
@@ -179,7 +179,7 @@ function layersTable(entry) {
     ["in, B", (layer) => layer.bytes_in, { number: true }],
     ["out, B", (layer) => layer.bytes_out, { number: true }],
     db("costs"), db("cumulated"),
-    ["kernel", (layer) => layer.kernel],
+    ["kernel", (layer) => layer.kernel && `${layer.kernel}${layer.fast === false ? " (portable C)" : ""}`],
   ];
   cursor.listeners.push((name, share) => {
     const step = stepAt(record, name, share);

@@ -1,0 +1,81 @@
+"""Say which kernels run a network, their share of the work, and why layers have no faster kernel.
+
+In: the record of a model (a dict, see record.py). Out: lines and table rows for the terminal and the Markdown report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .record import Record
+
+MOST_REASONS, MOST_NAMES = 5, 3  # named reasons for portable kernels, and named layers per reason
+COSTLY = 0.01  # share of the cycles; reasons whose layers take less in all are not named
+
+
+def kernel_text(layer: Record) -> str:
+    """Return the name of a layer's kernel, without what its kind says already."""
+    return (layer["kernel"] or "-").removeprefix("tw_").removeprefix(f"{layer['kind']}_")
+
+
+def kernel_rows(record: Record) -> list[tuple[str, ...]]:
+    """Return a headed table row per kernel: its share of the MACs and of the cycles (the most first), and its layers."""
+    layers: dict[str, list[Record]] = {}
+    for layer in record["layers"]:
+        if layer["kernel"]:
+            layers.setdefault(layer["kernel"], []).append(layer)
+    costs, macs = _costs(record), record["macs"]
+    rows: list[tuple[str, ...]] = [("kernel", "MACs", "cycles", "layers")]
+    for kernel, own in sorted(layers.items(), key=lambda each: -sum(costs.get(layer["name"], 0) for layer in each[1])):
+        done = sum(layer["macs"] for layer in own)
+        spent = sum(costs.get(layer["name"], 0) for layer in own)
+        names = _abbreviated([layer["name"] for layer in own])
+        rows.append((kernel, f"{done / macs:.1%}" if done else "-", f"{spent:.1%}" if spent else "-", names))
+    return rows
+
+
+def _abbreviated(names: Sequence[str]) -> str:
+    """Return names in a row; a name that differs from the one before it by its number only is that number: `add_2, 5, 8`."""
+    heads = [name.rpartition("_")[0] for name in names]
+    shown = [
+        name.rpartition("_")[2] if place and heads[place - 1] == heads[place] else name for place, name in enumerate(names)
+    ]
+    return ", ".join(shown)
+
+
+def _costs(record: Record) -> dict[str, float]:
+    """Return layer -> its share of the cycles: of measured instructions if known, else by the layers' shapes."""
+    key = "cycles" if record["cycles"] is not None else "cycles_by_shape"
+    cycles = {layer["name"]: layer[key] or 0 for layer in record["layers"]}
+    whole = sum(cycles.values())
+    return {name: count / whole for name, count in cycles.items()} if whole else {}
+
+
+def fast_share_lines(record: Record) -> list[str]:
+    """Return the share of the MACs in kernels for the core's own instructions, and which costly layers have portable ones."""
+    if record["fast_macs"] is None:
+        return []
+    core, costs = record["core"] or record["device"]["core"], _costs(record)
+    share = f"{record['fast_macs'] / record['macs']:.1%} of the MACs" if record["fast_macs"] < record["macs"] else "all MACs"
+    if record["excess"]["flash"]:
+        return [f"kernels: the smallest, for want of Flash; {share} run in kernels written for a {core}"]
+    groups: dict[tuple[str, str], list[str]] = {}
+    for layer in record["layers"]:
+        if layer["fast"] is False:
+            groups.setdefault((layer["kernel"], layer["why"]), []).append(layer["name"])
+    slow = [(sum(costs.get(name, 0) for name in names), names, *reason) for reason, names in groups.items()]
+    slow = sorted((each for each in slow if each[0] >= COSTLY), reverse=True)
+    lines = [f"kernels: {share} run in kernels written for a {core}{', the others in portable C' if slow else ''}"]
+    for spent, names, kernel, why in slow[:MOST_REASONS]:
+        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"  {', '.join(names[:MOST_NAMES])}{more}, {spent:.1%} of the cycles, in {kernel}: {why}")
+    return [*lines, *(["  and others: see 'why' in --json"] if len(slow) > MOST_REASONS else [])]
+
+
+def kernel_lines(record: Record) -> list[str]:
+    """Return a line per reason why layers have no faster kernel, with the names of these layers."""
+    layers: dict[str, list[str]] = {}
+    for layer in record["layers"]:
+        if layer["fast"] and ("faster" in layer["why"] or "cannot" in layer["why"]):
+            layers.setdefault(layer["why"], []).append(layer["name"])
+    return [f"  {why}: {', '.join(names)}" for why, names in layers.items()]
