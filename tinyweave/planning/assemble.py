@@ -106,6 +106,7 @@ def plan_in_stages(
         streamed_inputs: network inputs that arrive row by row.
         tiles: ops of a stage that run together, some columns at a time.
         streamed_outputs: network outputs that leave row by row.
+        kernels: the choice of a kernel for each op.
     """
     shared = shared_in(graph, [index for ops in stages for index in ops], parts=False)
     layout = lay_out(
