@@ -158,6 +158,18 @@ def test_a_dense_layer_reads_its_weights_once_per_row() -> None:
     assert cycle_features.plain(alone, alone.ops[0]).passes == 1
 
 
+def test_strips_of_an_even_number_of_rows_have_cycles_of_their_own() -> None:
+    """Of 3x3 windows at stride 1, two rows are computed together; maps of three rows are no higher than a strip."""
+    rows = {}
+    for height in (1, 2, 3, 4, 5, 6, 7, 9, 12):
+        graph, op = layer((height, 20, 8, 8, (3, 3), (1, 1), ((1, 1), (1, 1))), "depthwise_conv_2d")
+        rows[height] = depthwise.rows_at_a_time(graph, op)
+        assert cycle_features.lines_in_pairs(graph, op).case.endswith(", pairs") == (rows[height] % 2 == 0)
+    assert rows == {1: 1, 2: 2, 3: 3, 4: 4, 5: 4, 6: 4, 7: 4, 9: 4, 12: 4}
+    graph, op = layer((12, 20, 8, 8, (3, 3), (2, 1), ((1, 1), (1, 1))), "depthwise_conv_2d")
+    assert not depthwise.rows_in_pairs(graph, op)
+
+
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m7", "cortex-m33"])
 def test_lines_of_every_size_have_cycles(core: str) -> None:
     """Windows of one row or column, as networks of sensors have them, too."""

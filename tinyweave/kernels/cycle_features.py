@@ -155,3 +155,9 @@ def lines(graph: Graph, op: Op) -> Features:
     products, blocks = (depthwise.taps(cols) + 1) // 2, len(each)
     did = (sums * rows * products, sums, gathered, height * channels * blocks, len(strips) * channels * blocks, channels, 1.0)
     return Features(f", {depthwise.function(rows, cols, shape.stride[1])}", did, len(strips) * blocks)
+
+
+def lines_in_pairs(graph: Graph, op: Op) -> Features:
+    """Return the loop counts of `lines`, with separate constants if pairs of rows are computed together."""
+    found = lines(graph, op)
+    return found._replace(case=f"{found.case}, pairs") if depthwise.rows_in_pairs(graph, op) else found

@@ -151,8 +151,16 @@ def rows_at_a_time(graph: Graph, op: Op) -> int:
     shape = plane(graph, op)
     most, height = shape.kernel[0] // shape.stride[0] + 1, shape.out[0]
     rows = -(-height // -(-height // most))
-    in_pairs = function(*shape.kernel, shape.stride[1]) == IN_PAIRS and shape.stride[0] == 1
-    return rows + rows % 2 if in_pairs and rows < height else rows
+    return rows + rows % 2 if _takes_pairs(shape) and rows < height else rows
+
+
+def rows_in_pairs(graph: Graph, op: Op) -> bool:
+    """Return whether pairs of output rows are computed together, in all strips but perhaps the last."""
+    return _takes_pairs(plane(graph, op)) and rows_at_a_time(graph, op) % 2 == 0
+
+
+def _takes_pairs(shape: Plane) -> bool:
+    return shape.stride[0] == 1 and function(*shape.kernel, shape.stride[1]) == IN_PAIRS
 
 
 def scratch(graph: Graph, op: Op) -> int:

@@ -54,10 +54,9 @@ def sum_of(graph: Graph, op: Op) -> Sum:
 @lru_cache(maxsize=1024)
 def line(given: Sum) -> LinearSum | None:
     """Return a linear function that equals a sum for all int8 operands, or None if none is found."""
-    low, high = given.clamp
-    operands = zip((given.a, given.b), given.zeros, strict=False)
-    a, b = (requantize((INPUTS - zero) << LEFT_SHIFT, *rescale) for rescale, zero in operands)
-    outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + given.zeros[2], low, high)
+    (low, high), (a_zero, b_zero, zero) = given.clamp, given.zeros
+    a, b = requantize((INPUTS - a_zero) << LEFT_SHIFT, *given.a), requantize((INPUTS - b_zero) << LEFT_SHIFT, *given.b)
+    outputs = np.clip(requantize(a[:, None] + given.b_sign * b, *given.output) + zero, low, high)
     unit = 2.0 ** (LEFT_SHIFT + SHIFT + 8) * _real(given.output)
     for share in SHARES:
         a_factor, b_factor = (round(unit * (1 + share) * slope) for slope in (_real(given.a), given.b_sign * _real(given.b)))

@@ -6,7 +6,7 @@ from functools import partial
 
 from .. import cycle_features
 from .. import overlap_distance as distance
-from ..cycle_features import lines, pixels, taps
+from ..cycle_features import lines, lines_in_pairs, pixels, taps
 from ..dsp import dense, depthwise
 from ..dsp import taps as taps_dsp
 from ..mve import weights as mve
@@ -29,7 +29,7 @@ by_lines = partial(
     distance=depthwise.distances,
     flash=depthwise.flash,
     stream=depthwise.words,
-    features=lines,
+    features=lines_in_pairs,
 )
 ROWS: tuple[Variant, ...] = (
     by_taps(
@@ -68,7 +68,7 @@ ROWS: tuple[Variant, ...] = (
         applies=taps_dsp.PIXEL,
         features=cycle_features.pixel,
     ),
-    by_lines("tw_depthwise_3x3_s8_m7", isa="m7", applies=depthwise.THREE_BY_THREE),
+    by_lines("tw_depthwise_3x3_s8_m7", isa="m7", applies=depthwise.THREE_BY_THREE, features=lines),
     by_lines("tw_depthwise_column_s8_dsp", isa="dsp", has_part=False, applies=depthwise.COLUMN),
     by_lines("tw_depthwise_conv_2d_s8_dsp", isa="dsp", applies=depthwise.LINES),
     by_lines(
