@@ -40,19 +40,27 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
-    """A value of torch as the tensor of this shape holds it: maps channels last; those of one spatial axis have four axes."""
+    """A value of torch as the tensor of this shape holds it: maps channels last, or else as they are; those of one spatial axis
+    have four axes.
+    """
     array = value.detach().numpy()
-    is_moved = array.ndim == 4 or len(shape) > array.ndim
-    moved = np.moveaxis(array, 1, -1) if is_moved else array
+    moved = np.moveaxis(array, 1, -1) if array.ndim > 2 else array
+    if array.ndim == len(shape) and (array.ndim == 3 or moved.shape != tuple(shape)):
+        moved = array
     assert moved.shape == tuple(shape)[-array.ndim :], (array.shape, shape)
     return np.ascontiguousarray(moved).reshape(shape)
 
 
-def distances(module: nn.Module, example: Any, litert: ModuleType | None = None) -> tuple[Graph, float, float]:
-    """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output."""
+def distances(
+    module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool = False
+) -> tuple[Graph, float, float]:
+    """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output.
+
+    `transposes` says whether the graph must have transposes; by default it must have none.
+    """
     inputs = example if isinstance(example, tuple) else (example,)
     graph = from_module(module, example)
-    assert not {op.kind for op in graph.ops} & {"transpose"}
+    assert ("transpose" in {op.kind for op in graph.ops}) == transposes
     assert all(tensor.dtype in ("float32", "int32") for tensor in graph.tensors.values())
     with torch.no_grad():
         answer = module(*inputs)

@@ -58,6 +58,11 @@ CASES: dict[str, Case] = {
     "conv-transpose-more": one(
         "ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]
     ),
+    "conv-transpose-1d": one("ConvTranspose", 1, 4, 9, given=[floats(4, 5, 3), floats(5)], strides=[2], pads=[1, 0]),
+    "max-pool-ceil": one("MaxPool", *CONV, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "max-pool-dilated": one("MaxPool", *CONV, kernel_shape=[3, 3], dilations=[2, 2], pads=[1, 0, 2, 1]),
+    "max-pool-far": one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[2, 2, 2, 2]),
+    "average-pool-excluded": one("AveragePool", *CONV, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 0], ceil_mode=1),
     "max-pool-uneven": one("MaxPool", *CONV, kernel_shape=[3, 2], strides=[2, 2], pads=[0, 0, 1, 0]),
     "average-pool-same": one("AveragePool", *CONV, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
     "average-pool-counted": one("AveragePool", *CONV, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
@@ -92,6 +97,14 @@ CASES: dict[str, Case] = {
     "slice": one("Slice", *CONV, given=[ints(1, -5), ints(2**63 - 1, -1), ints(1, 3), ints(1, 2)]),
     "gather-one": one("Gather", *CONV, given=[np.array(-1)], axis=2),
     "gather-some": one("Gather", *CONV, given=[ints(1, 2)], axis=1),
+    "gather-any": one("Gather", *CONV, given=[ints(3, 0, 0)], axis=1),
+    "gather-table": one("Gather", 1, 6, 5, given=[ints(3, 0, 0, -1).reshape(2, 2)], axis=1),
+    "slice-backwards": one("Slice", *CONV, given=[ints(-1, 7), ints(-(2**63), 2), ints(1, 2), ints(-1, -2)]),
+    "tile": one("Tile", *CONV, given=[ints(1, 2, 1, 3)]),
+    "expand": one("Expand", 1, 4, 1, 8, given=[ints(4, 9, 1)]),
+    "space-to-depth-by-columns": one("SpaceToDepth", 1, 2, 6, 4, blocksize=2, mode="CRD"),
+    "pad-edge": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 3, 1)], mode="edge"),
+    "pad-wrap": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 3, 1)], mode="wrap"),
     "pad-axes": one("Pad", *CONV, given=[ints(1, 2, 0, 1), np.float32(0.5), ints(2, 3)]),
     "pad-reflected": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 2, 1)], mode="reflect"),
     "reshape": one("Reshape", *CONV, given=[ints(0, 2, 2, 9, -1)]),
@@ -168,14 +181,32 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# cases with attributes or inputs that ONNX's own reference lacks or reads in another way than its specification
+BY_RUNTIME: dict[str, Case] = {
+    "conv-transpose-groups": one("ConvTranspose", *CONV, given=[floats(4, 3, 3, 2)], group=2, strides=[2, 3], dilations=[2, 1]),
+    "pad-cropping": one("Pad", *CONV, given=[ints(0, 0, -1, 2, 0, -1, 3, 0), np.float32(0.5)]),
+    "conv-transpose-upper": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], auto_pad="SAME_UPPER"),
+    "conv-transpose-lower": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], auto_pad="SAME_LOWER"),
+    "conv-transpose-shape": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 3], output_shape=[18, 26]),
+}
+
+
+def run_by_runtime(data: bytes, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the outputs that ONNX Runtime computes."""
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
+    return list(runtime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, inputs))
+
+
+@pytest.mark.parametrize("name", [*CASES, *BY_RUNTIME])
 def test_an_op_computes_what_the_reference_does(name: str) -> None:
-    nodes, inputs, _ = CASES[name]
+    nodes, inputs, _ = case = (CASES | BY_RUNTIME)[name]
     outputs = [made for made in nodes[-1][2] if made]
-    data = model(CASES[name], outputs)
+    data = model(case, outputs)
     graph = from_onnx(data, name)
     x = [floats(*(1 if isinstance(extent, str) else extent for extent in shape)) for shape in inputs.values()]
-    expected = ReferenceEvaluator(onnx.load_from_string(data)).run(None, dict(zip(inputs, x, strict=True)))
+    given = dict(zip(inputs, x, strict=True))
+    by_runtime = name in BY_RUNTIME
+    expected = run_by_runtime(data, given) if by_runtime else ReferenceEvaluator(onnx.load_from_string(data)).run(None, given)
     assert distance(graph, x, expected) < CLOSE
     assert not any(op.kind == "transpose" for op in graph.ops)
 
@@ -220,11 +251,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
         model(one("Conv", *CONV, given=[floats(6, 4, 4, 3)], auto_pad="SAME")),
         "Conv (in y): its auto_pad 'SAME' is unknown",
     ),
-    "a place outside": (model(one("Gather", 1, 6, given=[np.array(9)], axis=1)), "its indices are out of range for 6"),
+    "a place outside": (model(one("Gather", 1, 6, given=[np.array(9)], axis=1)), "its index 9 is out of range for 6"),
     "slopes by column": (
         model(one("PRelu", 1, 5, 7, 5, given=[floats(5)])),
         "its slope of shape [5] is not one value per channel",
     ),
+    "places outside": (model(one("Gather", 1, 6, given=[ints(2, 9)], axis=1)), "its indices are out of range for 6"),
     "a division by 0": (model(one("Div", 1, 4, given=[np.float32(0)])), "it divides by 0"),
     "a weight that is no number": (
         model(one("Conv", *CONV, given=[np.full((8, 4, 1, 1), np.nan, np.float32)])),
@@ -248,9 +280,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
         model(one("Resize", *CONV, given=[None, np.array([1, 1, 2, 2], np.float32)], mode="cubic")),
         "its mode 'cubic' with these options is not supported",
     ),
-    "padding beyond half a window": (
-        model(one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[2, 2, 2, 2])),
-        "its padding is more than half of its window",
+    "padding beyond a window": (
+        model(one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[3, 2, 2, 2])),
+        "its padding is not smaller than its window",
     ),
 }
 
@@ -392,6 +424,8 @@ def _array(value: Any) -> np.ndarray | None:
     return None
 
 
+# four digits of each output are in the test
+OF_FOUR_DIGITS = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 5e-4}
 SEVERAL_MAPS = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub", "Sum")  # of the others all inputs but one become constants
 
 
@@ -416,7 +450,7 @@ def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
             assert np.abs(steps + (128 if outputs[0].dtype == np.uint8 else 0) - outputs[0]).max() <= 1, name
             right[op] += 1
             continue
-        assert distance(graph, inputs[:kept], outputs) < CLOSE, name
+        assert distance(graph, inputs[:kept], outputs) < OF_FOUR_DIGITS.get(name, CLOSE), name
         right[op] += 1
     assert sum(right.values()) >= 180, right
     tried = {node[0] for nodes, _, _ in CASES.values() for node in nodes}

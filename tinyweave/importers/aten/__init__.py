@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ..channels_last import view
-from . import attention, axes, elementwise, norms, quantised, recurrent, spatial
+from . import attention, axes, elementwise, norms, quantised, recurrent, selecting, spatial
 
 Function = Callable[..., Any]
 OPS: dict[str, Function] = {
@@ -21,6 +21,8 @@ OPS: dict[str, Function] = {
     "adaptive_avg_pool2d": spatial.adaptive_average_pool,
     "adaptive_max_pool1d": spatial.adaptive_max_pool,
     "adaptive_max_pool2d": spatial.adaptive_max_pool,
+    "_unsafe_view": view,
+    "alias": axes.identity,
     "add": elementwise.binary("add"),
     "amax": axes.reduce("reduce_max"),
     "amin": axes.reduce("reduce_min"),
@@ -39,17 +41,24 @@ OPS: dict[str, Function] = {
     "contiguous": axes.identity,
     "conv1d": spatial.convolution,
     "conv2d": spatial.convolution,
+    "conv_transpose1d": spatial.transposed_convolution,
     "conv_transpose2d": spatial.transposed_convolution,
     "detach": axes.identity,
     "div": elementwise.division,
     "dropout": axes.dropout,
     "elu": elementwise.elu,
+    "expand": selecting.expand,
+    "expand_as": lambda b, x, other: selecting.expand(b, x, other.shape),
     "feature_dropout": axes.dropout,
     "flatten": axes.flatten,
+    "flip": selecting.flip,
     "gelu": elementwise.gelu,
     "hardsigmoid": lambda b, x: elementwise.hard_sigmoid(b, x, alpha=1 / 6),
     "hardswish": elementwise.unary("hard_swish"),
     "hardtanh": lambda b, x, low=-1.0, high=1.0: elementwise.clamp(b, x, low, high),
+    "im2col": selecting.unfold,
+    "index": selecting.index,
+    "index_select": selecting.index_select,
     "layer_norm": norms.layer_norm,
     "leaky_relu": elementwise.leaky_relu,
     "linear": axes.linear,
@@ -66,12 +75,17 @@ OPS: dict[str, Function] = {
     "neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
     "pad": axes.pad,
     "permute": axes.permute,
+    "pixel_shuffle": selecting.pixel_shuffle,
+    "pixel_unshuffle": selecting.pixel_unshuffle,
     "pow": elementwise.power,
     "prelu": elementwise.prelu,
     "relu": elementwise.unary("relu"),
     "relu6": elementwise.unary("relu6"),
+    "repeat": selecting.repeat,
+    "repeat_interleave": selecting.repeat_interleave,
     "reshape": view,
     "rms_norm": norms.rms_norm,
+    "roll": selecting.roll,
     "rsqrt": elementwise.unary("rsqrt"),
     "rsub": lambda b, x, y, alpha=1: elementwise.binary("sub")(b, y, x, alpha),
     "scaled_dot_product_attention": attention.dot_product_attention,

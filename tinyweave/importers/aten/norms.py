@@ -56,10 +56,7 @@ def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias:
 def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
     """Return the sum of squares over the last `count` axes, a batch_matmul of each row with itself. The axes keep extent 1."""
     last = flattened(x.axes[-count:])
-    begin = len(x.order) - len(last)
-    rows, inner = x.order[:begin], x.order[begin:]
-    if set(inner) != set(last):
-        raise Unsupported("its normalised axes are not innermost in memory: it would need a transpose inside the network")
+    rows, inner = (tuple(axis for axis in x.order if (axis in last) == is_last) for is_last in (False, True))
     name = b.tensor(x, (rows, (), inner))
     axes = (*x.axes[:-count], *[()] * count)
     return b.map("batch_matmul", (name, name), axes, (rows, (), ()), {"adj_x": False, "adj_y": True}, suffix="squares")
