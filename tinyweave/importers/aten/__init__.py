@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ..channels_last import view
-from . import attention, axes, elementwise, norms, quantised, recurrent, selecting, spatial
+from . import attention, axes, elementwise, norms, quantised, recurrent, resizing, selecting, spatial
 
 Function = Callable[..., Any]
 OPS: dict[str, Function] = {
@@ -106,8 +106,13 @@ OPS: dict[str, Function] = {
     "unbind": axes.unbind,
     "unflatten": axes.unflatten,
     "unsqueeze": axes.unsqueeze,
-    "upsample_bilinear2d": spatial.bilinear,
-    "upsample_nearest2d": spatial.nearest,
+    "_upsample_nearest_exact1d": partial(resizing.nearest, centre=0.5),
+    "_upsample_nearest_exact2d": partial(resizing.nearest, centre=0.5),
+    "upsample_bicubic2d": resizing.cubic,
+    "upsample_bilinear2d": resizing.linear,
+    "upsample_linear1d": resizing.linear,
+    "upsample_nearest1d": resizing.nearest,
+    "upsample_nearest2d": resizing.nearest,
     "view": view,
     **quantised.QUANTISED,
     **recurrent.RECURRENT,

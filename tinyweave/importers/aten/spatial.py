@@ -1,4 +1,4 @@
-"""Import ATen's ops on rows and columns: convolutions, pooling, resizing. Maps [1, c, w], with one spatial axis, get h = 1."""
+"""Import ATen's ops on rows and columns: convolutions, pooling. Maps [1, c, w], with one spatial axis, get h = 1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import resize
 from ...ops.window import same_padding
 from ..channels_last import Axes, Builder, Map
 from ..unsupported import Unsupported
@@ -382,44 +381,3 @@ def _adaptive_size(x: Map, output_size: Ints) -> list[int]:
     """Return the output size (h, w) of an adaptive pool, in which None means the extent of the map."""
     image_axes(x)
     return [extent if out is None else out for out, extent in zip(pair(output_size, len(x.axes)), _size(x), strict=True)]
-
-
-def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_nearest2d to a size or by a factor; raise Unsupported if TFLite would copy other pixels."""
-    size, scales = _resized(x, output_size, scale_factors)
-    attrs = {"align_corners": False, "half_pixel_centers": False}
-    for extent, out, scale in zip(_size(x), size, scales, strict=True):
-        positions = np.minimum(np.floor(np.arange(out, dtype=np.float32) * np.float32(scale)), extent - 1)
-        if (positions != resize.nearest(extent, out, attrs)).any():
-            raise Unsupported("its scale factor selects other pixels than TFLite does; give the output size")
-    return resized(b, "resize_nearest_neighbor", x, size, **attrs)
-
-
-def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_bilinear2d to a size or by a factor.
-
-    Without `align_corners` a factor must be the exact ratio of the sizes, because TFLite computes its own.
-    """
-    size, scales = _resized(x, output_size, scale_factors)
-    if not align_corners and any(e != out * scale for e, out, scale in zip(_size(x), size, scales, strict=True)):
-        raise Unsupported("its scale factor is not the ratio of the sizes; set recompute_scale_factor or give the output size")
-    return resized(b, "resize_bilinear", x, size, align_corners=align_corners, half_pixel_centers=not align_corners)
-
-
-def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], list[float]]:
-    """Return the output size (h, w) of a resize, and the distance of neighbouring output pixels, in input pixels, for h and w.
-
-    One of `output_size` and `scale_factors`, each for (h, w), is None.
-    """
-    image_axes(x)
-    if len(x.axes) != 4:
-        raise Unsupported("its map must be [1, c, h, w]")
-    if output_size is not None:
-        return list(output_size), [e / out for e, out in zip(_size(x), output_size, strict=True)]
-    return [int(e * f) for e, f in zip(_size(x), scale_factors, strict=True)], [1 / f for f in scale_factors]
-
-
-def resized(b: Builder, kind: str, x: Map, size: Sequence[int], **attrs: bool) -> Map:
-    """Add the op `kind`, a TFLite resize, that resizes a map to `size`, (h, w)."""
-    axes, dims = image_layout(b, 4, size, x.axes[1])
-    return b.map(kind, (as_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)
