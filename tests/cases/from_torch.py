@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +19,23 @@ torch.set_num_threads(1)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
+class Of(nn.Module):
+    """A module that applies a function; the function may use the submodules given by name."""
+
+    def __init__(self, function: Callable[..., Any], **parts: Any):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *x: Any) -> Any:
+        return self.function(self, *x)
+
+
+def of(function: Callable[..., Any], *shape: int, **parts: Any) -> tuple[nn.Module, tuple[int, ...]]:
+    return Of(function, **parts), shape
+
+
 def trained(module: nn.Module, seed: int = 0) -> nn.Module:
     """The module with statistics and slopes as training leaves them, in evaluation mode."""
     generator = torch.Generator().manual_seed(seed)
@@ -30,7 +47,7 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
                 if part.affine:
                     part.weight.uniform_(0.5, 1.5, generator=generator)
                     part.bias.normal_(0, 0.3, generator=generator)
-            elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)) and part.elementwise_affine:
+            elif isinstance(part, (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)) and part.weight is not None:
                 part.weight.uniform_(0.5, 1.5, generator=generator)
                 if getattr(part, "bias", None) is not None:
                     part.bias.normal_(0, 0.3, generator=generator)

@@ -54,6 +54,16 @@ CASES: dict[str, Case] = {
     "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
     "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),
     "mat-mul-of-maps": ([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 3), "z": (1, 3, 5)}, {}),
+    "mat-mul-first": ([("MatMul", ("c", "x"), ("y",), {})], {"x": (1, 5, 12)}, {"c": floats(7, 5)}),
+    "mat-mul-vector": one("MatMul", 1, 5, 12, given=[floats(12)]),
+    "instance-norm": one("InstanceNormalization", *CONV, given=[floats(4), floats(4)], epsilon=0.1),
+    "group-norm": one("GroupNormalization", *CONV, given=[floats(2), floats(2)], num_groups=2),
+    "mean-variance-norm": one("MeanVarianceNormalization", *CONV),
+    "lp-norm": one("LpNormalization", 1, 5, 12, axis=1),
+    "l1": one("ReduceL1", *CONV, given=[ints(1)], keepdims=0),
+    "l2": one("ReduceL2", *CONV, given=[ints(2, 3)]),
+    "log-sum-exp": one("ReduceLogSumExp", *CONV, given=[ints(1)]),
+    "sum-of-squares": one("ReduceSumSquare", *CONV, given=[ints(-1)]),
     "mat-mul": one("MatMul", 1, 5, 12, given=[floats(12, 7)]),
     "hard-sigmoid": one("HardSigmoid", *CONV),
     "hard-sigmoid-of-torch": one("HardSigmoid", *CONV, alpha=1 / 6),
@@ -169,6 +179,8 @@ CASES: dict[str, Case] = {
 
 # cases with attributes or inputs that ONNX's own reference lacks or reads in another way than its specification
 BY_RUNTIME: dict[str, Case] = {
+    "local-response-norm-root": one("LRN", *CONV, size=5, alpha=0.5, beta=0.5),
+    "local-response-norm": one("LRN", *CONV, size=3, alpha=0.5, beta=0.75, bias=1.5),
     "linear-axes": one(
         "Resize", *CONV, given=[None, np.array([1.3], np.float32)], mode="linear", axes=[3], nearest_mode="floor"
     ),

@@ -165,9 +165,15 @@ class Builder:
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
+        if kind != "reshape" and any(name and self._is_index(name) for name in inputs):
+            raise Unsupported("it reads indices that the network computes; return them, and compute on outside the network")
         outputs = [self.add(Tensor(self.name(suffix), shape, dtype)) for shape in shapes]
         self.ops.append(Op(f"{kind}_{len(self.ops)}", kind, tuple(inputs), (*outputs, *states), dict(attrs or {})))
         return outputs
+
+    def _is_index(self, name: str) -> bool:
+        """Return whether the tensor `name` has integers that the network computes."""
+        return self.tensors[name].dtype == "int32" and self.tensors[name].data is None
 
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -113,18 +114,50 @@ def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: A
     return binary("mul")(b, mean(b, x, dim, keepdim), float(count))
 
 
+def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False) -> Map:
+    """Import aten.argmax as arg_max, with int32 indices along the axis `dim`, or of the flattened map."""
+    if dim is None:
+        return view(b, argmax(b, flatten(b, x), 0), (1,) * len(x.axes) if keepdim else ())
+    dim = normalised_axis(len(x.axes), dim)
+    order, name, dims = ordered_tensor(b, x)
+    at = order.index(dim)
+    rest = [*dims[:at], *dims[at + 1 :]]
+    (made,) = b.op("arg_max", (name, b.integers(at, "axis")), [extents(rest)], {}, "index", dtype="int32")
+    axes = with_axis(x.axes, dim, ())
+    return Map(made, axes if keepdim else (*axes[:dim], *axes[dim + 1 :]), tuple(rest))
+
+
+def logsumexp(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
+    """Import aten.logsumexp, for each axis as max(x) - max(log_softmax(x))."""
+    chosen = axis_set(x, dim)
+    greatest = reduce("reduce_max")
+    for axis in chosen:
+        logarithms = softmax(b, x, axis, kind="log_softmax")
+        x = binary("sub")(b, greatest(b, x, axis, True), greatest(b, logarithms, axis, True))
+    return x if keepdim else squeeze(b, x, list(chosen))
+
+
+def glu(b: Builder, x: Map, dim: int = -1) -> Map:
+    """Import aten.glu: the first half of the axis `dim` times the sigmoid of the second half."""
+    if x.shape[normalised_axis(len(x.axes), dim)] % 2:
+        raise Unsupported("its axis has an odd extent")
+    value, gate = chunk(b, x, 2, dim)
+    return binary("mul")(b, value, b.like("logistic", gate))
+
+
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
     """Return a function that imports aten.max or aten.min.
 
     The ATen op has two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum or
-    minimum of two maps, imported as the op kind `pair`. The indices that a reduction along one axis also returns are
-    Unavailable.
+    minimum of two maps, imported as the op kind `pair`. A reduction along one axis also returns the indices of the maxima;
+    those of minima are Unavailable.
     """
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
         if other is None or isinstance(other, int):
             found = reduce(kind)(b, x, other, keepdim)
-            return found if other is None else [found, INDICES_READ]
+            indices = partial(argmax, b, x, other, keepdim) if kind == "reduce_max" else INDICES_READ
+            return found if other is None else [found, indices]
         return binary(pair)(b, x, other)
 
     return apply

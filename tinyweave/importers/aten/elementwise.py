@@ -83,6 +83,17 @@ def division(b: Builder, x: Any, y: Any) -> Map:
     return binary("mul")(b, x, (1 / divisor).astype(np.float32))
 
 
+def lerp(b: Builder, x: Map, end: Any, weight: Any) -> Map:
+    """Import aten.lerp: x + weight * (end - x)."""
+    return binary("add")(b, x, binary("mul")(b, binary("sub")(b, end, x), weight))
+
+
+def addcmul(b: Builder, x: Any, one: Any, two: Any, *, value: float = 1) -> Map:
+    """Import aten.addcmul: x + value * one * two."""
+    product = binary("mul")(b, one, two) if isinstance(one, Map) or isinstance(two, Map) else one * two
+    return binary("add")(b, x, product, value)
+
+
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
     """Return a function that imports an element-wise op with one operand.
 

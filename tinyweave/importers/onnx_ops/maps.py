@@ -21,6 +21,7 @@ from ..unsupported import Unsupported, normalised_axis
 
 Function = Callable[..., Any]
 Ints = Sequence[int] | None
+MEAN_VARIANCE_EPSILON = 1e-9  # as in the function body of ONNX's operator
 FLOAT = 1  # TensorProto.DataType.FLOAT
 
 
@@ -254,8 +255,8 @@ def softmax(kind: str) -> Function:
     return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)
 
 
-def reduction(kind: str) -> Function:
-    """Return a function that imports a reduction; `kind` is the TFLite op kind or "sum".
+def reduction(function: Function) -> Function:
+    """Return a function that imports a reduction; `function` gets the builder, the map, the axes or None, and keepdim.
 
     The axes are an attribute or, in later opsets, the second input.
     """
@@ -266,9 +267,38 @@ def reduction(kind: str) -> Function:
         chosen = axes_ if given is None else constant_integers(given, "axes")
         if not chosen and noop_with_empty_axes:
             return x
-        return axes.reduce(kind)(b, x, chosen or None, bool(keepdims))
+        result: Map = function(b, x, chosen or None, bool(keepdims))
+        return result
 
     return lambda b, *inputs, axes=None, **attributes: apply(b, *inputs, axes_=axes, **attributes)
+
+
+def argmax(b: Builder, x: Map, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Map:
+    """Import ONNX's ArgMax; of several maxima the first one counts."""
+    if select_last_index:
+        raise Unsupported("its select_last_index is set, but arg_max selects the first of equal maxima; export it without")
+    return axes.argmax(b, x, axis, bool(keepdims))
+
+
+def group_norm(
+    b: Builder, x: Map, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Map:
+    """Import ONNX's GroupNormalization; scale and bias have a value per channel or, in opset 18, per group."""
+    weight, offset = (elementwise.constant(values, "scale") for values in (scale, bias))
+    each = x.shape[1] // weight.size
+    return norms.group_norm(b, x, num_groups, np.repeat(weight, each), np.repeat(offset, each), epsilon)
+
+
+def instance_norm(b: Builder, x: Map, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Map:
+    """Import ONNX's InstanceNormalization."""
+    return norms.instance_norm(b, x, scale, bias, eps=epsilon)
+
+
+def mean_variance_norm(b: Builder, x: Map, *, axes: Sequence[int] = (0, 2, 3)) -> Map:
+    """Import ONNX's MeanVarianceNormalization over the pixels of each channel."""
+    if {*axes} | {0} != {0, *range(2, len(x.axes))}:
+        raise Unsupported(f"its axes {list(axes)} are not those of the pixels; use GroupNormalization")
+    return norms.instance_norm(b, x, eps=MEAN_VARIANCE_EPSILON)
 
 
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
