@@ -69,15 +69,15 @@ def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
 
 
 def distances(
-    module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool = False
+    module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool | None = False
 ) -> tuple[Graph, float, float]:
     """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output.
 
-    `transposes` says whether the graph must have transposes; by default it must have none.
+    `transposes` says whether the graph must have transposes; by default it must have none, and None allows both.
     """
     inputs = example if isinstance(example, tuple) else (example,)
     graph = from_module(module, example)
-    assert ("transpose" in {op.kind for op in graph.ops}) == transposes
+    assert transposes is None or ("transpose" in {op.kind for op in graph.ops}) == transposes
     assert all(tensor.dtype in ("float32", "int32") for tensor in graph.tensors.values())
     with torch.no_grad():
         answer = module(*inputs)

@@ -302,7 +302,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "padding beyond a window": (
         model(one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[3, 2, 2, 2])),
-        "its padding is not smaller than its window",
+        "its padding is so large that a window lies in the padding alone",
     ),
 }
 

@@ -312,12 +312,10 @@ def max_pool(
     """
     kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
     size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
-    if any(before >= k or after >= k for (before, after), k in zip(pads, kernels, strict=True)):
-        raise Unsupported("its padding is not smaller than its window, so that windows lie in the padding alone")
+    befores = [before for before, _ in pads]
+    windows = list(map(_inside, map(windowed, kernels, strides, dilations, size, befores), _size(x)))
     if {*dilations} != {1}:
-        befores = [before for before, _ in pads]
-        windows = map(windowed, kernels, strides, dilations, size, befores)
-        return _gathered_max_pool(b, x, list(map(_inside, windows, _size(x))))
+        return _gathered_max_pool(b, x, windows)
     if not same and any(2 * max(amounts) > k for amounts, k in zip(pads, kernels, strict=True)):
         x, pads, same = pad(b, x, [*pads[1], *pads[0]], "replicate"), [(0, 0), (0, 0)], True
     name, padding = _padded(b, x, pads, same, repeat_edge=True)
@@ -325,8 +323,13 @@ def max_pool(
 
 
 def _inside(windows: np.ndarray, extent: int) -> np.ndarray:
-    """Replace the indices of a window that lie beyond an axis by an index of the same window that does not."""
+    """Replace the indices of a window that lie beyond an axis by an index of the same window that does not.
+
+    Raise Unsupported if a window lies beyond the axis as a whole.
+    """
     is_inside = (windows >= 0) & (windows < extent)
+    if not is_inside.any(1).all():
+        raise Unsupported("its padding is so large that a window lies in the padding alone")
     first = np.take_along_axis(windows, is_inside.argmax(1)[:, None], 1)
     return np.where(is_inside, windows, first)
 
