@@ -28,6 +28,15 @@ MAX_ELEMENTS = 1 << 26  # elements of a tensor
 MAX_OUTPUTS = 1 << 11  # outputs of an op
 
 
+MAX_COMPUTED = 1 << 24  # elements of an array of indices or weights that an importer function computes
+
+
+def check_elements(*extents: int) -> None:
+    """Raise Unsupported if an array of these extents, which an importer function is about to compute, is too large."""
+    if prod(extents) > MAX_COMPUTED:
+        raise Unsupported(f"it needs an array of {prod(extents):,} elements; at most {MAX_COMPUTED:,} are supported")
+
+
 class Unavailable(NamedTuple):
     """A placeholder for an output of the framework's op that the TFLite op does not compute.
 

@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, Unavailable, common_order, current_groups, extents, fits, flattened, view
+from ..channels_last import (
+    Axes,
+    Builder,
+    Map,
+    Unavailable,
+    check_elements,
+    common_order,
+    current_groups,
+    extents,
+    fits,
+    flattened,
+    view,
+)
 from ..unsupported import Unsupported, normalised_axis
 from .elementwise import binary, stored_constant
 
@@ -324,6 +336,7 @@ def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: 
             extent = x.shape[dim]
             if mode == "circular" and max(before, after) > extent:
                 raise Unsupported(f"its circular padding {max(before, after)} is larger than the axis, {extent}")
+            check_elements(before + extent + after)
             x = take(b, x, dim, REPEATS[mode](np.arange(-before, extent + after), extent))
         return x
     if mode not in ("constant", "reflect", *REPEATS):

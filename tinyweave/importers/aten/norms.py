@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Builder, Map, flattened
+from ..channels_last import Builder, Map, check_elements, flattened
 from ..unsupported import Unsupported
 from .axes import axis_set, mean, mixed, reduce, squeeze, sum_
 from .elementwise import batch_norm, binary, constant
@@ -137,6 +137,7 @@ def group_norm(
     if x.axes[0] or channels % groups:
         raise Unsupported(f"its {groups} groups do not divide the channels of a map {list(x.shape)} with a batch of 1")
     each = channels // groups
+    check_elements(channels, channels)
     matrix = np.kron(np.eye(groups), np.full((each, each), 1 / each)).astype(np.float32)
 
     def of_groups(y: Map) -> Map:
@@ -177,6 +178,7 @@ def local_response_norm(b: Builder, x: Map, size: int, alpha: float = 1e-4, beta
     """
     if beta not in (0.5, 0.75, 1):
         raise Unsupported(f"its beta {beta} is not supported; use 0.5, 0.75 or 1")
+    check_elements(x.shape[1], x.shape[1])
     at = np.arange(x.shape[1])
     distance = at - at[:, None]
     near = (distance >= -((size - 1) // 2)) & (distance <= size // 2)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...ops import resize
-from ..channels_last import MAX_ELEMENTS, Builder, Map
+from ..channels_last import MAX_COMPUTED, Builder, Map, check_elements
 from ..quantised_constants import Array
 from ..unsupported import Unsupported
 from .axes import mixed, take
@@ -55,8 +55,8 @@ def positions(extent: int, out: int, factor: float, how: str) -> Array:
 
 
 def check_size(size: Sequence[int]) -> None:
-    """Raise Unsupported if an extent of an output size is not in [1, MAX_ELEMENTS]."""
-    if not 0 < min(size) <= max(size) <= MAX_ELEMENTS:
+    """Raise Unsupported if an extent of an output size is not in [1, MAX_COMPUTED]."""
+    if not 0 < min(size) <= max(size) <= MAX_COMPUTED:
         raise Unsupported(f"its output size {' x '.join(f'{extent:,}' for extent in size)} is out of range")
 
 
@@ -107,6 +107,7 @@ def _equal(one: Array, two: Array, extent: int) -> bool:
 def weights(extent: int, at: Array, cubic: float | None, *, outside: bool) -> Array:
     """Return the matrix [outputs, inputs] of an interpolation at positions `at`; other arguments are as in `interpolated`."""
     at = np.clip(at, 0, extent - 1) if cubic is None else at
+    check_elements(len(at), extent)
     taps = np.floor(at).astype(int)[:, None] + (np.arange(2) if cubic is None else np.arange(-1, 3))
     distance = np.abs(at[:, None] - taps)
     factors = np.maximum(1 - distance, 0) if cubic is None else _cubic(distance, cubic)

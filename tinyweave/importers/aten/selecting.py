@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..channels_last import Builder, Map, view
+from ..channels_last import Builder, Map, check_elements, view
 from ..unsupported import Unsupported, normalised_axis
 from .axes import flatten, ordered_tensor, pad, permute, take, take_all, unsqueeze
 from .elementwise import constant
@@ -76,6 +76,7 @@ def repeat_interleave(b: Builder, x: Map, repeats: Any, dim: int | None = None, 
     if dim is None:
         x, dim = flatten(b, x), 0
     extent = x.shape[normalised_axis(len(x.axes), dim)]
+    check_elements(extent, repeats if isinstance(repeats, int) else int(constant(repeats, "repeats").max()))
     return take(b, x, dim, np.repeat(np.arange(extent), repeats if isinstance(repeats, int) else constant(repeats, "repeats")))
 
 

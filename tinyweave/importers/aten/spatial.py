@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ops.window import same_padding
-from ..channels_last import Axes, Builder, Map
+from ..channels_last import Axes, Builder, Map, check_elements
 from ..unsupported import Unsupported
 from .axes import INDICES_READ, mean, mixed, pad, take
 from .elementwise import binary, stored_constant
@@ -131,6 +131,7 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool =
 
 def windowed(kernel: int, stride: int, dilation: int, count: int, before: int = 0) -> np.ndarray:
     """Return the indices that `count` windows along an axis read, [windows, kernel], if `before` is the padding before it."""
+    check_elements(count, kernel)
     return np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
 
 
@@ -286,9 +287,11 @@ def average_pool(
         at = windowed(k, s, d, n, before)
         first, end = (-before, extent + after) if count_include_pad else (0, extent)
         counts.append(((at >= first) & (at < end)).sum(1))
+    check_elements(*size)
     divisors = np.outer(*counts) if divisor_override is None else np.full((1, 1), divisor_override)
     area = kernels[0] * kernels[1]
     if {*dilations} != {1}:
+        check_elements(x.shape[1], area)
         filters = np.full((x.shape[1], 1, *kernels), 1 / area, np.float32)
         filters, chosen = (filters, slice(2)) if len(x.axes) == 4 else (filters[:, :, 0], slice(1, 2))
         y = convolution(b, x, filters, None, strides[chosen], pads[chosen], dilations[chosen], x.shape[1])
@@ -357,6 +360,7 @@ def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
         x = average_pool(b, x, kernels if len(x.axes) == 4 else kernels[1:])
     for dim, extent, out in zip((-2, -1), _size(x), wanted, strict=True):
         if extent != out:
+            check_elements(extent, out)
             windows = _adaptive_windows(extent, out)
             x = mixed(b, x, dim, np.array([np.bincount(at, minlength=extent) / len(at) for at in windows], np.float32))
     return x
@@ -369,6 +373,7 @@ def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
         kernels = [extent // out for extent, out in zip(_size(x), wanted, strict=True)]
         return [max_pool(b, x, kernels if len(x.axes) == 4 else kernels[1:]), INDICES_READ]
     windows = []
+    check_elements(*wanted)
     for each in map(_adaptive_windows, _size(x), wanted):
         at = windowed(max(map(len, each)), 1, 1, 1) + np.array([[window.start] for window in each])
         windows.append(np.minimum(at, [[window.stop - 1] for window in each]))  # smaller windows repeat their last element
