@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tinyweave import ops
 from tinyweave.importers.onnx import from_onnx
-from tinyweave.ir import CompileError
+from tinyweave.ir import CompileError, Graph
 
 RNG = np.random.default_rng(0)
 Node = tuple[str, Sequence[str], Sequence[str], dict[str, Any]]
@@ -53,3 +54,28 @@ def check_refused(data: bytes, message: str) -> None:
     with pytest.raises(CompileError) as error:
         from_onnx(data, "net")
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """A value [n, c, h, w] as a tensor of this shape holds it: maps channels last, what has three axes as it fits."""
+    moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
+    possible = [moved, value] if value.ndim > 3 else [value, moved, moved[None]]
+    fitting = [each for each in possible if each.shape == tuple(shape)]
+    assert fitting, (value.shape, shape)
+    return np.ascontiguousarray(fitting[0])
+
+
+def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Return how far the graph's outputs are from those expected, as a share of their range, or size where all are alike."""
+    given = {name: lying(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
+    worst = 0.0
+    for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):
+        found = lying(wanted, graph.tensors[name].shape)
+        worst = max(worst, float(np.abs(value - found).max() / max(np.ptp(found), np.abs(found).max(), 1e-6)))
+    return worst
+
+
+def run_by_runtime(data: bytes, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Return the outputs that ONNX Runtime computes."""
+    runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install onnxruntime")
+    return list(runtime.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, inputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +19,23 @@ torch.set_num_threads(1)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
+class Of(nn.Module):
+    """A module that applies a function; the function may use the submodules given by name."""
+
+    def __init__(self, function: Callable[..., Any], **parts: Any):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *x: Any) -> Any:
+        return self.function(self, *x)
+
+
+def of(function: Callable[..., Any], *shape: int, **parts: Any) -> tuple[nn.Module, tuple[int, ...]]:
+    return Of(function, **parts), shape
+
+
 def trained(module: nn.Module, seed: int = 0) -> nn.Module:
     """The module with statistics and slopes as training leaves them, in evaluation mode."""
     generator = torch.Generator().manual_seed(seed)
@@ -30,7 +47,7 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
                 if part.affine:
                     part.weight.uniform_(0.5, 1.5, generator=generator)
                     part.bias.normal_(0, 0.3, generator=generator)
-            elif isinstance(part, (nn.LayerNorm, nn.RMSNorm)) and part.elementwise_affine:
+            elif isinstance(part, (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)) and part.weight is not None:
                 part.weight.uniform_(0.5, 1.5, generator=generator)
                 if getattr(part, "bias", None) is not None:
                     part.bias.normal_(0, 0.3, generator=generator)
@@ -40,19 +57,27 @@ def trained(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def channels_last(value: Any, shape: Sequence[int]) -> np.ndarray:
-    """A value of torch as the tensor of this shape holds it: maps channels last; those of one spatial axis have four axes."""
+    """A value of torch as the tensor of this shape holds it: maps channels last, or else as they are; those of one spatial axis
+    have four axes.
+    """
     array = value.detach().numpy()
-    is_moved = array.ndim == 4 or len(shape) > array.ndim
-    moved = np.moveaxis(array, 1, -1) if is_moved else array
+    moved = np.moveaxis(array, 1, -1) if array.ndim > 2 else array
+    if array.ndim == len(shape) and (array.ndim == 3 or moved.shape != tuple(shape)):
+        moved = array
     assert moved.shape == tuple(shape)[-array.ndim :], (array.shape, shape)
     return np.ascontiguousarray(moved).reshape(shape)
 
 
-def distances(module: nn.Module, example: Any, litert: ModuleType | None = None) -> tuple[Graph, float, float]:
-    """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output."""
+def distances(
+    module: nn.Module, example: Any, litert: ModuleType | None = None, *, transposes: bool | None = False
+) -> tuple[Graph, float, float]:
+    """The graph of a module, and how far the reference and LiteRT are from torch, in ranges of the output.
+
+    `transposes` says whether the graph must have transposes; by default it must have none, and None allows both.
+    """
     inputs = example if isinstance(example, tuple) else (example,)
     graph = from_module(module, example)
-    assert not {op.kind for op in graph.ops} & {"transpose"}
+    assert transposes is None or ("transpose" in {op.kind for op in graph.ops}) == transposes
     assert all(tensor.dtype in ("float32", "int32") for tensor in graph.tensors.values())
     with torch.no_grad():
         answer = module(*inputs)

@@ -66,7 +66,12 @@ def grow(rng: random.Random, made: Network, example: Tensor, layers: Sequence[La
         made.steps.append(step)
         with torch.no_grad():
             out = made.eval()(example)
-        if isinstance(out, Tensor) and out.numel() > 0 and max(out.shape) <= 400 and out.abs().max() < 1e4:
+        if (
+            isinstance(out, Tensor)
+            and out.numel() > 0
+            and max(out.shape) <= 400
+            and 1e-3 * out.abs().max() < out.max() - out.min() < 1e4
+        ):
             made.shapes.append(list(out.shape))
             return
         made.steps.pop()
@@ -97,7 +102,10 @@ def transposed(rng: random.Random, made: Network, shape: list[int]) -> Any:
         return None
     stride, kernel = rng.randint(1, 3), rng.randint(1, 4)
     padding, more = rng.randint(0, (kernel - 1) // 2), rng.randint(0, stride - 1)
-    return made.use(nn.ConvTranspose2d(shape[1], rng.randint(1, 12), kernel, stride, padding, more, bias=rng.random() < 0.5))
+    groups = rng.choice([1, 1, shape[1]])
+    outputs, dilation = groups * rng.randint(1, max(1, 12 // groups)), rng.choice([1, 1, 2])
+    kind = nn.ConvTranspose2d if len(shape) == 4 else nn.ConvTranspose1d
+    return made.use(kind(shape[1], outputs, kernel, stride, padding, more, groups, rng.random() < 0.5, dilation))
 
 
 def norm(rng: random.Random, made: Network, shape: list[int]) -> Any:
@@ -137,11 +145,15 @@ def pool(rng: random.Random, made: Network, shape: list[int]) -> Any:
         return None
     kernel, stride = rng.randint(2, min(4, *shape[2:])), rng.randint(1, 3)
     padding = rng.randint(0, kernel // 2)
-    return made.use(rng.choice([nn.MaxPool2d, nn.AvgPool2d])(kernel, stride, padding))
+    ceil = rng.random() < 0.3
+    if rng.random() < 0.5:
+        return made.use(nn.MaxPool2d(kernel, stride, padding, rng.choice([1, 1, 2]), ceil_mode=ceil))
+    return made.use(nn.AvgPool2d(kernel, stride, padding, ceil, rng.random() < 0.5, rng.choice([None, None, 3])))
 
 
 def adaptive(rng: random.Random, made: Network, shape: list[int]) -> Any:
-    out = [rng.choice([d for d in range(1, extent + 1) if extent % d == 0]) for extent in shape[2:]]
+    uneven = rng.random() < 0.3
+    out = [rng.choice([d for d in range(1, extent + 1) if uneven or extent % d == 0]) for extent in shape[2:]]
     kinds = [nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d] if len(shape) == 4 else [nn.AdaptiveAvgPool1d, nn.AdaptiveMaxPool1d]
     return made.use(rng.choice(kinds)(tuple(out) if len(out) == 2 else out[0]))
 
@@ -206,12 +218,52 @@ def shuffle(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return lambda x: x.reshape(n, groups, c // groups, h, w).permute(0, 2, 1, 3, 4).reshape(n, c, h, w)
 
 
+def selected(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Copy elements in another order, or more than once."""
+    axis, (c, h, w) = rng.randrange(1, 4), shape[1:]
+    at = torch.tensor([rng.randrange(shape[axis]) for _ in range(min(shape[axis], 9))])
+    few = [lambda x: x.repeat(1, 1, 2, 1), lambda x: x.repeat_interleave(2, axis), lambda x: x[:, :1].expand(-1, 3, -1, -1)]
+    few += [lambda x: x.mean(axis, keepdim=True).expand_as(x) - x, lambda x: x[:, [c - 1, 0]]]
+    few += [lambda x: functional.unfold(x, (2, 1), padding=1)[:, :, : h * w].reshape(1, -1, h, w)] if c < 9 else []
+    few += [nn.PixelShuffle(2)] * 3 if c % 4 == 0 else []
+    few += [nn.PixelUnshuffle(2)] * 3 if h % 2 == w % 2 == 0 else []
+    if max(h, w) < 12 and rng.random() < 0.7:
+        return rng.choice(few)
+    return rng.choice([
+        lambda x: x.flip(axis), lambda x: x.flip((1, axis)) if axis > 1 else x.flip(1), lambda x: x.roll(2, axis),
+        lambda x: x.roll(3), lambda x: x.index_select(axis, at), lambda x: x[:, :, at % h],
+    ])  # fmt: skip
+
+
+def composed(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    """Functions that become several ops each."""
+    axis, c, value = rng.randrange(1, len(shape)), shape[1], rng.uniform(-1, 1)
+    groups = rng.choice([d for d in range(1, c + 1) if c % d == 0])
+    linear = made.use(nn.Linear(shape[-1], shape[-1]))
+    matrix = linear.weight.detach()
+    return rng.choice([
+        made.use(nn.GroupNorm(groups, c, eps=0.1)), lambda x: functional.instance_norm(x, eps=0.1),
+        lambda x: x - x.var(axis, unbiased=False, keepdim=True), lambda x: x * (x.std(axis, correction=0, keepdim=True) + 0.5),
+        lambda x: x + torch.linalg.vector_norm(x, 1 + c % 2, axis, keepdim=True), lambda x: x - x.norm(2, axis, True),
+        lambda x: x * functional.cosine_similarity(x, x + value, axis, 0.1).unsqueeze(axis),
+        lambda x: x - x.logsumexp(axis, keepdim=True), lambda x: torch.lerp(x, x.relu(), value),
+        lambda x: torch.addcmul(x, x.tanh(), x.sigmoid(), value=value), lambda x: torch.matmul(x, matrix[0]).unsqueeze(-1) + x,
+        lambda x: x.softmax(axis), (lambda x: functional.glu(x, axis)) if shape[axis] % 2 == 0 else (lambda x: x.softmax(axis)),
+    ])  # fmt: skip
+
+
 def pad(rng: random.Random, made: Network, shape: list[int]) -> Any:
     if max(shape[2:]) > MOST_ROWS:
         return None
     amounts = [rng.randint(0, 2) for _ in range(4)]
-    if rng.random() < 0.3 and min(shape[2:]) > 2:
-        return made.use(rng.choice([nn.ReflectionPad2d(amounts), nn.ReplicationPad2d(1)]))
+    if rng.random() < 0.5 and min(shape[2:]) > 2:
+        kinds = [
+            nn.ReflectionPad2d(amounts),
+            nn.ReplicationPad2d(amounts),
+            nn.CircularPad2d(amounts),
+            nn.ZeroPad2d((-1, *amounts[1:])),
+        ]
+        return made.use(rng.choice(kinds))
     if rng.random() < 0.3:
         return lambda x: torch.constant_pad_nd(x, [*amounts, 1, 0])
     value = rng.choice([None, 0.0, 1.5])
@@ -225,6 +277,8 @@ def resized(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return made.use(rng.choice([
         nn.Upsample(scale_factor=2), nn.Upsample(size=out), nn.Upsample(scale_factor=2, mode="bilinear"),
         nn.Upsample(size=out, mode="bilinear"), nn.Upsample(size=out, mode="bilinear", align_corners=True),
+        nn.Upsample(scale_factor=1.3, mode="bilinear"), nn.Upsample(size=out, mode="bicubic"), nn.Upsample(scale_factor=1.7),
+        nn.Upsample(size=out, mode="nearest-exact"),
     ]))  # fmt: skip
 
 
@@ -262,6 +316,12 @@ def convolution_of_steps(rng: random.Random, made: Network, shape: list[int]) ->
     return made.use(nn.Conv1d(inputs, groups * rng.randint(1, 3), kernel, rng.choice([1, 1, 2]), kernel // 2, groups=groups))
 
 
+def resized_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
+    if shape[2] > MOST_ROWS:
+        return None
+    return made.use(nn.Upsample(scale_factor=rng.choice([1.5, 2]), mode=rng.choice(["nearest", "linear", "nearest-exact"])))
+
+
 def pool_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return made.use(rng.choice([nn.MaxPool1d, nn.AvgPool1d])(2, rng.choice([1, 2]), 1)) if shape[2] > 2 else None
 
@@ -286,7 +346,7 @@ def linear_of_steps(rng: random.Random, made: Network, shape: list[int]) -> Any:
     return rng.choice([lambda x: linear(x.flatten(1)), lambda x: linear(x.reshape(1, c * steps)), lambda x: x.transpose(1, 2)])
 
 
-SHARED = [norm, activation, activation, function, function, function, earlier]
+SHARED = [norm, activation, activation, function, function, function, earlier, composed]
 LAYERS: dict[int, list[Layer]] = {
     4: [
         *SHARED,
@@ -304,8 +364,11 @@ LAYERS: dict[int, list[Layer]] = {
         pad,
         resized,
         rows,
+        selected,
+        selected,
+        selected,
     ],
-    3: [*SHARED, convolution_of_steps, convolution_of_steps, pool_of_steps, adaptive, parts],
+    3: [*SHARED, convolution_of_steps, convolution_of_steps, pool_of_steps, adaptive, parts, transposed, resized_steps],
 }
 HEADS: dict[int, list[Layer]] = {
     4: [classifier, classifier, activation],

@@ -62,7 +62,19 @@ GREEDY: dict[str, tuple[bytes, str]] = {
     ),
     "a map of many rows": (
         model(one("Resize", 1, 4, 9, 8, given=[None, None, ints(1, 4, 1 << 30, 3)])),
-        "Resize (in y): its output size 1,073,741,824 x 3 is out of range",
+        "Resize (in y): its output size 1 x 4 x 1,073,741,824 x 3 is out of range",
+    ),
+    "a resize by a large matrix": (
+        model(one("Resize", 1, 4, 9, 1 << 14, given=[None, None, ints(1, 4, 9, 5000)], mode="cubic")),
+        "Resize (in y): it needs an array of 81,920,000 elements",
+    ),
+    "a pool of a large window": (
+        model(one("AveragePool", 1, 4, 9, 8, kernel_shape=[1 << 40, 1], pads=[1 << 40, 0, 1 << 40, 0])),
+        "AveragePool (in y): it needs an array of",
+    ),
+    "a padding by many copies": (
+        model(one("Pad", 1, 4, 9, 8, given=[ints(0, 0, 0, 0, 0, 0, 0, 1 << 40)], mode="edge")),
+        "Pad (in y): it needs an array of 1,099,511,627,784 elements",
     ),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +12,19 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
-from cases.from_onnx import Case, Constants, check_refused, floats, ints, model, one  # noqa: E402
+from cases.from_onnx import Case, Constants, check_refused, distance, floats, ints, model, one, run_by_runtime  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
-from tinyweave import ops  # noqa: E402
 from tinyweave.api import read  # noqa: E402
-from tinyweave.importers.onnx import OLDEST_OPSET, from_onnx  # noqa: E402
+from tinyweave.importers.aten.resizing import POSITIONS  # noqa: E402
+from tinyweave.importers.onnx import from_onnx  # noqa: E402
 from tinyweave.importers.onnx_ops import MAPPED  # noqa: E402
-from tinyweave.ir import CompileError, Graph  # noqa: E402
+from tinyweave.importers.onnx_ops.resizing import ROUNDED  # noqa: E402
+from tinyweave.ir import CompileError  # noqa: E402
 from tinyweave.quantize.convert import quantised  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
-
-
-def lying(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    """A value [n, c, h, w] as a tensor of this shape holds it: maps channels last, what has three axes as it fits."""
-    moved = np.moveaxis(value, 1, -1) if value.ndim > 2 else value
-    possible = [moved, value] if value.ndim > 3 else [value, moved, moved[None]]
-    fitting = [each for each in possible if each.shape == tuple(shape)]
-    assert fitting, (value.shape, shape)
-    return np.ascontiguousarray(fitting[0])
-
-
-def distance(graph: Graph, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """Return how far the graph's outputs are from those expected, as a share of their range, or size where all are alike."""
-    given = {name: lying(x, graph.tensors[name].shape) for name, x in zip(graph.inputs, inputs, strict=True)}
-    worst = 0.0
-    for (name, value), wanted in zip(ops.run(graph, given).items(), expected, strict=True):
-        found = lying(wanted, graph.tensors[name].shape)
-        worst = max(worst, float(np.abs(value - found).max() / max(np.ptp(found), np.abs(found).max(), 1e-6)))
-    return worst
 
 
 CONV = (1, 4, 9, 8)
@@ -58,6 +39,11 @@ CASES: dict[str, Case] = {
     "conv-transpose-more": one(
         "ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]
     ),
+    "conv-transpose-1d": one("ConvTranspose", 1, 4, 9, given=[floats(4, 5, 3), floats(5)], strides=[2], pads=[1, 0]),
+    "max-pool-ceil": one("MaxPool", *CONV, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "max-pool-dilated": one("MaxPool", *CONV, kernel_shape=[3, 3], dilations=[2, 2], pads=[1, 0, 2, 1]),
+    "max-pool-far": one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[2, 2, 2, 2]),
+    "average-pool-excluded": one("AveragePool", *CONV, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 0], ceil_mode=1),
     "max-pool-uneven": one("MaxPool", *CONV, kernel_shape=[3, 2], strides=[2, 2], pads=[0, 0, 1, 0]),
     "average-pool-same": one("AveragePool", *CONV, kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
     "average-pool-counted": one("AveragePool", *CONV, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
@@ -68,6 +54,16 @@ CASES: dict[str, Case] = {
     "gemm-transposed": one("Gemm", 1, 12, given=[floats(7, 12), floats(1, 7)], transB=1, alpha=0.5, beta=2.0),
     "gemm-one-bias": one("Gemm", 1, 12, given=[floats(12, 7), floats(1)]),
     "mat-mul-of-maps": ([("MatMul", ("x", "z"), ("y",), {})], {"x": (1, 4, 3), "z": (1, 3, 5)}, {}),
+    "mat-mul-first": ([("MatMul", ("c", "x"), ("y",), {})], {"x": (1, 5, 12)}, {"c": floats(7, 5)}),
+    "mat-mul-vector": one("MatMul", 1, 5, 12, given=[floats(12)]),
+    "instance-norm": one("InstanceNormalization", *CONV, given=[floats(4), floats(4)], epsilon=0.1),
+    "group-norm": one("GroupNormalization", *CONV, given=[floats(2), floats(2)], num_groups=2),
+    "mean-variance-norm": one("MeanVarianceNormalization", *CONV),
+    "lp-norm": one("LpNormalization", 1, 5, 12, axis=1),
+    "l1": one("ReduceL1", *CONV, given=[ints(1)], keepdims=0),
+    "l2": one("ReduceL2", *CONV, given=[ints(2, 3)]),
+    "log-sum-exp": one("ReduceLogSumExp", *CONV, given=[ints(1)]),
+    "sum-of-squares": one("ReduceSumSquare", *CONV, given=[ints(-1)]),
     "mat-mul": one("MatMul", 1, 5, 12, given=[floats(12, 7)]),
     "hard-sigmoid": one("HardSigmoid", *CONV),
     "hard-sigmoid-of-torch": one("HardSigmoid", *CONV, alpha=1 / 6),
@@ -92,6 +88,14 @@ CASES: dict[str, Case] = {
     "slice": one("Slice", *CONV, given=[ints(1, -5), ints(2**63 - 1, -1), ints(1, 3), ints(1, 2)]),
     "gather-one": one("Gather", *CONV, given=[np.array(-1)], axis=2),
     "gather-some": one("Gather", *CONV, given=[ints(1, 2)], axis=1),
+    "gather-any": one("Gather", *CONV, given=[ints(3, 0, 0)], axis=1),
+    "gather-table": one("Gather", 1, 6, 5, given=[ints(3, 0, 0, -1).reshape(2, 2)], axis=1),
+    "slice-backwards": one("Slice", *CONV, given=[ints(-1, 7), ints(-(2**63), 2), ints(1, 2), ints(-1, -2)]),
+    "tile": one("Tile", *CONV, given=[ints(1, 2, 1, 3)]),
+    "expand": one("Expand", 1, 4, 1, 8, given=[ints(4, 9, 1)]),
+    "space-to-depth-by-columns": one("SpaceToDepth", 1, 2, 6, 4, blocksize=2, mode="CRD"),
+    "pad-edge": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 3, 1)], mode="edge"),
+    "pad-wrap": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 3, 1)], mode="wrap"),
     "pad-axes": one("Pad", *CONV, given=[ints(1, 2, 0, 1), np.float32(0.5), ints(2, 3)]),
     "pad-reflected": one("Pad", *CONV, given=[ints(0, 0, 1, 2, 0, 0, 2, 1)], mode="reflect"),
     "reshape": one("Reshape", *CONV, given=[ints(0, 2, 2, 9, -1)]),
@@ -124,6 +128,11 @@ CASES: dict[str, Case] = {
     "linear": one("Resize", *CONV, given=[None, None, ints(1, 4, 18, 12)], mode="linear"),
     "linear-aligned": one(
         "Resize", *CONV, given=[None, None, ints(1, 4, 17, 15)], mode="linear", coordinate_transformation_mode="align_corners"
+    ),
+    "nearest-channels": one("Resize", 1, 4, 12, given=[None, None, ints(1, 7, 9)], nearest_mode="ceil"),
+    "linear-sequence": one("Resize", 1, 4, 12, given=[None, None, ints(1, 4, 9)], mode="linear"),
+    "cubic-inside": one(
+        "Resize", *CONV, given=[None, None, ints(1, 4, 5, 19)], mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5
     ),
     "dropout": one("Dropout", *CONV, given=[np.float32(0.5), np.array(False)]),
     "sums": (
@@ -168,14 +177,47 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# cases with attributes or inputs that ONNX's own reference lacks or reads in another way than its specification
+BY_RUNTIME: dict[str, Case] = {
+    "local-response-norm-root": one("LRN", *CONV, size=5, alpha=0.5, beta=0.5),
+    "local-response-norm": one("LRN", *CONV, size=3, alpha=0.5, beta=0.75, bias=1.5),
+    "linear-axes": one(
+        "Resize", *CONV, given=[None, np.array([1.3], np.float32)], mode="linear", axes=[3], nearest_mode="floor"
+    ),
+    **{
+        f"resize-{mode}-{how}-{rounding}-{rows:g}x{columns:g}": one(
+            "Resize",
+            1,
+            2,
+            5,
+            4,
+            given=[None, np.array([1, 1, rows, columns], np.float32)],
+            mode=mode,
+            coordinate_transformation_mode=how,
+            nearest_mode=rounding,
+        )
+        for rows, columns in ((2, 1.5), (0.75, 2.3))
+        for how in POSITIONS
+        for mode, rounding in (*(("nearest", each) for each in ROUNDED), ("linear", "floor"), ("cubic", "floor"))
+    },
+    "conv-transpose-groups": one("ConvTranspose", *CONV, given=[floats(4, 3, 3, 2)], group=2, strides=[2, 3], dilations=[2, 1]),
+    "pad-cropping": one("Pad", *CONV, given=[ints(0, 0, -1, 2, 0, -1, 3, 0), np.float32(0.5)]),
+    "conv-transpose-upper": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], auto_pad="SAME_UPPER"),
+    "conv-transpose-lower": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 2], auto_pad="SAME_LOWER"),
+    "conv-transpose-shape": one("ConvTranspose", *CONV, given=[floats(4, 5, 3, 3)], strides=[2, 3], output_shape=[18, 26]),
+}
+
+
+@pytest.mark.parametrize("name", [*CASES, *BY_RUNTIME])
 def test_an_op_computes_what_the_reference_does(name: str) -> None:
-    nodes, inputs, _ = CASES[name]
+    nodes, inputs, _ = case = (CASES | BY_RUNTIME)[name]
     outputs = [made for made in nodes[-1][2] if made]
-    data = model(CASES[name], outputs)
+    data = model(case, outputs)
     graph = from_onnx(data, name)
     x = [floats(*(1 if isinstance(extent, str) else extent for extent in shape)) for shape in inputs.values()]
-    expected = ReferenceEvaluator(onnx.load_from_string(data)).run(None, dict(zip(inputs, x, strict=True)))
+    given = dict(zip(inputs, x, strict=True))
+    by_runtime = name in BY_RUNTIME
+    expected = run_by_runtime(data, given) if by_runtime else ReferenceEvaluator(onnx.load_from_string(data)).run(None, given)
     assert distance(graph, x, expected) < CLOSE
     assert not any(op.kind == "transpose" for op in graph.ops)
 
@@ -188,7 +230,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "text": (b"a text", "not a readable .onnx file"),
     "a cut file": (model(CASES["conv-1d"])[:-40], "not a readable .onnx file"),
     "nothing": (b"", "the .onnx file holds no model; it may be empty or damaged"),
-    "an old opset": (model(relu(1, 4), opset=12), f"opset 12; opset {OLDEST_OPSET} and later"),
+    "an opset that ONNX does not convert": (
+        model(one("Unknown", 1, 4), opset=9),
+        "the file has opset 9, and onnx.version_converter cannot convert it: ",
+    ),
     "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of dynamic size 'height'"),
     "a batch": (model(relu(2, 3, 8, 8)), "tensor 'x': has a batch of 2; export it with a batch of 1"),
     "all ops at once": (
@@ -220,11 +265,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
         model(one("Conv", *CONV, given=[floats(6, 4, 4, 3)], auto_pad="SAME")),
         "Conv (in y): its auto_pad 'SAME' is unknown",
     ),
-    "a place outside": (model(one("Gather", 1, 6, given=[np.array(9)], axis=1)), "its indices are out of range for 6"),
+    "a place outside": (model(one("Gather", 1, 6, given=[np.array(9)], axis=1)), "its index 9 is out of range for 6"),
     "slopes by column": (
         model(one("PRelu", 1, 5, 7, 5, given=[floats(5)])),
         "its slope of shape [5] is not one value per channel",
     ),
+    "places outside": (model(one("Gather", 1, 6, given=[ints(2, 9)], axis=1)), "its indices are out of range for 6"),
     "a division by 0": (model(one("Div", 1, 4, given=[np.float32(0)])), "it divides by 0"),
     "a weight that is no number": (
         model(one("Conv", *CONV, given=[np.full((8, 4, 1, 1), np.nan, np.float32)])),
@@ -244,13 +290,19 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "output (in y): it is a constant or not a tensor",
     ),
     "training": (model(one("Dropout", 1, 4, given=[np.float32(0.5), np.array(True)])), "it is in training mode"),
-    "cubic": (
-        model(one("Resize", *CONV, given=[None, np.array([1, 1, 2, 2], np.float32)], mode="cubic")),
-        "its mode 'cubic' with these options is not supported",
+    "antialias": (
+        model(one("Resize", *CONV, given=[None, np.array([1, 1, 0.5, 0.5], np.float32)], mode="linear", antialias=1)),
+        "it has antialias or a keep_aspect_ratio_policy",
     ),
-    "padding beyond half a window": (
-        model(one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[2, 2, 2, 2])),
-        "its padding is more than half of its window",
+    "a region": (
+        model(
+            one("Resize", *CONV, given=[floats(8), None, ints(1, 4, 3, 3)], coordinate_transformation_mode="tf_crop_and_resize")
+        ),
+        "its coordinate transformation 'tf_crop_and_resize' is not supported",
+    ),
+    "padding beyond a window": (
+        model(one("MaxPool", *CONV, kernel_shape=[3, 3], pads=[3, 2, 2, 2])),
+        "its padding is so large that a window lies in the padding alone",
     ),
 }
 
@@ -392,6 +444,10 @@ def _array(value: Any) -> np.ndarray | None:
     return None
 
 
+# with align_corners, ONNX Runtime and torch divide by the number of output pixels, ONNX's reference by a fraction
+CORNERS = {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
+# four digits of each output are in the test
+OF_FOUR_DIGITS = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 5e-4}
 SEVERAL_MAPS = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub", "Sum")  # of the others all inputs but one become constants
 
 
@@ -411,15 +467,17 @@ def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
             assert "\n" not in str(error) and "an unsupported form" not in str(error), (name, error)
             refused[op] += 1
             continue
+        if name in CORNERS:
+            continue
         if op == "QuantizeLinear":  # ONNX rounds halves to even, TFLite away from 0
             steps = quantised(inputs[0], graph.tensors[graph.inputs[0]].quant).astype(int)
             assert np.abs(steps + (128 if outputs[0].dtype == np.uint8 else 0) - outputs[0]).max() <= 1, name
             right[op] += 1
             continue
-        assert distance(graph, inputs[:kept], outputs) < CLOSE, name
+        assert distance(graph, inputs[:kept], outputs) < OF_FOUR_DIGITS.get(name, CLOSE), name
         right[op] += 1
     assert sum(right.values()) >= 180, right
-    tried = {node[0] for nodes, _, _ in CASES.values() for node in nodes}
+    tried = {node[0] for nodes, _, _ in (CASES | BY_RUNTIME).values() for node in nodes}
     assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM"}  # whose tests there are have a batch: see the architectures
     print(f"{sum(right.values())} of {sum(right.values()) + sum(refused.values())} come out right, the others are refused")
 

@@ -107,9 +107,10 @@ def test_the_reasons_are_those_of_the_attempt_that_builds_most_nodes() -> None:
     assert "Mish (in d)" in str(error.value) and "Selu (in e)" in str(error.value) and "transpose" not in str(error.value)
 
 
-def test_nodes_out_of_topological_order_are_refused() -> None:
-    nodes = [("Relu", ("a",), ("y",), {}), ("Tanh", ("x",), ("a",), {})]
-    check_refused(model((nodes, {"x": (1, 4)}, {})), "tensor 'a': is read by node 0 (Relu) but computed by the later node 1")
+def test_nodes_that_read_each_other_are_refused() -> None:
+    nodes = [("Relu", ("a",), ("y",), {}), ("Add", ("x", "y"), ("a",), {})]
+    check_refused(model((nodes, {"x": (1, 4)}, {})), "reads an output that depends on its own; the file may be damaged")
+    check_refused(model(([("Add", ("x", "y"), ("y",), {})], {"x": (1, 4)}, {})), "node 0 (Add) reads an output that depends on")
 
 
 def of_domains(opsets: dict[str, int], *nodes: Any) -> bytes:

@@ -5,7 +5,7 @@ tensor twice: by the logical axes that the framework sees, and by the axes of th
 indivisible units, called Axis. A view, a permutation or a flattening only changes the logical axes, so it needs no op.
 
 If an op needs another memory layout, a constant is permuted, or the Builder adds a reshape, or a gather within one axis (a
-channel shuffle). If only a transpose could give the layout, the op is refused.
+channel shuffle). If only a transpose could give the layout, the op is refused, unless the Builder has `transposes`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,15 @@ from .unsupported import Unsupported
 # Limits on what a damaged file can ask for, each several times what real networks need.
 MAX_ELEMENTS = 1 << 26  # elements of a tensor
 MAX_OUTPUTS = 1 << 11  # outputs of an op
+
+
+MAX_COMPUTED = 1 << 24  # elements of an array of indices or weights that an importer function computes
+
+
+def check_elements(*extents: int) -> None:
+    """Raise Unsupported if an array of these extents, which an importer function is about to compute, is too large."""
+    if prod(extents) > MAX_COMPUTED:
+        raise Unsupported(f"it needs an array of {prod(extents):,} elements; at most {MAX_COMPUTED:,} are supported")
 
 
 class Unavailable(NamedTuple):
@@ -104,6 +113,7 @@ class Builder:
     ops: list[Op] = field(default_factory=list)
     init: list[Op] = field(default_factory=list)
     where: str = ""  # the module or node that is being imported; new tensors are named after it
+    transposes: bool = False  # whether a transpose is added where only a transpose can give a layout
     _moved: dict[tuple[str, tuple[Axes, ...]], str] = field(default_factory=dict)
     _axes: int = 0
 
@@ -147,18 +157,32 @@ class Builder:
         return name
 
     def op(
-        self, kind: str, inputs: Names, shapes: Sequence[Shape], attrs: Attrs, suffix: str = "", *, states: Sequence[str] = ()
+        self,
+        kind: str,
+        inputs: Names,
+        shapes: Sequence[Shape],
+        attrs: Attrs,
+        suffix: str = "",
+        *,
+        states: Sequence[str] = (),
+        dtype: str = "float32",
     ) -> list[str]:
-        """Append an op with one new float32 output per shape in `shapes`, and return the names of these outputs.
+        """Append an op with one new output of type `dtype` per shape in `shapes`, and return the names of these outputs.
 
         `suffix` is part of the outputs' names. `states` are existing state tensors that the op changes; they become outputs of
         the op, too.
         """
         if len(shapes) > MAX_OUTPUTS:
             raise Unsupported(f"it has {len(shapes):,} outputs or time steps; at most {MAX_OUTPUTS:,} are supported")
-        outputs = [self.add(Tensor(self.name(suffix), shape, "float32")) for shape in shapes]
+        if kind != "reshape" and any(name and self._is_index(name) for name in inputs):
+            raise Unsupported("it reads indices that the network computes; return them, and compute on outside the network")
+        outputs = [self.add(Tensor(self.name(suffix), shape, dtype)) for shape in shapes]
         self.ops.append(Op(f"{kind}_{len(self.ops)}", kind, tuple(inputs), (*outputs, *states), dict(attrs or {})))
         return outputs
+
+    def _is_index(self, name: str) -> bool:
+        """Return whether the tensor `name` has integers that the network computes."""
+        return self.tensors[name].dtype == "int32" and self.tensors[name].data is None
 
     def map(
         self, kind: str, inputs: Names, axes: Sequence[Axes], dims: Sequence[Axes], attrs: Attrs = None, *, suffix: str = ""
@@ -180,8 +204,8 @@ class Builder:
     def tensor(self, x: Map, dims: Sequence[Axes]) -> str:
         """Return the name of a tensor with the elements of `x` and the layout `dims`: a group of Axis units per tensor axis.
 
-        This is the tensor of `x` if it has this layout. Otherwise a reshape or a gather is added, once per layout. Raise
-        Unsupported if only a transpose could give the layout.
+        This is the tensor of `x` if it has this layout. Otherwise a reshape or a gather is added, once per layout. If only a
+        transpose could give the layout, a transpose is added, or, without `transposes`, Unsupported is raised.
         """
         dims = tuple(dims)
         if dims == x.dims:
@@ -196,6 +220,8 @@ class Builder:
         Axis units that change places within one axis of `dims` are reordered by a gather along this axis.
         """
         name = x.tensor
+        if self.transposes and not fits(x, dims):
+            return self._transposed(x, dims)
         for index, (slot, group) in enumerate(zip(current_groups(x, dims), dims, strict=True)):
             if slot != group:
                 shape = extents(dims)
@@ -209,8 +235,33 @@ class Builder:
         """Return the name of a tensor reshaped to `shape`: a new reshape op's output, or `name` itself if it has this shape."""
         if self.tensors[name].shape == shape:
             return name
-        (name,) = self.op("reshape", (name, self.integers(shape, "shape")), [shape], {"new_shape": shape}, "reshaped")
+        operands, dtype = (name, self.integers(shape, "shape")), self.tensors[name].dtype
+        (name,) = self.op("reshape", operands, [shape], {"new_shape": shape}, "reshaped", dtype=dtype)
         return name
+
+    def _transposed(self, x: Map, dims: tuple[Axes, ...]) -> str:
+        """Add a transpose of `x` between reshapes that bring it into the layout `dims`, and return the name of the result."""
+        wanted, place = flattened(dims), {axis: index for index, axis in enumerate(x.order)}
+        runs: list[list[Axis]] = []  # Axis units that stay neighbours are moved as one
+        for axis in wanted:
+            if runs and place[axis] == place[runs[-1][-1]] + 1:
+                runs[-1].append(axis)
+            else:
+                runs.append([axis])
+        stored = sorted(runs, key=lambda run: place[run[0]])
+        name = self.reshape(x.tensor, extents(map(tuple, stored)))
+        operands = (name, self.integers([stored.index(run) for run in runs], "permutation"))
+        shape, dtype = extents(map(tuple, runs)), self.tensors[name].dtype
+        return self.reshape(self.op("transpose", operands, [shape], {}, "transposed", dtype=dtype)[0], extents(dims))
+
+    def common_order(self, *maps: Map) -> tuple[int, ...]:
+        """Return `common_order` of the maps; if there is none and `transposes` is set, return the preferred order."""
+        try:
+            return common_order(*maps)
+        except Unsupported:
+            if not self.transposes:
+                raise
+            return memory_orders(len(maps[0].axes))[0]
 
     def graph(self, name: str, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
         """Return the finished graph, called `name`, with the tensors named `inputs` and `outputs` as its inputs and outputs."""
@@ -227,6 +278,14 @@ def current_groups(x: Map, dims: Sequence[Axes]) -> list[Axes]:
     if any(set(slot) != set(group) for slot, group in zip(current, dims, strict=True)):
         raise Unsupported("its input has another memory layout: it would need a transpose inside the network")
     return current
+
+
+def fits(x: Map, dims: Sequence[Axes]) -> bool:
+    """Return whether `x` can be brought into the layout `dims` without a transpose."""
+    with suppress(Unsupported):
+        current_groups(x, dims)
+        return True
+    return False
 
 
 def common_order(*maps: Map) -> tuple[int, ...]:
@@ -269,7 +328,7 @@ def view(b: Builder, x: Map, shape: Sequence[int]) -> Map:
     shape = [prod(x.shape) // max(known, 1) if extent == -1 else extent for extent in shape]
     if min(shape, default=1) < 0 or prod(shape) != prod(x.shape):
         raise Unsupported(f"its shape {shape} and the map {list(x.shape)} differ in their number of elements")
-    for prepare in (lambda b, x: x, _merge_adjacent, _one_axis_each):
+    for prepare in (lambda b, x: x, _merge_adjacent, _one_axis_each, *([_in_axis_order] if b.transposes else [])):
         if (result := _split_axes(b, prepare(b, x), shape)) is not None:
             return result
     raise Unsupported(f"a view {list(x.shape)} -> {shape} would need a transpose inside the network")
@@ -319,8 +378,13 @@ def _merge_adjacent(b: Builder, x: Map) -> Map:
 
 def _one_axis_each(b: Builder, x: Map) -> Map:
     """Return the map stored so that each logical axis consists of one Axis unit, or of none if its extent is 1."""
-    order, axes = common_order(x), tuple(map(b.new_axis, x.shape))
+    order, axes = b.common_order(x), tuple(map(b.new_axis, x.shape))
     return Map(b.tensor(x, [x.axes[axis] for axis in order]), axes, tuple(axes[axis] for axis in order))
+
+
+def _in_axis_order(b: Builder, x: Map) -> Map:
+    """Return the map stored in its logical order, as one axis; only a Builder with `transposes` can do this for every map."""
+    return _merge_adjacent(b, Map(b.tensor(x, x.axes), x.axes, x.axes))
 
 
 def in_layout(x: Map, values: np.ndarray) -> np.ndarray:

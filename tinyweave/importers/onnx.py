@@ -2,12 +2,14 @@
 
 In: the bytes of an untrusted file. Out: a Graph, channels last, of float32, or of int8 if the file is quantised.
 `onnx_ops.OPS` has the importer function of each op. Nodes that depend on initializers and shapes only are computed at import.
-Source: ONNX IR and operator schemas, opset 13 and later.
+Source: ONNX IR and operator schemas, opset 13 and later; ONNX converts older files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from math import prod
 from pathlib import PurePath
 from typing import Any
@@ -19,6 +21,7 @@ from ..ir import CompileError, Graph
 from .erf_chains import fuse_gelu
 from .onnx_ops import OPS
 from .onnx_ops.quantised import QUANTISED
+from .onnx_upgrade import upgraded
 from .program import ImportedProgram, Node, Ref, graph_of
 
 OLDEST_OPSET = 13
@@ -45,12 +48,29 @@ def from_onnx(data: bytes, name: str, read: Read | None = None) -> Graph:
         if model.functions:
             _check_size(model)
             model = onnx.inliner.inline_local_functions(model)
-        return graph_of(_program(onnx, model, read), name)
+        return graph_of(_program(onnx, _upgraded(onnx, model), read), name)
     except Exception as error:
         is_theirs = type(error).__module__.startswith(("google.protobuf", "onnx"))
         if is_theirs or isinstance(error, (ValueError, TypeError, KeyError, IndexError)):
             raise CompileError(f"not a readable .onnx file: {error}", "it may be cut short or damaged") from error
         raise
+
+
+def _upgraded(onnx: Any, model: Any) -> Any:
+    """Return the model in an opset that is supported: as it is, or converted by ONNX if its opset is older."""
+    opset = _opset(model)
+    if opset is None or opset >= OLDEST_OPSET:
+        return model
+    _check_nodes(model)
+    if any(tensor.external_data for tensor in model.graph.initializer):
+        raise CompileError(f"the file has opset {opset} and weights in another file", f"export it with opset {OLDEST_OPSET}")
+    return onnx.ModelProto.FromString(upgraded(model.SerializeToString(), opset, OLDEST_OPSET))
+
+
+def _opset(model: Any) -> int | None:
+    """Return the opset of ONNX's own ops; None if the file does not declare it."""
+    opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
+    return opsets.get("", opsets.get("ai.onnx"))
 
 
 def _onnx() -> Any:
@@ -91,20 +111,12 @@ def _calls(nodes: Any) -> Iterator[tuple[str, str]]:
 
 def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
     """Return the main graph as an ImportedProgram. Inputs, constants and outputs keep their names in the file."""
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
-    opset = opsets.get("", opsets.get("ai.onnx"))
-    if not opsets:
+    if not model.opset_import:
         raise CompileError("the .onnx file holds no model", "it may be empty or damaged")
-    if opset is None and any(node.domain in STANDARD for node in model.graph.node):
+    if _opset(model) is None and any(node.domain in STANDARD for node in model.graph.node):
         raise CompileError("the file has ONNX ops but does not declare their opset", f"add opset {OLDEST_OPSET} or later")
-    if opset is not None and opset < OLDEST_OPSET:
-        raise CompileError(
-            f"the file has opset {opset}",
-            f"opset {OLDEST_OPSET} and later are supported: onnx.version_converter.convert_version(model, {OLDEST_OPSET})",
-        )
     graph = model.graph
-    if len(graph.node) > MAX_NODES:
-        raise CompileError(f"the graph has {len(graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
+    _check_nodes(model)
     if graph.sparse_initializer:
         raise CompileError("the file has sparse initializers", "store them as dense tensors")
     constants = _constants(onnx, graph, read)
@@ -113,13 +125,9 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
         value.name: _input_shape(onnx, value, value.name in scaled) for value in graph.input if value.name not in constants
     }
     known, nodes = {*inputs, *constants, ""}, list[Node]()
-    made_by = {name: position for position, node in enumerate(graph.node) for name in node.output}
-    for position, node in enumerate(graph.node):
+    for position, node in _in_order(graph.node):
         for name in node.input:
             if name not in known:
-                if name in made_by:
-                    why = f"is read by node {position} ({node.op_type}) but computed by the later node {made_by[name]}"
-                    raise CompileError(why, "sort the nodes topologically", tensor=name)
                 raise CompileError("is read but no node computes it", "the file may be damaged", tensor=name)
         made = [name for name in node.output if name]
         if not made or len(set(made)) < len(made) or known.intersection(made):
@@ -133,6 +141,33 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
     return fuse_gelu(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX"))
+
+
+def _check_nodes(model: Any) -> None:
+    """Raise CompileError if the main graph has more than MAX_NODES nodes."""
+    if len(model.graph.node) > MAX_NODES:
+        raise CompileError(f"the graph has {len(model.graph.node):,} nodes", f"at most {MAX_NODES:,} are supported")
+
+
+def _in_order(nodes: Any) -> Iterator[tuple[int, Any]]:
+    """Yield (position, node) so that each node follows the nodes whose outputs it reads, else in the order of the file."""
+    made_by = {name: position for position, node in enumerate(nodes) for name in node.output if name}
+    sorter = TopologicalSorter(
+        {position: {made_by[name] for name in node.input if name in made_by} for position, node in enumerate(nodes)}
+    )
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        position = error.args[1][0]
+        why = f"node {position} ({nodes[position].op_type}) reads an output that depends on its own"
+        raise CompileError(why, "the file may be damaged") from error
+    ready: list[int] = []
+    while sorter.is_active():
+        for position in sorter.get_ready():
+            heappush(ready, position)
+        position = heappop(ready)
+        yield position, nodes[position]
+        sorter.done(position)
 
 
 def _constants(onnx: Any, graph: Any, read: Read | None) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from ..ir import CompileError, Graph, Tensor, verify
 from ..passes.fold_float import fold_float
 from ..quantize.prequantised import from_prequantised
 from .aten import VIEWS
-from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, common_order, extents, flattened, memory_orders
+from .channels_last import MAX_ELEMENTS, Axes, Builder, Map, Unavailable, extents, flattened, memory_orders
 from .unsupported import Unsupported
 
 MAX_COMPUTED = 1 << 29  # bytes of all constants computed at import, 13 per element of a quantised constant
@@ -70,8 +70,9 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
 
     Inputs and outputs [1, c, h, w] become [1, h, w, c], likewise those with more axes, and [1, c, w] of ops with one spatial
     axis become [1, 1, w, c]. Other inputs and outputs keep their layout, and so do all if the program has channels last itself.
-    The combinations of memory orders of the inputs are tried in turn until all ops can be imported, at most MAX_ATTEMPTS of
-    them.
+    The combinations of memory orders of the inputs are tried in turn until all ops can be imported without a transpose, at
+    most MAX_ATTEMPTS of them. If no attempt succeeds, all are tried with transposes, and the graph that transposes fewest
+    elements is returned.
     """
     for key, shape in program.inputs.items():
         if prod(shape) > MAX_ELEMENTS:
@@ -81,14 +82,26 @@ def graph_of(program: ImportedProgram, name: str) -> Graph:
     refused: list[tuple[int, list[Refused]]] = []
     # for inputs with three axes the logical order is tried first, for inputs with four axes channels last
     choices = [memory_orders(len(shape))[:: -1 if len(shape) == 3 else 1] for shape in program.inputs.values()]
-    for chosen in islice(product(*choices), MAX_ATTEMPTS):
-        problems: list[Refused] = []
-        graph, missing = _attempt(program, name, chosen, problems)
-        if graph is not None:
-            return _finished(verify(fold_float(graph)))
-        refused.append((missing, problems))
+    for transposes in (False, True):
+        built: list[Graph] = []
+        for chosen in islice(product(*choices), MAX_ATTEMPTS):
+            problems: list[Refused] = []
+            graph, missing = _attempt(program, name, chosen, problems, Builder(transposes=transposes))
+            if graph is None:
+                refused.append((missing, problems))
+            else:
+                built.append(graph)
+                if not transposes:
+                    break
+        if built:
+            return _finished(verify(fold_float(min(built, key=_transposed))))
     # report the attempt that built most nodes: in other attempts an early refusal hides the refusals of later nodes
-    raise _refusal(min(refused, key=lambda attempt: attempt[0])[1], program.framework)
+    raise _refusal(min(refused, key=lambda attempt: (attempt[0], len(attempt[1])))[1], program.framework)
+
+
+def _transposed(graph: Graph) -> int:
+    """Return the number of elements that the graph transposes."""
+    return sum(graph.output(op).elements for op in graph.ops if op.kind == "transpose")
 
 
 def _finished(graph: Graph) -> Graph:
@@ -104,14 +117,13 @@ def _finished(graph: Graph) -> Graph:
 
 
 def _attempt(
-    program: ImportedProgram, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused]
+    program: ImportedProgram, name: str, chosen: Sequence[tuple[int, ...]], problems: list[Refused], b: Builder
 ) -> tuple[Graph | None, int]:
-    """Try to build the graph, with each input's logical axes in the memory order that `chosen` has for it.
+    """Try to build the graph in `b`, with each input's logical axes in the memory order that `chosen` has for it.
 
     Append an entry to `problems` for each refused op. Return the graph, or None if an op was refused, and the number of values
     that could not be computed.
     """
-    b = Builder()
     values: dict[str, Any] = dict(program.constants)
     for (key, shape), order in zip(program.inputs.items(), chosen, strict=True):
         axes = [b.new_axis(extent) for extent in shape]
@@ -258,7 +270,7 @@ def _output(b: Builder, x: Any) -> str:
         raise Unsupported(
             x.why if isinstance(x, Unavailable) else "it is a constant or not a tensor; return only computed tensors"
         )
-    order = tuple(range(len(x.axes))) if len(x.axes) < 4 and flattened(x.axes) == x.order else common_order(x)
+    order = tuple(range(len(x.axes))) if len(x.axes) < 4 and flattened(x.axes) == x.order else b.common_order(x)
     return b.tensor(x, _edge(x.axes, order))
 
 

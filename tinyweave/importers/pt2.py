@@ -49,7 +49,7 @@ STORED = {
     4: "<i4",
     5: "<i8",
     FLOAT32: "<f4",
-}  # type code -> numpy type of constants; integers must be dequantised
+}  # type code -> numpy type of constants; integers are indices or must be dequantised
 DTYPES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64", 12: "bool"}
 POSITIONAL = 1
 AGAIN = "write it again with torch.export.save of torch 2.9 or later"

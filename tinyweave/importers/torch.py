@@ -184,7 +184,7 @@ def _node(torch: Any, node: Any) -> Node:
 
 
 def _array(torch: Any, name: str, value: Any, sources: Any) -> np.ndarray:
-    """Return the constant `name` as an array: float32, or integers that a later op dequantises.
+    """Return the constant `name` as an array: float32, or integers that are indices or that a later op dequantises.
 
     `sources` has the torch input spec of each parameter and buffer, for its name in messages. Constants computed at import have
     none, and may be infinite, as masks are.

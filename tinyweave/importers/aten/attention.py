@@ -11,20 +11,24 @@ import numpy as np
 
 from ..channels_last import Axes, Builder, Map
 from ..unsupported import Unsupported
-from .axes import axes_by_memory, linear, permute, select, softmax, transpose
+from .axes import axes_by_memory, linear, mixed, permute, select, softmax, squeeze, transpose
 from .elementwise import binary, stored_constant
 
 
 def matmul(b: Builder, x: Any, y: Any) -> Map:
-    """Import aten.matmul of a map and a constant matrix, or of two maps with equal batch axes (all but the last two).
+    """Import aten.matmul of a map and a constant, or of two maps with equal batch axes (all but the last two).
 
     If one batch axis, such as the heads of attention, is not outermost in memory, its products are computed one by one.
     """
-    if not isinstance(x, Map) or not isinstance(y, Map):
-        weight = stored_constant(y if isinstance(x, Map) else x, "second operand")
-        if not isinstance(x, Map) or weight.ndim != 2:
-            raise Unsupported("only a map times a constant matrix, or a product of two maps, is supported")
-        return linear(b, x, weight.T)
+    if not isinstance(y, Map):
+        return _by_constant(b, x, stored_constant(y, "second operand"))
+    if not isinstance(x, Map):  # the transpose of y^T x^T
+        weight = stored_constant(x, "first operand")
+        if weight.ndim == 2 and len(y.axes) > 1:
+            return mixed(b, y, -2, weight)
+        if len(y.axes) == 1 or weight.ndim == 1:
+            return _by_constant(b, y if len(y.axes) == 1 else transpose(b, y, -2, -1), weight.T)
+        return transpose(b, _by_constant(b, transpose(b, y, -2, -1), weight.swapaxes(-2, -1)), -2, -1)
     if len(x.axes) != len(y.axes) or len(x.axes) < 2 or x.shape[:-2] != y.shape[:-2]:
         raise Unsupported(f"its maps {list(x.shape)} and {list(y.shape)} differ in their batch axes; make them equal")
     try:
@@ -34,6 +38,19 @@ def matmul(b: Builder, x: Any, y: Any) -> Map:
         if len(heads) != 1:
             raise
         return _by_head(b, x, y, heads[0])
+
+
+def _by_constant(b: Builder, x: Map, weight: Any) -> Map:
+    """Multiply a map with a constant vector, a matrix, or one matrix per index of the batch axes."""
+    if weight.ndim == 1:
+        return squeeze(b, linear(b, x, weight[None]), -1)
+    if weight.ndim == 2:
+        return linear(b, x, weight.T)
+    if weight.ndim != len(x.axes) or weight.shape[:-2] != x.shape[:-2]:
+        raise Unsupported(f"its constant {list(weight.shape)} and the map {list(x.shape)} differ in their batch axes")
+    axes = (*x.axes[:-1], b.new_axis(weight.shape[-1]))
+    operands = (b.tensor(x, x.axes), b.constant(weight, "weight"))
+    return b.map("batch_matmul", operands, axes, axes, {"adj_x": False, "adj_y": False})
 
 
 def _product(b: Builder, x: Map, y: Map) -> Map:

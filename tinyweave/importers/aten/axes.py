@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..channels_last import Axes, Builder, Map, Unavailable, common_order, current_groups, extents, flattened, view
+from ..channels_last import (
+    Axes,
+    Builder,
+    Map,
+    Unavailable,
+    check_elements,
+    common_order,
+    current_groups,
+    extents,
+    fits,
+    flattened,
+    view,
+)
 from ..unsupported import Unsupported, normalised_axis
 from .elementwise import binary, stored_constant
 
@@ -24,7 +38,7 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
     weight = stored_constant(weight, "weight")
     bias = np.zeros(len(weight)) if bias is None else stored_constant(bias, "bias")
     lead, last = x.axes[:-1], x.axes[-1]
-    inner = current_groups(x, (*lead, last))[-1]
+    inner = current_groups(x, (*lead, last))[-1] if fits(x, (*lead, last)) else last
     if inner != last:
         columns = np.arange(weight.shape[1]).reshape([axis.extent for axis in last])
         weight = weight[:, columns.transpose([last.index(axis) for axis in inner]).ravel()]
@@ -35,20 +49,22 @@ def linear(b: Builder, x: Map, weight: Any, bias: Any = None) -> Map:
 
 
 def softmax(b: Builder, x: Map, dim: int, dtype: Any = None, *, kind: str = "softmax") -> Map:
-    """Import aten.softmax or aten.log_softmax (`kind`) along the axis `dim`, which must be innermost in memory."""
+    """Import aten.softmax or aten.log_softmax (`kind`) along the axis `dim`, which is transposed if it is not innermost."""
     dim = normalised_axis(len(x.axes), dim)
     attrs = {"beta": 1.0} if kind == "softmax" else {}
     if (
         dim == len(x.axes) - 1 and flattened(x.axes) == x.order
     ):  # x lies in logical order, which for one channel is also channels last
         return b.map(kind, (b.tensor(x, x.axes),), x.axes, x.axes, attrs)
-    order, name, dims = _ordered_tensor(b, x)
-    if order[-1] != dim:
-        raise Unsupported("TFLite's softmax runs along the channels of a map or the last axis of a sequence")
-    return b.map(kind, (name,), x.axes, dims, attrs)
+    order, name, dims = ordered_tensor(b, x)
+    if order[-1] == dim:
+        return b.map(kind, (name,), x.axes, dims, attrs)
+    last = [*(x.axes[axis] for axis in order if axis != dim), x.axes[dim]]
+    y = b.map(kind, (b.tensor(x, last),), x.axes, last, attrs)
+    return Map(b.tensor(y, dims), x.axes, tuple(dims))
 
 
-def _ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
+def ordered_tensor(b: Builder, x: Map) -> tuple[tuple[int, ...], str, list[Axes]]:
     """Find or add a tensor that holds `x` with exactly one tensor axis per logical axis.
 
     Returns:
@@ -68,12 +84,12 @@ def axes_by_memory(x: Map) -> tuple[int, ...]:
     return tuple(sorted(range(len(x.axes)), key=lambda axis: x.order.index(x.axes[axis][0]) if x.axes[axis] else -1))
 
 
-def _with_axis(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
+def with_axis(axes: Sequence[Axes], at: int, by: Axes) -> tuple[Axes, ...]:
     """Return a copy of the groups `axes` with the group at index `at` replaced by `by`."""
     return (*axes[:at], by, *axes[at + 1 :])
 
 
-def _axis_set(x: Map, dim: Any) -> set[int]:
+def axis_set(x: Map, dim: Any) -> set[int]:
     """Return the axes that `dim` names (one axis, several, or None for all) as non-negative numbers."""
     chosen = range(len(x.axes)) if dim is None else (dim,) if isinstance(dim, int) else dim
     return {normalised_axis(len(x.axes), axis) for axis in chosen}
@@ -88,8 +104,8 @@ def reduce(kind: str) -> Callable[..., Map]:
         return sum_
 
     def apply(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
-        order, name, dims = _ordered_tensor(b, x)
-        gone = _axis_set(x, dim) or set(range(len(x.axes)))
+        order, name, dims = ordered_tensor(b, x)
+        gone = axis_set(x, dim) or set(range(len(x.axes)))
         where = b.integers(sorted(order.index(axis) for axis in gone), "axes")
 
         def kept(axes: Sequence[Axes], numbers: Sequence[int]) -> list[Axes]:
@@ -106,22 +122,54 @@ mean = reduce("mean")
 
 def sum_(b: Builder, x: Map, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Map:
     """Import aten.sum as a mean times the number of summed elements."""
-    count = prod(x.shape[axis] for axis in _axis_set(x, dim) or range(len(x.axes)))
+    count = prod(x.shape[axis] for axis in axis_set(x, dim) or range(len(x.axes)))
     return binary("mul")(b, mean(b, x, dim, keepdim), float(count))
+
+
+def argmax(b: Builder, x: Map, dim: int | None = None, keepdim: bool = False) -> Map:
+    """Import aten.argmax as arg_max, with int32 indices along the axis `dim`, or of the flattened map."""
+    if dim is None:
+        return view(b, argmax(b, flatten(b, x), 0), (1,) * len(x.axes) if keepdim else ())
+    dim = normalised_axis(len(x.axes), dim)
+    order, name, dims = ordered_tensor(b, x)
+    at = order.index(dim)
+    rest = [*dims[:at], *dims[at + 1 :]]
+    (made,) = b.op("arg_max", (name, b.integers(at, "axis")), [extents(rest)], {}, "index", dtype="int32")
+    axes = with_axis(x.axes, dim, ())
+    return Map(made, axes if keepdim else (*axes[:dim], *axes[dim + 1 :]), tuple(rest))
+
+
+def logsumexp(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
+    """Import aten.logsumexp, for each axis as max(x) - max(log_softmax(x))."""
+    chosen = axis_set(x, dim)
+    greatest = reduce("reduce_max")
+    for axis in chosen:
+        logarithms = softmax(b, x, axis, kind="log_softmax")
+        x = binary("sub")(b, greatest(b, x, axis, True), greatest(b, logarithms, axis, True))
+    return x if keepdim else squeeze(b, x, list(chosen))
+
+
+def glu(b: Builder, x: Map, dim: int = -1) -> Map:
+    """Import aten.glu: the first half of the axis `dim` times the sigmoid of the second half."""
+    if x.shape[normalised_axis(len(x.axes), dim)] % 2:
+        raise Unsupported("its axis has an odd extent")
+    value, gate = chunk(b, x, 2, dim)
+    return binary("mul")(b, value, b.like("logistic", gate))
 
 
 def max_or_min(kind: str, pair: str) -> Callable[..., Any]:
     """Return a function that imports aten.max or aten.min.
 
     The ATen op has two forms: a reduction of one map over axes, imported as the op kind `kind`, and the element-wise maximum or
-    minimum of two maps, imported as the op kind `pair`. The indices that a reduction along one axis also returns are
-    Unavailable.
+    minimum of two maps, imported as the op kind `pair`. A reduction along one axis also returns the indices of the maxima;
+    those of minima are Unavailable.
     """
 
     def apply(b: Builder, x: Map, other: Any = None, keepdim: bool = False) -> Any:
         if other is None or isinstance(other, int):
             found = reduce(kind)(b, x, other, keepdim)
-            return found if other is None else [found, INDICES_READ]
+            indices = partial(argmax, b, x, other, keepdim) if kind == "reduce_max" else INDICES_READ
+            return found if other is None else [found, indices]
         return binary(pair)(b, x, other)
 
     return apply
@@ -131,7 +179,7 @@ def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
     """Import aten.cat of maps and constants, such as the class token of a vision transformer."""
     maps = [x for x in parts if isinstance(x, Map)]
     dim = normalised_axis(len(maps[0].axes), dim)
-    order = common_order(*maps)
+    order = b.common_order(*maps)
     shape = maps[0].shape
     for x in parts:
         if len(x.shape) != len(shape) or any(x.shape[a] != extent for a, extent in enumerate(shape) if a != dim):
@@ -140,7 +188,7 @@ def concatenation(b: Builder, parts: Sequence[Any], dim: int = 0) -> Map:
         b.tensor(x, [x.axes[axis] for axis in order]) if isinstance(x, Map) else b.constant(x.transpose(order), "part")
         for x in parts
     ]
-    axes = _with_axis(maps[0].axes, dim, b.new_axis(sum(x.shape[dim] for x in parts)))
+    axes = with_axis(maps[0].axes, dim, b.new_axis(sum(x.shape[dim] for x in parts)))
     attrs = {"axis": order.index(dim), "activation": "none"}
     return b.map("concatenation", names, axes, [axes[a] for a in order], attrs)
 
@@ -161,9 +209,9 @@ def split_sizes(b: Builder, x: Map, sizes: Sequence[int], dim: int = 0) -> list[
     dim = normalised_axis(len(x.axes), dim)
     if min(sizes, default=0) < 1 or sum(sizes) != x.shape[dim]:
         raise Unsupported(f"its sizes {list(sizes)} do not add up to {x.shape[dim]}")
-    order, name, _ = _ordered_tensor(b, x)
+    order, name, _ = ordered_tensor(b, x)
     at = order.index(dim)
-    parts = [_with_axis(x.axes, dim, b.new_axis(size)) for size in sizes]
+    parts = [with_axis(x.axes, dim, b.new_axis(size)) for size in sizes]
     if len(parts) == 1:
         return [x]
     shapes = [extents([axes[a] for a in order]) for axes in parts]
@@ -198,9 +246,9 @@ def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int 
         raise Unsupported("its slice is empty")
     if count == x.shape[dim]:
         return x
-    order, name, dims = _ordered_tensor(b, x)
+    order, name, dims = ordered_tensor(b, x)
     at, shape, rank = order.index(dim), b.tensors[name].shape, len(dims)
-    axes = _with_axis(x.axes, dim, b.new_axis(count))
+    axes = with_axis(x.axes, dim, b.new_axis(count))
     if step == 1:
         kind, attrs, operands = "slice", {}, {"begin": (begin, [0] * rank), "size": (count, shape)}
     else:
@@ -211,6 +259,49 @@ def slice_(b: Builder, x: Map, dim: int = 0, start: int | None = None, end: int 
     return b.map(kind, (name, *names), axes, [axes[a] for a in order], attrs)
 
 
+def take(b: Builder, x: Map, dim: int, indices: Any) -> Map:
+    """Return the elements of `x` at constant `indices` along the axis `dim`, as a slice if they are evenly spaced."""
+    dim = normalised_axis(len(x.axes), dim)
+    extent, at = x.shape[dim], [int(index) for index in indices]
+    if not at:
+        raise Unsupported("it selects nothing")
+    if not -extent <= min(at) <= max(at) < extent:
+        raise Unsupported(f"its indices are out of range for {extent}; the file may be damaged")
+    at = [index % extent for index in at]
+    steps = {after - before for before, after in pairwise(at)} or {1}
+    if len(steps) == 1 and min(steps) > 0:
+        return slice_(b, x, dim, at[0], at[-1] + 1, min(steps))
+    order, name, _ = ordered_tensor(b, x)
+    axes = with_axis(x.axes, dim, b.new_axis(len(at)))
+    operands = (name, b.integers(at, "indices"))
+    return b.map("gather", operands, axes, [axes[a] for a in order], {"axis": order.index(dim), "batch_dims": 0})
+
+
+def take_all(b: Builder, x: Map, dim: int, indices: np.ndarray) -> Map:
+    """Return the elements at constant indices of any shape along an axis; their shape replaces the axis."""
+    dim = normalised_axis(len(x.axes), dim)
+    if indices.ndim == 0:
+        return select(b, x, dim, int(indices))
+    y = take(b, x, dim, indices.ravel())
+    return y if indices.ndim == 1 else view(b, y, (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
+
+
+def mixed(b: Builder, x: Map, dim: int, weights: np.ndarray) -> Map:
+    """Multiply the elements along the axis `dim` with a constant matrix: y[i] is the sum of weights[i, j] * x[j].
+
+    `weights` is [outputs, inputs]. Interpolation and pooling with windows of different sizes are such products.
+    """
+    dim = normalised_axis(len(x.axes), dim)
+    order, _, dims = ordered_tensor(b, x)
+    at = order.index(dim)
+    if at == len(order) - 1:
+        return permute(b, linear(b, permute(b, x, order), weights), np.argsort(order).tolist())
+    axes = with_axis(x.axes, dim, b.new_axis(len(weights)))
+    outer, inner = flattened(dims[:at]), flattened(dims[at + 1 :])
+    operands = (b.constant(weights[None], "weight"), b.tensor(x, (outer, dims[at], inner)))
+    return b.map("batch_matmul", operands, axes, (outer, axes[dim], inner), {"adj_x": False, "adj_y": False})
+
+
 def select(b: Builder, x: Map, dim: int, index: int) -> Map:
     """Import aten.select: the map at one index of an axis, without that axis."""
     dim = normalised_axis(len(x.axes), dim)
@@ -218,19 +309,39 @@ def select(b: Builder, x: Map, dim: int, index: int) -> Map:
     return squeeze(b, slice_(b, x, dim, index, index + 1), dim)
 
 
-def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
-    """Import aten.pad as pad, padv2 (constant other than 0) or mirror_pad.
+# padding mode -> function of the indices beyond an axis and of its extent that returns the indices that are copied
+REPEATS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "replicate": lambda at, extent: np.clip(at, 0, extent - 1),
+    "circular": lambda at, extent: at % extent,
+}
 
-    `pads` is (before, after) for the last axis, then for the axis before it, and so on. Replicate padding is supported up to 1.
+
+def pad(b: Builder, x: Map, pads: Sequence[int], mode: str = "constant", value: float | None = None) -> Map:
+    """Import aten.pad as pad, padv2 (constant other than 0), mirror_pad or gathers.
+
+    `pads` is (before, after) for the last axis, then for the axis before it, and so on. Negative padding crops. Circular
+    padding and replicate padding beyond 1 copy each axis by `take`.
     """
-    order, name, _ = _ordered_tensor(b, x)
     pairs = list(zip(pads[::2], pads[1::2], strict=True))[::-1]  # ATen lists the last axis first
     amounts = [(0, 0)] * (len(x.axes) - len(pairs)) + pairs
-    if min(pads) < 0:
-        raise Unsupported("it has negative padding; slice the tensor instead")
-    replicates_one = mode == "replicate" and max(pads) <= 1
-    if mode not in ("constant", "reflect") and not replicates_one:
-        raise Unsupported(f"its padding mode '{mode}' is not supported for this size; use constant, reflect or replicate by 1")
+    for dim, (before, after) in enumerate(amounts):
+        x = slice_(b, x, dim, max(-before, 0), max(x.shape[dim] + min(after, 0), 0))
+    amounts = [(max(before, 0), max(after, 0)) for before, after in amounts]
+    most = max(map(max, amounts), default=0)
+    if most == 0:
+        return x
+    replicates_one = mode == "replicate" and most <= 1
+    if mode in REPEATS and not replicates_one:
+        for dim, (before, after) in enumerate(amounts):
+            extent = x.shape[dim]
+            if mode == "circular" and max(before, after) > extent:
+                raise Unsupported(f"its circular padding {max(before, after)} is larger than the axis, {extent}")
+            check_elements(before + extent + after)
+            x = take(b, x, dim, REPEATS[mode](np.arange(-before, extent + after), extent))
+        return x
+    if mode not in ("constant", "reflect", *REPEATS):
+        raise Unsupported(f"its padding mode '{mode}' is unknown; use constant, reflect, replicate or circular")
+    order, name, _ = ordered_tensor(b, x)
     kind = "mirror_pad" if mode != "constant" else "padv2" if value else "pad"
     axes = tuple(b.new_axis(s + sum(a)) if any(a) else g for s, g, a in zip(x.shape, x.axes, amounts, strict=True))
     operands = [name, b.integers([amounts[a] for a in order], "pads")]
@@ -279,7 +390,7 @@ def transpose(b: Builder, x: Map, one: int, two: int) -> Map:
 
 def squeeze(b: Builder, x: Map, dim: Any = None) -> Map:
     """Import aten.squeeze: remove logical axes of extent 1, by default all. Other axes in `dim` stay. It adds no op."""
-    gone = _axis_set(x, dim)
+    gone = axis_set(x, dim)
     return Map(x.tensor, tuple(group for d, group in enumerate(x.axes) if d not in gone or group), x.dims)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ops import elementwise
-from ..channels_last import Builder, Map, common_order, extents, flattened, in_layout, same_layout
+from ..channels_last import Builder, Map, extents, flattened, in_layout, same_layout
 from ..quantised_constants import QUANTISED_DTYPE, Array, dequantised
 from ..unsupported import Unsupported
 
@@ -49,7 +49,7 @@ def binary(kind: str) -> Callable[..., Map]:
             return b.map(kind, (x.tensor, y.tensor), x.axes, x.dims, attrs)
         rank = max(len(x.axes), len(y.axes))
         x, y = (Map(m.tensor, ((),) * (rank - len(m.axes)) + m.axes, m.dims) for m in (x, y))
-        order = common_order(x, y)
+        order = b.common_order(x, y)
         dims = [[m.axes[axis] for axis in order] for m in (x, y)]
         axes = tuple(one or two for one, two in zip(x.axes, y.axes, strict=True))
         # in the outer sum of a map and itself an Axis would occur twice
@@ -81,6 +81,17 @@ def division(b: Builder, x: Any, y: Any) -> Map:
     if not divisor.all():
         raise Unsupported("it divides by 0")
     return binary("mul")(b, x, (1 / divisor).astype(np.float32))
+
+
+def lerp(b: Builder, x: Map, end: Any, weight: Any) -> Map:
+    """Import aten.lerp: x + weight * (end - x)."""
+    return binary("add")(b, x, binary("mul")(b, binary("sub")(b, end, x), weight))
+
+
+def addcmul(b: Builder, x: Any, one: Any, two: Any, *, value: float = 1) -> Map:
+    """Import aten.addcmul: x + value * one * two."""
+    product = binary("mul")(b, one, two) if isinstance(one, Map) or isinstance(two, Map) else one * two
+    return binary("add")(b, x, product, value)
 
 
 def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:

@@ -1,4 +1,4 @@
-"""Import layer norm and RMS norm over the last axes of a map, as in transformers.
+"""Import norms: layer norm and RMS norm over the last axes of a map, group norm, standard deviation, vector norms.
 
 The sum of squares is a batch_matmul of each row with itself: it accumulates in 32 bits and is rounded once. A mean of int8
 squares would round each square. The division becomes a product with rsqrt.
@@ -7,16 +7,18 @@ squares would round each square. The division becomes a product with rsqrt.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
-from ..channels_last import Builder, Map, flattened
+from ..channels_last import Builder, Map, check_elements, flattened
 from ..unsupported import Unsupported
-from .axes import mean
-from .elementwise import binary, constant
+from .axes import axis_set, mean, mixed, reduce, squeeze, sum_
+from .elementwise import batch_norm, binary, constant
 
 EPSILON = float(np.finfo(np.float32).eps)  # default of rms_norm
+TINY = 1e-12  # added to a sum of squares that may be 0
 
 
 def layer_norm(
@@ -56,10 +58,133 @@ def _rms_normalised(b: Builder, x: Map, shape: Sequence[int], weight: Any, bias:
 def _sum_of_squares(b: Builder, x: Map, count: int) -> Map:
     """Return the sum of squares over the last `count` axes, a batch_matmul of each row with itself. The axes keep extent 1."""
     last = flattened(x.axes[-count:])
-    begin = len(x.order) - len(last)
-    rows, inner = x.order[:begin], x.order[begin:]
-    if set(inner) != set(last):
-        raise Unsupported("its normalised axes are not innermost in memory: it would need a transpose inside the network")
+    rows, inner = (tuple(axis for axis in x.order if (axis in last) == is_last) for is_last in (False, True))
     name = b.tensor(x, (rows, (), inner))
     axes = (*x.axes[:-count], *[()] * count)
     return b.map("batch_matmul", (name, name), axes, (rows, (), ()), {"adj_x": False, "adj_y": True}, suffix="squares")
+
+
+def sum_of_squares(b: Builder, x: Map, dim: Any = None, keepdim: bool = False) -> Map:
+    """Return the sum of squares over the axes `dim`, by default all: a batch_matmul, or a mean if they are not innermost."""
+    chosen = sorted(axis_set(x, dim))
+    last = flattened(x.axes[axis] for axis in chosen)
+    if chosen[0] != len(x.axes) - len(chosen) or {*last} != {*x.order[len(x.order) - len(last) :]}:
+        return sum_(b, binary("mul")(b, x, x), chosen, keepdim)
+    squares = _sum_of_squares(b, x, len(chosen))
+    return squares if keepdim else squeeze(b, squares, chosen)
+
+
+def root(b: Builder, x: Map) -> Map:
+    """Return the square root of a map without negative elements, x * rsqrt(x); TINY keeps the root of 0 finite."""
+    return binary("mul")(b, x, b.like("rsqrt", binary("add")(b, x, TINY)))
+
+
+def variance(
+    b: Builder, x: Map, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
+) -> Map:
+    """Import aten.var over the axes `dim`, by default all."""
+    if isinstance(dim, bool):  # the form without axes
+        dim, unbiased = None, dim
+    chosen = axis_set(x, dim)
+    count = prod(x.shape[axis] for axis in chosen)
+    divisor = count - (unbiased if correction is None else correction)
+    if divisor <= 0:
+        raise Unsupported(f"its variance of {count} elements divides by 0; set the correction to 0")
+    centred = binary("sub")(b, x, mean(b, x, chosen, keepdim=True))
+    return binary("mul")(b, sum_of_squares(b, centred, chosen, keepdim), np.float32(1 / divisor))
+
+
+def deviation(b: Builder, x: Map, *args: Any, **kwargs: Any) -> Map:
+    """Import aten.std; arguments are as in `variance`."""
+    return root(b, variance(b, x, *args, **kwargs))
+
+
+def norm(b: Builder, x: Map, order: float = 2, dim: Any = None, keepdim: bool = False) -> Map:
+    """Import aten.linalg_vector_norm of order 1, 2 or infinity over the axes `dim`, by default all."""
+    if order == 2:
+        return root(b, sum_of_squares(b, x, dim, keepdim))
+    if order not in (1, inf):
+        raise Unsupported(f"its order {order} is not supported; use 1, 2 or infinity")
+    absolute = binary("maximum")(b, x, binary("mul")(b, x, -1.0))
+    return (sum_ if order == 1 else reduce("reduce_max"))(b, absolute, dim, keepdim)
+
+
+def cosine_similarity(b: Builder, x: Map, y: Map, dim: int = 1, eps: float = 1e-8) -> Map:
+    """Import aten.cosine_similarity along one axis."""
+    product = sum_(b, binary("mul")(b, x, y), dim, True)
+    for each in (x, y):
+        squares = binary("maximum")(b, sum_of_squares(b, each, dim, True), max(eps**2, TINY))
+        product = binary("mul")(b, product, b.like("rsqrt", squares))
+    return squeeze(b, product, dim)
+
+
+def normalised(b: Builder, x: Map, axis: int = -1, p: int = 2) -> Map:
+    """Import ONNX's LpNormalization of order 2: divide by the norm along an axis."""
+    if p != 2:
+        raise Unsupported(f"its order {p} is not supported; use 2")
+    squares = binary("add")(b, sum_of_squares(b, x, axis, True), TINY)
+    return binary("mul")(b, x, b.like("rsqrt", squares))
+
+
+def group_norm(
+    b: Builder, x: Map, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
+) -> Map:
+    """Import aten.group_norm: normalise each group of channels over its pixels and channels.
+
+    Means over pixels become means over groups by a product with a constant matrix.
+    """
+    channels = x.shape[1]
+    if x.axes[0] or channels % groups:
+        raise Unsupported(f"its {groups} groups do not divide the channels of a map {list(x.shape)} with a batch of 1")
+    each = channels // groups
+    check_elements(channels, channels)
+    matrix = np.kron(np.eye(groups), np.full((each, each), 1 / each)).astype(np.float32)
+
+    def of_groups(y: Map) -> Map:
+        y = mean(b, y, range(2, len(y.axes)), keepdim=True) if len(y.axes) > 2 else y
+        return y if each == 1 else mixed(b, y, 1, matrix)
+
+    centred = binary("sub")(b, x, of_groups(x))
+    spread = binary("add")(b, of_groups(binary("mul")(b, centred, centred)), np.float32(eps))
+    y = binary("mul")(b, centred, b.like("rsqrt", spread))
+    for kind, values in (("mul", weight), ("add", bias)):
+        if values is not None:
+            y = binary(kind)(b, y, constant(values, "weight").reshape(-1, *(1,) * (len(x.axes) - 2)))
+    return y
+
+
+def instance_norm(
+    b: Builder,
+    x: Map,
+    weight: Any = None,
+    bias: Any = None,
+    mean: Any = None,
+    var: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    cudnn: bool = True,
+) -> Map:
+    """Import aten.instance_norm: by the statistics of the map as a group norm of each channel, else as a batch norm."""
+    if not use_input_stats:
+        return batch_norm(b, x, weight, bias, mean, var, False, momentum, eps, cudnn)
+    return group_norm(b, x, x.shape[1], weight, bias, eps)
+
+
+def local_response_norm(b: Builder, x: Map, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Map:
+    """Import ONNX's LRN, x / (bias + alpha / size * s)^beta, where s is the sum of squares over `size` channels.
+
+    The sum is a product with a constant matrix, the power a product of inverse square roots.
+    """
+    if beta not in (0.5, 0.75, 1):
+        raise Unsupported(f"its beta {beta} is not supported; use 0.5, 0.75 or 1")
+    check_elements(x.shape[1], x.shape[1])
+    at = np.arange(x.shape[1])
+    distance = at - at[:, None]
+    near = (distance >= -((size - 1) // 2)) & (distance <= size // 2)
+    sums = mixed(b, binary("mul")(b, x, x), 1, (near * (alpha / size)).astype(np.float32))
+    spread = binary("add")(b, sums, np.float32(bias))
+    inverse = b.like("rsqrt", spread)  # to the power of -1/2
+    if beta == 0.75:  # times the power of -1/4
+        inverse = binary("mul")(b, inverse, b.like("rsqrt", binary("mul")(b, spread, inverse)))
+    return binary("mul")(b, binary("mul")(b, x, inverse) if beta == 1 else x, inverse)

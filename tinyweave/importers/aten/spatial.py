@@ -1,4 +1,4 @@
-"""Import ATen's ops on rows and columns: convolutions, pooling, resizing. Maps [1, c, w], with one spatial axis, get h = 1."""
+"""Import ATen's ops on rows and columns: convolutions, pooling. Maps [1, c, w], with one spatial axis, get h = 1."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...ops import resize
 from ...ops.window import same_padding
-from ..channels_last import Axes, Builder, Map
+from ..channels_last import Axes, Builder, Map, check_elements
 from ..unsupported import Unsupported
-from .axes import INDICES_READ, mean
-from .elementwise import stored_constant
+from .axes import INDICES_READ, mean, mixed, pad, take
+from .elementwise import binary, stored_constant
 
 Ints = int | Sequence[int]
 Pads = list[tuple[int, int]]
@@ -20,7 +19,7 @@ CONV = {"activation": "none"}
 NO_PADDING = ((0, 0), (0, 0))
 
 
-def _pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
+def pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
     """Return an argument of a convolution or pool, such as its stride, as (h, w).
 
     Args:
@@ -33,7 +32,7 @@ def _pair(value: Ints, rank: int, first: int = 1) -> tuple[Any, ...]:
     return values if rank == 4 else (first, *values)
 
 
-def _image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
+def image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
     """Return the groups of Axis units of c, h and w of a map [1, c, h, w] or [1, c, w]; raise Unsupported for other maps.
 
     `what` names the map in the message.
@@ -48,7 +47,7 @@ def _image_axes(x: Map, what: str = "map") -> tuple[Axes, Axes, Axes]:
 
 def as_nhwc(b: Builder, x: Map) -> str:
     """Return the name of a tensor [1, h, w, c] with the elements of a map."""
-    c, h, w = _image_axes(x)
+    c, h, w = image_axes(x)
     return b.tensor(x, ((), h, w, c))
 
 
@@ -70,17 +69,23 @@ def _check_filters(x: Map, rank: int, channels: int) -> None:
     """Raise Unsupported unless a map has the same rank as its filters, and as many channels as they read (`channels`)."""
     if len(x.axes) != rank:
         raise Unsupported(f"its map has {len(x.axes)} axes but its filters have {rank}; it must be [1, c, h, w] or [1, c, w]")
-    _image_axes(x)
+    image_axes(x)
     if x.shape[1] != channels:
         raise Unsupported(f"its filters read {channels} channels but the map has {x.shape[1]}")
 
 
 def _windows(
-    x: Map, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Any], dilation: Sequence[int]
+    x: Map,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[Any],
+    dilation: Sequence[int],
+    ceil_mode: bool = False,
 ) -> tuple[list[int], Pads, bool]:
     """Compute how sliding windows cover a map. Each sequence has one entry for h and one for w.
 
-    An entry of `padding` is one number for both sides, or (before, after).
+    An entry of `padding` is one number for both sides, or (before, after). With `ceil_mode`, the last window may reach beyond
+    the padding, if it begins before the padding behind the map.
 
     Returns:
         The number of windows; the padding (before, after) that windows read, which is less than `padding` if the last window
@@ -90,7 +95,9 @@ def _windows(
     for extent, k, s, p, d in zip(_size(x), kernel, stride, padding, dilation, strict=True):
         before, after = p if isinstance(p, tuple) else (p, p)
         reach = d * (k - 1) + 1
-        count = (extent + before + after - reach) // s + 1
+        room = extent + before + after - reach
+        count = room // s + 1
+        count += ceil_mode and room % s > 0 and count * s < extent + before
         if count < 1:
             raise Unsupported("its window is larger than the padded map")
         needed = (before, max((count - 1) * s + reach - extent - before, 0))
@@ -122,6 +129,12 @@ def _padded(b: Builder, x: Map, pads: Pads, inside: bool, *, repeat_edge: bool =
     return b.op(kind, (name, rows), [shape], attrs, "padded")[0], NO_PADDING
 
 
+def windowed(kernel: int, stride: int, dilation: int, count: int, before: int = 0) -> np.ndarray:
+    """Return the indices that `count` windows along an axis read, [windows, kernel], if `before` is the padding before it."""
+    check_elements(count, kernel)
+    return np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
+
+
 def convolution(
     b: Builder, x: Map, weight: Any, bias: Any = None, stride: Ints = 1, padding: Any = 0, dilation: Ints = 1, groups: int = 1
 ) -> Map:
@@ -134,12 +147,12 @@ def convolution(
     rank = weight.ndim
     _check_filters(x, rank, weight.shape[1] * groups)
     weight = weight if rank == 4 else weight[:, :, None]
-    kernel, strides, dilations = weight.shape[2:], _pair(stride, rank), _pair(dilation, rank)
+    kernel, strides, dilations = weight.shape[2:], pair(stride, rank), pair(dilation, rank)
     if padding == "same":
         totals = (d * (k - 1) for k, d in zip(kernel, dilations, strict=True))
         paddings: Sequence[Any] = [(total // 2, total - total // 2) for total in totals]
     else:
-        paddings = (0, 0) if padding == "valid" else _pair(padding, rank, 0)
+        paddings = (0, 0) if padding == "valid" else pair(padding, rank, 0)
     size, pads, same = _windows(x, kernel, strides, paddings, dilations)
     name, inside = _padded(b, x, pads, same)
     depthwise = groups > 1 and groups == x.shape[1]
@@ -161,24 +174,31 @@ def transposed_convolution(
     groups: int = 1,
     dilation: Ints = 1,
 ) -> Map:
-    """Import aten.conv_transpose2d as transpose_conv. If the padding is not TFLite's SAME, a slice crops a larger output.
+    """Import aten.conv_transpose1d or aten.conv_transpose2d as transpose_conv, or, with groups or dilation, as a convolution.
 
-    `weight` is [c_in, c_out, h, w].
+    If the padding is not TFLite's SAME, a slice crops a larger output. `weight` is [c_in, c_out / groups, h, w], without h for
+    conv_transpose1d.
     """
     weight = stored_constant(weight, "weight")
-    if groups != 1 or {*_pair(dilation, 4)} != {1}:
-        raise Unsupported("it has groups or dilation, which TFLite's transposed convolution does not support")
-    _check_filters(x, weight.ndim, weight.shape[0])
-    bias = np.zeros(weight.shape[1]) if bias is None else stored_constant(bias, "bias")
-    kernel, strides, crop, more = weight.shape[2:], _pair(stride, 4), _pair(padding, 4), _pair(output_padding, 4)
+    rank = weight.ndim
+    _check_filters(x, rank, weight.shape[0])
+    weight = weight if rank == 4 else weight[:, :, None]
+    outputs = weight.shape[1] * groups
+    bias = np.zeros(outputs) if bias is None else stored_constant(bias, "bias")
+    kernel, strides, dilations = weight.shape[2:], pair(stride, rank), pair(dilation, rank)
+    crop, more = pair(padding, rank, 0), pair(output_padding, rank, 0)
+    if groups != 1 or {*dilations} != {1}:
+        return _spread_convolution(b, x, weight, bias, strides, crop, more, dilations, groups)
     size = [(extent - 1) * s - 2 * p + k + o for extent, s, p, k, o in zip(_size(x), strides, crop, kernel, more, strict=True)]
+    if min(size) < 1:
+        raise Unsupported("its padding leaves no output")
     same = tuple(same_padding(out, k, s) for out, k, s in zip(size, kernel, strides, strict=True))
     fits = tuple(before for before, _ in same) == crop and all(
         -(-out // s) == extent for out, s, extent in zip(size, strides, _size(x), strict=True)
     )
     reach = [(extent - 1) * s + k for extent, s, k in zip(_size(x), strides, kernel, strict=True)]
     whole = size if fits else [max(p + out, most) for p, out, most in zip(crop, size, reach, strict=True)]
-    shape = (1, *whole, weight.shape[1])
+    shape = (1, *whole, outputs)
     attrs = CONV | {"stride": strides, "padding": same if fits else NO_PADDING}
     source = as_nhwc(b, x)
     operands = (
@@ -187,14 +207,41 @@ def transposed_convolution(
         source,
         b.constant(bias, "bias"),
     )
-    channels = b.new_axis(weight.shape[1])
-    axes, dims = image_layout(b, 4, whole, channels)
+    channels = b.new_axis(outputs)
+    axes, dims = image_layout(b, rank, whole, channels)
     y = b.map("transpose_conv", operands, axes, dims, attrs)
     if whole == size:
         return y
-    axes, dims = image_layout(b, 4, size, channels)
-    begin, kept = b.integers((0, *crop, 0), "begin"), b.integers((1, *size, weight.shape[1]), "size")
+    axes, dims = image_layout(b, rank, size, channels)
+    begin, kept = b.integers((0, *crop, 0), "begin"), b.integers((1, *size, outputs), "size")
     return b.map("slice", (y.tensor, begin, kept), axes, dims, suffix="cropped")
+
+
+def _spread_convolution(
+    b: Builder, x: Map, weight: Any, bias: Any, strides: Any, crop: Any, more: Any, dilations: Any, groups: int
+) -> Map:
+    """Add a transposed convolution with groups or dilation: a convolution of the map with zeros between its pixels.
+
+    `weight` is [c_in, c_out / groups, h, w]; each other sequence has one entry for h and one for w.
+    """
+    name, (h, w), inputs = as_nhwc(b, x), _size(x), x.shape[1]
+    if max(strides) > 1:
+        zeros = b.integers([(0, 0), (0, strides[0] - 1), (0, 0), (0, (strides[1] - 1) * inputs)], "pads")
+        shape = (h, strides[0], w, strides[1] * inputs)
+        (name,) = b.op("pad", (b.reshape(name, (h, 1, w, inputs)), zeros), [shape], {}, "spread")
+        name = b.reshape(name, (1, h * strides[0], w * strides[1], inputs))
+    axes, dims = image_layout(b, len(x.axes), (h * strides[0], w * strides[1]), x.axes[1])
+    margins = [
+        (d * (k - 1) - p, d * (k - 1) - p + o - (s - 1))  # the spread map has s - 1 zeros after its last pixel
+        for k, s, p, o, d in zip(weight.shape[2:], strides, crop, more, dilations, strict=True)
+    ]
+    spread = pad(b, Map(name, axes, dims), [min(each, 0) for margin in reversed(margins) for each in margin])
+    paddings: Any = [(max(before, 0), max(after, 0)) for before, after in margins]
+    parts = np.split(weight, groups)
+    filters = np.concatenate([part.swapaxes(0, 1) for part in parts])[:, :, ::-1, ::-1]
+    if len(x.axes) == 3:
+        filters, paddings, dilations = filters[:, :, 0], paddings[1:], dilations[1:]
+    return convolution(b, spread, filters, bias, 1, paddings, dilations, groups)
 
 
 def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: dict[str, Any]) -> Map:
@@ -206,19 +253,14 @@ def _pool(b: Builder, kind: str, x: Map, name: str, size: Sequence[int], attrs: 
     return b.map(kind, (name,), axes, dims, CONV | attrs)
 
 
-def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool) -> tuple[Any, Any, Any]:
-    """Return kernel, stride and padding of a pooling op as (h, w) each; an empty stride means the kernel.
-
-    Raise Unsupported if `ceil_mode` adds windows that reach beyond the padded map.
-    """
+def _pool_sizes(x: Map, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> tuple[Any, Any, Any, Any]:
+    """Return kernel, stride, padding (before, after) and dilation of a pool for h and w; an empty stride means the kernel."""
+    image_axes(x)
     rank = len(x.axes)
-    kernels, paddings = _pair(kernel, rank), _pair(padding, rank, 0)
-    strides = _pair(stride, rank) if not isinstance(stride, Sequence) or stride else kernels
-    if ceil_mode:
-        for extent, k, s, p in zip(_size(x), kernels, strides, paddings, strict=True):
-            if (extent + (sum(p) if isinstance(p, tuple) else 2 * p) - k) % s:
-                raise Unsupported("its ceil_mode adds windows beyond the map; pad the map to whole windows")
-    return kernels, strides, paddings
+    kernels, dilations = pair(kernel, rank), pair(dilation, rank)
+    strides = pair(stride, rank) if not isinstance(stride, Sequence) or stride else kernels
+    paddings = [each if isinstance(each, tuple) else (each, each) for each in pair(padding, rank, 0)]
+    return kernels, strides, paddings, dilations
 
 
 def average_pool(
@@ -230,22 +272,37 @@ def average_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    dilation: Ints = 1,
 ) -> Map:
     """Import aten.avg_pool1d or aten.avg_pool2d.
 
-    If `count_include_pad` is set, a pad op adds zeros, which the averages then include. If not, the padding must be TFLite's
-    SAME.
+    If TFLite's SAME padding is excluded from the averages, the pool pads itself. Otherwise a pad op adds zeros, and a product
+    with a constant corrects averages of fewer elements. A dilated pool is a depthwise convolution.
     """
-    _image_axes(x)
-    if divisor_override is not None:
-        raise Unsupported("it has a divisor_override; TFLite divides by the size of the window")
-    kernels, strides, paddings = _pool_sizes(x, kernel, stride, padding, ceil_mode)
-    size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
-    inside = any(map(any, pads)) and not count_include_pad
-    if inside and not same:
-        raise Unsupported("it excludes padding that is not TFLite's SAME; set count_include_pad, or pad as SAME does")
-    name, padding = _padded(b, x, pads, inside)
-    return _pool(b, "average_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
+    kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
+    size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
+    counts = []
+    for extent, k, s, d, (before, after), n in zip(_size(x), kernels, strides, dilations, paddings, size, strict=True):
+        at = windowed(k, s, d, n, before)
+        first, end = (-before, extent + after) if count_include_pad else (0, extent)
+        counts.append(((at >= first) & (at < end)).sum(1))
+    check_elements(*size)
+    divisors = np.outer(*counts) if divisor_override is None else np.full((1, 1), divisor_override)
+    area = kernels[0] * kernels[1]
+    if {*dilations} != {1}:
+        check_elements(x.shape[1], area)
+        filters = np.full((x.shape[1], 1, *kernels), 1 / area, np.float32)
+        filters, chosen = (filters, slice(2)) if len(x.axes) == 4 else (filters[:, :, 0], slice(1, 2))
+        y = convolution(b, x, filters, None, strides[chosen], pads[chosen], dilations[chosen], x.shape[1])
+    else:
+        inside = any(map(any, pads)) and same and not count_include_pad and divisor_override is None
+        name, padding = _padded(b, x, pads, inside)
+        y = _pool(b, "average_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
+        if inside:
+            return y
+    factors = np.broadcast_to(area / divisors, size).reshape(y.shape[2:])
+    return y if (factors == 1).all() else binary("mul")(b, y, factors)
 
 
 def max_pool(
@@ -253,82 +310,82 @@ def max_pool(
 ) -> Map:
     """Import aten.max_pool1d or aten.max_pool2d.
 
-    Padding that is not TFLite's SAME becomes a mirror_pad. It repeats values that the same windows contain anyway, so no
-    maximum changes.
+    Padding that is not TFLite's SAME repeats values that the same windows contain anyway, so no maximum changes: by a
+    mirror_pad, or by gathers if the padding is more than half of the window. Of a dilated pool, gathers make an undilated one.
     """
-    _image_axes(x)
-    if {*_pair(dilation, 4)} != {1}:
-        raise Unsupported("it has dilation, which TFLite's pooling does not support")
-    kernels, strides, paddings = _pool_sizes(x, kernel, stride, padding, ceil_mode)
-    size, pads, same = _windows(x, kernels, strides, paddings, (1, 1))
-    if not same and any(2 * max(pad) > k for pad, k in zip(pads, kernels, strict=True)):
-        raise Unsupported("its padding is more than half of its window")
+    kernels, strides, paddings, dilations = _pool_sizes(x, kernel, stride, padding, dilation)
+    size, pads, same = _windows(x, kernels, strides, paddings, dilations, ceil_mode)
+    befores = [before for before, _ in pads]
+    windows = list(map(_inside, map(windowed, kernels, strides, dilations, size, befores), _size(x)))
+    if {*dilations} != {1}:
+        return _gathered_max_pool(b, x, windows)
+    if not same and any(2 * max(amounts) > k for amounts, k in zip(pads, kernels, strict=True)):
+        x, pads, same = pad(b, x, [*pads[1], *pads[0]], "replicate"), [(0, 0), (0, 0)], True
     name, padding = _padded(b, x, pads, same, repeat_edge=True)
     return _pool(b, "max_pool_2d", x, name, size, {"kernel": kernels, "stride": strides, "padding": padding})
 
 
+def _inside(windows: np.ndarray, extent: int) -> np.ndarray:
+    """Replace the indices of a window that lie beyond an axis by an index of the same window that does not.
+
+    Raise Unsupported if a window lies beyond the axis as a whole.
+    """
+    is_inside = (windows >= 0) & (windows < extent)
+    if not is_inside.any(1).all():
+        raise Unsupported("its padding is so large that a window lies in the padding alone")
+    first = np.take_along_axis(windows, is_inside.argmax(1)[:, None], 1)
+    return np.where(is_inside, windows, first)
+
+
+def _gathered_max_pool(b: Builder, x: Map, windows: Sequence[np.ndarray]) -> Map:
+    """Add a max pool of windows with any indices, [windows, kernel] for h and for w, which gathers lay side by side."""
+    for dim, at in zip((-2, -1), windows, strict=True):
+        if len(x.axes) + dim > 1:
+            x = take(b, x, dim, at.ravel())
+    kernels, size = tuple(at.shape[1] for at in windows), [len(at) for at in windows]
+    attrs = {"kernel": kernels, "stride": kernels, "padding": NO_PADDING}
+    return _pool(b, "max_pool_2d", x, as_nhwc(b, x), size, attrs)
+
+
 def adaptive_average_pool(b: Builder, x: Map, output_size: Ints) -> Map:
-    """Import aten.adaptive_avg_pool1d or 2d as an average pool, or as a mean if the output has one row and one column."""
-    window = _adaptive_window(x, output_size)
-    if window == _size(x):
+    """Import aten.adaptive_avg_pool1d or 2d as an average pool, or as a mean if the output has one row and one column.
+
+    If the windows of an axis differ in their size, the pool along this axis is a product with a constant matrix.
+    """
+    wanted = _adaptive_size(x, output_size)
+    if wanted == [1, 1]:
         return mean(b, x, range(2, len(x.axes)), keepdim=True)
-    return average_pool(b, x, window if len(x.axes) == 4 else window[1:])
+    kernels = [extent // out if extent % out == 0 else 1 for extent, out in zip(_size(x), wanted, strict=True)]
+    if max(kernels) > 1:
+        x = average_pool(b, x, kernels if len(x.axes) == 4 else kernels[1:])
+    for dim, extent, out in zip((-2, -1), _size(x), wanted, strict=True):
+        if extent != out:
+            check_elements(extent, out)
+            windows = _adaptive_windows(extent, out)
+            x = mixed(b, x, dim, np.array([np.bincount(at, minlength=extent) / len(at) for at in windows], np.float32))
+    return x
 
 
 def adaptive_max_pool(b: Builder, x: Map, output_size: Ints) -> list[Any]:
     """Import aten.adaptive_max_pool1d or 2d as a max pool; the second output, the indices, is Unavailable to later ops."""
-    window = _adaptive_window(x, output_size)
-    return [max_pool(b, x, window if len(x.axes) == 4 else window[1:]), INDICES_READ]
+    wanted = _adaptive_size(x, output_size)
+    if not any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
+        kernels = [extent // out for extent, out in zip(_size(x), wanted, strict=True)]
+        return [max_pool(b, x, kernels if len(x.axes) == 4 else kernels[1:]), INDICES_READ]
+    windows = []
+    check_elements(*wanted)
+    for each in map(_adaptive_windows, _size(x), wanted):
+        at = windowed(max(map(len, each)), 1, 1, 1) + np.array([[window.start] for window in each])
+        windows.append(np.minimum(at, [[window.stop - 1] for window in each]))  # smaller windows repeat their last element
+    return [_gathered_max_pool(b, x, windows), INDICES_READ]
 
 
-def _adaptive_window(x: Map, output_size: Ints) -> tuple[int, int]:
-    """Return the window (h, w) of a pool whose windows tile the map and give this output size.
-
-    Raise Unsupported if the output size does not divide the map.
-    """
-    _image_axes(x)
-    wanted = [extent if out is None else out for out, extent in zip(_pair(output_size, len(x.axes)), _size(x), strict=True)]
-    if any(extent % out for extent, out in zip(_size(x), wanted, strict=True)):
-        raise Unsupported(f"its output size {wanted} does not divide the map {list(_size(x))}: windows would differ in size")
-    return _size(x)[0] // wanted[0], _size(x)[1] // wanted[1]
+def _adaptive_windows(extent: int, out: int) -> list[range]:
+    """Return the indices of each of the `out` windows of an adaptive pool along an axis of this extent."""
+    return [range(i * extent // out, -(-(i + 1) * extent // out)) for i in range(out)]
 
 
-def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_nearest2d to a size or by a factor; raise Unsupported if TFLite would copy other pixels."""
-    size, scales = _resized(x, output_size, scale_factors)
-    attrs = {"align_corners": False, "half_pixel_centers": False}
-    for extent, out, scale in zip(_size(x), size, scales, strict=True):
-        positions = np.minimum(np.floor(np.arange(out, dtype=np.float32) * np.float32(scale)), extent - 1)
-        if (positions != resize.nearest(extent, out, attrs)).any():
-            raise Unsupported("its scale factor selects other pixels than TFLite does; give the output size")
-    return resized(b, "resize_nearest_neighbor", x, size, **attrs)
-
-
-def bilinear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_bilinear2d to a size or by a factor.
-
-    Without `align_corners` a factor must be the exact ratio of the sizes, because TFLite computes its own.
-    """
-    size, scales = _resized(x, output_size, scale_factors)
-    if not align_corners and any(e != out * scale for e, out, scale in zip(_size(x), size, scales, strict=True)):
-        raise Unsupported("its scale factor is not the ratio of the sizes; set recompute_scale_factor or give the output size")
-    return resized(b, "resize_bilinear", x, size, align_corners=align_corners, half_pixel_centers=not align_corners)
-
-
-def _resized(x: Map, output_size: Any, scale_factors: Any) -> tuple[list[int], list[float]]:
-    """Return the output size (h, w) of a resize, and the distance of neighbouring output pixels, in input pixels, for h and w.
-
-    One of `output_size` and `scale_factors`, each for (h, w), is None.
-    """
-    _image_axes(x)
-    if len(x.axes) != 4:
-        raise Unsupported("its map must be [1, c, h, w]")
-    if output_size is not None:
-        return list(output_size), [e / out for e, out in zip(_size(x), output_size, strict=True)]
-    return [int(e * f) for e, f in zip(_size(x), scale_factors, strict=True)], [1 / f for f in scale_factors]
-
-
-def resized(b: Builder, kind: str, x: Map, size: Sequence[int], **attrs: bool) -> Map:
-    """Add the op `kind`, a TFLite resize, that resizes a map to `size`, (h, w)."""
-    axes, dims = image_layout(b, 4, size, x.axes[1])
-    return b.map(kind, (as_nhwc(b, x), b.integers(size, "size")), axes, dims, attrs)
+def _adaptive_size(x: Map, output_size: Ints) -> list[int]:
+    """Return the output size (h, w) of an adaptive pool, in which None means the extent of the map."""
+    image_axes(x)
+    return [extent if out is None else out for out, extent in zip(pair(output_size, len(x.axes)), _size(x), strict=True)]

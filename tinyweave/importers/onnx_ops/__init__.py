@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..aten import attention, axes, elementwise
+from ..aten import attention, axes, elementwise, norms
 from ..channels_last import Builder, Map
 from ..quantised_constants import dequantised
 from ..unsupported import Unsupported
@@ -25,6 +25,7 @@ Function = Callable[..., Any]
 MAPPED: Mapping[str, Function] = {
     **{kind.title(): maps.ignoring_attributes(function) for kind, function in elementwise.FUNCTIONS.items()},
     "Add": elementwise.binary("add"),
+    "ArgMax": maps.argmax,
     "AveragePool": maps.pool(maps.average_pool),
     "BatchNormalization": maps.batch_norm,
     "Cast": maps.cast,
@@ -44,17 +45,22 @@ MAPPED: Mapping[str, Function] = {
     "Gemm": maps.gemm,
     "GlobalAveragePool": maps.global_reduction("mean"),
     "GlobalMaxPool": maps.global_reduction("reduce_max"),
+    "GroupNormalization": maps.group_norm,
     "HardSigmoid": elementwise.hard_sigmoid,
     "HardSwish": maps.ignoring_attributes(elementwise.unary("hard_swish")),
     "Identity": axes.identity,
+    "InstanceNormalization": maps.instance_norm,
+    "LRN": norms.local_response_norm,
     "LSTM": maps.recurrent("lstm", (0, 2, 3, 1), ("Sigmoid", "Tanh", "Tanh")),
     "LayerNormalization": maps.layer_norm,
     "LeakyRelu": lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha),
+    "LpNormalization": norms.normalised,
     "LogSoftmax": maps.softmax("log_softmax"),
     "MatMul": attention.matmul,
     "Max": maps.variadic("maximum"),
     "MaxPool": maps.pool(maps.max_pool),
     "Mean": maps.mean_of_inputs,
+    "MeanVarianceNormalization": maps.mean_variance_norm,
     "Min": maps.variadic("minimum"),
     "Mul": elementwise.binary("mul"),
     "Neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
@@ -62,10 +68,14 @@ MAPPED: Mapping[str, Function] = {
     "Pad": maps.pad,
     "Pow": maps.power,
     "RMSNormalization": maps.rms_norm,
-    "ReduceMax": maps.reduction("reduce_max"),
-    "ReduceMean": maps.reduction("mean"),
-    "ReduceMin": maps.reduction("reduce_min"),
-    "ReduceSum": maps.reduction("sum"),
+    "ReduceL1": maps.reduction(lambda b, x, *how: norms.norm(b, x, 1, *how)),
+    "ReduceL2": maps.reduction(lambda b, x, *how: norms.norm(b, x, 2, *how)),
+    "ReduceLogSumExp": maps.reduction(axes.logsumexp),
+    "ReduceMax": maps.reduction(axes.reduce("reduce_max")),
+    "ReduceMean": maps.reduction(axes.mean),
+    "ReduceMin": maps.reduction(axes.reduce("reduce_min")),
+    "ReduceSum": maps.reduction(axes.sum_),
+    "ReduceSumSquare": maps.reduction(norms.sum_of_squares),
     "Relu": maps.ignoring_attributes(elementwise.unary("relu")),
     "Reshape": maps.reshape,
     "Resize": resize,

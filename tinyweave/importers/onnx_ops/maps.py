@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..aten import axes, elementwise, norms, spatial
+from ..aten import axes, elementwise, norms, selecting, spatial
 from ..aten.recurrent import RECURRENT
 from ..channels_last import Builder, Map, Unavailable, view
 from ..quantised_constants import SHIFT, Array, dequantised
@@ -21,6 +21,7 @@ from ..unsupported import Unsupported, normalised_axis
 
 Function = Callable[..., Any]
 Ints = Sequence[int] | None
+MEAN_VARIANCE_EPSILON = 1e-9  # as in the function body of ONNX's operator
 FLOAT = 1  # TensorProto.DataType.FLOAT
 
 
@@ -88,16 +89,27 @@ def transposed_convolution(
     pads: Ints = None,
     strides: Ints = None,
 ) -> Map:
-    """Import ONNX's ConvTranspose of a map [1, c, h, w]; auto_pad SAME and output_shape are refused."""
-    rank = elementwise.stored_constant(weight, "weight").ndim - 2
-    if rank != 2:
-        raise Unsupported("its map must be [1, c, h, w]")
-    pads, more = pads or [0] * (2 * rank), output_padding or [0] * rank
-    if auto_pad not in ("NOTSET", "VALID") or output_shape:
-        raise Unsupported("it has auto_pad SAME or output_shape; give pads instead")
+    """Import ONNX's ConvTranspose of a map [1, c, h, w] or [1, c, w].
+
+    With auto_pad SAME or an output_shape, the padding follows from the size of the output.
+    """
+    kernel = elementwise.stored_constant(weight, "weight").shape[2:]
+    rank = len(kernel)
+    if len(x.axes) != rank + 2:
+        raise Unsupported(f"its filters have {rank} spatial axes but its map has {len(x.axes) - 2}")
+    strides, dilations, more = strides or [1] * rank, dilations or [1] * rank, output_padding or [0] * rank
+    pads = pads if pads and auto_pad == "NOTSET" else [0] * (2 * rank)
+    is_same = auto_pad in ("SAME_LOWER", "SAME_UPPER")
+    if output_shape or is_same:
+        wanted = output_shape[-rank:] if output_shape else [extent * s for extent, s in zip(x.shape[2:], strides, strict=True)]
+        whole = [s * (e - 1) + d * (k - 1) + 1 for e, s, d, k in zip(x.shape[2:], strides, dilations, kernel, strict=True)]
+        totals = [max(size + extra - out, 0) for size, extra, out in zip(whole, more, wanted, strict=True)]
+        more = [out - size + total for out, size, total in zip(wanted, whole, totals, strict=True)]
+        before = [total // 2 if auto_pad == "SAME_UPPER" else total - total // 2 for total in totals]
+        pads = [*before, *(total - first for total, first in zip(totals, before, strict=True))]
     # cropping less after than before equals output padding
     less = [before - after + extra for before, after, extra in zip(pads[:rank], pads[rank:], more, strict=True)]
-    return spatial.transposed_convolution(b, x, weight, bias, strides or 1, pads[:rank], less, group, dilations or 1)
+    return spatial.transposed_convolution(b, x, weight, bias, strides, pads[:rank], less, group, dilations)
 
 
 def pool(function: Function) -> Function:
@@ -120,9 +132,7 @@ def average_pool(
     b: Builder, x: Map, kernel: Any, strides: Any, padding: Any, dilations: Any, ceil_mode: bool, count_include_pad: int = 0
 ) -> Map:
     """Import ONNX's AveragePool; kernel, strides, padding (before, after) and dilations have one entry per spatial axis."""
-    if {*dilations} != {1}:
-        raise Unsupported("it has dilation, which TFLite's pooling does not support")
-    return spatial.average_pool(b, x, kernel, strides, padding, ceil_mode, bool(count_include_pad))
+    return spatial.average_pool(b, x, kernel, strides, padding, ceil_mode, bool(count_include_pad), dilation=dilations)
 
 
 def max_pool(
@@ -245,8 +255,8 @@ def softmax(kind: str) -> Function:
     return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)
 
 
-def reduction(kind: str) -> Function:
-    """Return a function that imports a reduction; `kind` is the TFLite op kind or "sum".
+def reduction(function: Function) -> Function:
+    """Return a function that imports a reduction; `function` gets the builder, the map, the axes or None, and keepdim.
 
     The axes are an attribute or, in later opsets, the second input.
     """
@@ -257,9 +267,38 @@ def reduction(kind: str) -> Function:
         chosen = axes_ if given is None else constant_integers(given, "axes")
         if not chosen and noop_with_empty_axes:
             return x
-        return axes.reduce(kind)(b, x, chosen or None, bool(keepdims))
+        result: Map = function(b, x, chosen or None, bool(keepdims))
+        return result
 
     return lambda b, *inputs, axes=None, **attributes: apply(b, *inputs, axes_=axes, **attributes)
+
+
+def argmax(b: Builder, x: Map, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Map:
+    """Import ONNX's ArgMax; of several maxima the first one counts."""
+    if select_last_index:
+        raise Unsupported("its select_last_index is set, but arg_max selects the first of equal maxima; export it without")
+    return axes.argmax(b, x, axis, bool(keepdims))
+
+
+def group_norm(
+    b: Builder, x: Map, scale: Any, bias: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Map:
+    """Import ONNX's GroupNormalization; scale and bias have a value per channel or, in opset 18, per group."""
+    weight, offset = (elementwise.constant(values, "scale") for values in (scale, bias))
+    each = x.shape[1] // weight.size
+    return norms.group_norm(b, x, num_groups, np.repeat(weight, each), np.repeat(offset, each), epsilon)
+
+
+def instance_norm(b: Builder, x: Map, scale: Any, bias: Any, *, epsilon: float = 1e-5) -> Map:
+    """Import ONNX's InstanceNormalization."""
+    return norms.instance_norm(b, x, scale, bias, eps=epsilon)
+
+
+def mean_variance_norm(b: Builder, x: Map, *, axes: Sequence[int] = (0, 2, 3)) -> Map:
+    """Import ONNX's MeanVarianceNormalization over the pixels of each channel."""
+    if {*axes} | {0} != {0, *range(2, len(x.axes))}:
+        raise Unsupported(f"its axes {list(axes)} are not those of the pixels; use GroupNormalization")
+    return norms.instance_norm(b, x, eps=MEAN_VARIANCE_EPSILON)
 
 
 def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: int = 1) -> list[Any]:
@@ -270,7 +309,7 @@ def split(b: Builder, x: Map, sizes: Any = None, *, axis: int = 0, num_outputs: 
 
 
 def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps: Any = None) -> Map:
-    """Import ONNX's Slice with constant bounds and positive steps, as one TFLite slice per axis.
+    """Import ONNX's Slice with constant bounds, as one TFLite slice per axis; a negative step reverses.
 
     `along` are the axes to slice; if they are absent, the first axes are sliced, one per entry of `starts`.
     """
@@ -278,23 +317,13 @@ def slice_(b: Builder, x: Map, starts: Any, ends: Any, along: Any = None, steps:
     along = range(len(begin)) if along is None else constant_integers(along, "axes")
     steps = [1] * len(begin) if steps is None else constant_integers(steps, "steps")
     for first, last, axis, step in zip(begin, end, along, steps, strict=True):
-        if step < 1:
-            raise Unsupported("its step is negative; only positive steps are supported")
-        x = axes.slice_(b, x, axis, first, last, step)
+        x = axes.take(b, x, axis, range(x.shape[normalised_axis(len(x.axes), axis)])[first:last:step])
     return x
 
 
 def gather(b: Builder, x: Map, indices: Any, *, axis: int = 0) -> Map:
-    """Import ONNX's Gather of one index as select, or of consecutive indices as slice; other indices are refused."""
-    extent, indices = x.shape[normalised_axis(len(x.axes), axis)], elementwise.constant(indices, "indices")
-    if indices.size and not -extent <= indices.min() <= indices.max() < extent:
-        raise Unsupported(f"its indices are out of range for {extent}; the file may be damaged")
-    positions = [int(place) % extent for place in indices.ravel()]
-    if indices.ndim == 0:
-        return axes.select(b, x, axis, positions[0])
-    if indices.ndim > 1 or not positions or positions != list(range(positions[0], positions[0] + len(positions))):
-        raise Unsupported("its indices are not consecutive; only one index or a range is supported")
-    return axes.slice_(b, x, axis, positions[0], positions[-1] + 1)
+    """Import ONNX's Gather of constant indices, which may have any shape."""
+    return axes.take_all(b, x, axis, elementwise.constant(indices, "indices").astype(int))
 
 
 def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, mode: str = "constant") -> Map:
@@ -308,7 +337,7 @@ def pad(b: Builder, x: Map, pads: Any, value: Any = None, along: Any = None, *, 
     by_axis = dict(zip(chosen, zip(amounts[:half], amounts[half:], strict=True), strict=True))
     backwards = [amount for axis in reversed(range(rank)) for amount in by_axis.get(axis, (0, 0))]
     filled = 0.0 if value is None else _pad_value(b, x, elementwise.constant(value, "value").ravel()[0])
-    return axes.pad(b, x, backwards, {"edge": "replicate"}.get(mode, mode), filled)
+    return axes.pad(b, x, backwards, {"edge": "replicate", "wrap": "circular"}.get(mode, mode), filled)
 
 
 def _pad_value(b: Builder, x: Map, value: Any) -> float:
@@ -355,17 +384,13 @@ def unsqueeze(b: Builder, x: Map, given: Any) -> Map:
 
 
 def expand(b: Builder, x: Map, shape: Any) -> Map:
-    """Import ONNX's Expand to the shape that the map has already, as the identity; broadcasting is refused."""
-    if np.broadcast_shapes(x.shape, tuple(constant_integers(shape, "shape"))) != x.shape:
-        raise Unsupported("it repeats values; let the op that reads it broadcast")
-    return x
+    """Import ONNX's Expand, which broadcasts a map to a constant shape."""
+    return selecting.expand(b, x, np.broadcast_shapes(x.shape, tuple(constant_integers(shape, "shape"))))
 
 
 def tile(b: Builder, x: Map, repeats: Any) -> Map:
-    """Import ONNX's Tile with all repeats 1, as the identity; repetition is refused."""
-    if {*constant_integers(repeats, "repeats")} - {1}:
-        raise Unsupported("it repeats values; let the op that reads it broadcast")
-    return x
+    """Import ONNX's Tile with constant repeats."""
+    return selecting.repeat(b, x, constant_integers(repeats, "repeats"))
 
 
 def shape_of(b: Builder, x: Any, *, start: int = 0, end: int | None = None) -> Array:
@@ -378,34 +403,23 @@ def size_of(b: Builder, x: Any) -> Array:
     return np.array(prod(x.shape), np.int64)
 
 
-def _blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
-    """Add the op `kind`, depth_to_space or space_to_depth, with blocks of `block` x `block` pixels.
-
-    `size` is the (h, w) of the output, `channels` its number of channels.
-    """
-    spatial_axes, dims = spatial.image_layout(b, 4, size, b.new_axis(channels))
-    return b.map(kind, (spatial.as_nhwc(b, x),), spatial_axes, dims, {"block_size": block})
-
-
 def depth_to_space(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
     """Import ONNX's DepthToSpace.
 
     In mode DCR the block index is the outer part of the channel index, in mode CRD the inner part.
     """
-    n, c, h, w = x.shape
-    depth = c // blocksize**2
-    if mode == "CRD":  # the block index is the inner part of the channels
-        apart = view(b, x, (n, depth, blocksize, blocksize, h, w))
-        x = view(b, axes.permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w))
-    return _blocks(b, x, "depth_to_space", (h * blocksize, w * blocksize), depth, blocksize)
+    if mode == "CRD":
+        return selecting.pixel_shuffle(b, x, blocksize)
+    _, c, h, w = x.shape
+    return selecting.blocks(b, x, "depth_to_space", (h * blocksize, w * blocksize), c // blocksize**2, blocksize)
 
 
 def space_to_depth(b: Builder, x: Map, *, blocksize: int, mode: str = "DCR") -> Map:
-    """Import ONNX's SpaceToDepth; only mode DCR is supported."""
-    if mode != "DCR":
-        raise Unsupported(f"its mode '{mode}' is not supported; use DCR")
+    """Import ONNX's SpaceToDepth; modes are as in `depth_to_space`."""
+    if mode == "CRD":
+        return selecting.pixel_unshuffle(b, x, blocksize)
     _, c, h, w = x.shape
-    return _blocks(b, x, "space_to_depth", (h // blocksize, w // blocksize), c * blocksize**2, blocksize)
+    return selecting.blocks(b, x, "space_to_depth", (h // blocksize, w // blocksize), c * blocksize**2, blocksize)
 
 
 def recurrent(kind: str, gates: Sequence[int], usual: Sequence[str]) -> Function:

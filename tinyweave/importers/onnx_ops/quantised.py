@@ -183,7 +183,7 @@ RUNTIME_OPS: Mapping[str, Function] = {
     "QLinearGlobalAveragePool": _unary(_channels_first(global_reduction("mean"))),
     "QLinearLeakyRelu": _unary(lambda b, x, *, alpha=0.01: elementwise.leaky_relu(b, x, alpha)),
     "QLinearMul": _binary(elementwise.binary("mul")),
-    "QLinearReduceMean": _unary(reduction("mean")),
+    "QLinearReduceMean": _unary(reduction(axes.mean)),
     "QLinearSigmoid": _unary(elementwise.unary("logistic")),
     "QLinearSoftmax": _unary(lambda b, x, *, axis=-1, opset=13: axes.softmax(b, x, axis)),
     "QuantizeLinear": quantize,

@@ -1,0 +1,76 @@
+"""Norms, statistics, products and indices of PyTorch, which become several ops each, compute what torch does."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+
+from cases.from_torch import distances, of, trained  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from tinyweave import ops  # noqa: E402
+from tinyweave.importers.torch import from_module  # noqa: E402
+
+CLOSE = 1e-5  # of the output's range
+MATRICES = nn.Parameter(torch.linspace(-1, 1, 60).sin().reshape(3, 4, 5))
+CASES = {
+    "group-norm": (nn.Sequential(nn.Conv2d(3, 6, 1), nn.GroupNorm(2, 6)), (1, 3, 5, 4)),
+    "group-norm-one": (nn.GroupNorm(1, 6, affine=False), (1, 6, 5, 4)),
+    "group-norm-each": (nn.GroupNorm(6, 6, eps=0.1), (1, 6, 9)),
+    "group-norm-list": (nn.GroupNorm(3, 12), (1, 12)),
+    "instance-norm": (nn.InstanceNorm2d(3, affine=True), (1, 3, 9, 7)),
+    "instance-norm-1d": (nn.InstanceNorm1d(3), (1, 3, 9)),
+    "instance-norm-running": (nn.InstanceNorm2d(3, track_running_stats=True), (1, 3, 9, 7)),
+    "var": of(lambda m, x: x.var((2, 3)) - x.var(1, keepdim=True).mean((2, 3)), 1, 3, 9, 7),
+    "var-biased": of(lambda m, x: x.var(2, unbiased=False), 1, 5, 7),
+    "std": of(lambda m, x: x.std((2, 3), keepdim=True) * x, 1, 3, 9, 7),
+    "std-all": of(lambda m, x: x * x.std(), 1, 5, 7),
+    "norm": of(lambda m, x: torch.cat((x.norm(dim=2), x.norm(1, 2), torch.linalg.vector_norm(x, torch.inf, 2)), 1), 1, 5, 7),
+    "norm-of-channels": of(lambda m, x: x.norm(dim=1, keepdim=True) - x, 1, 3, 5, 4),
+    "cosine-similarity": of(lambda m, x: functional.cosine_similarity(x, m.linear(x), 2), 1, 5, 7, linear=nn.Linear(7, 7)),
+    "logsumexp": of(lambda m, x: torch.logsumexp(x, 1) + x.logsumexp(1, keepdim=True)[:, 0], 1, 3, 5, 4),
+    "glu": (nn.Sequential(nn.Conv2d(3, 8, 1), nn.GLU(1)), (1, 3, 5, 4)),
+    "lerp": of(lambda m, x: torch.lerp(x, x.relu(), 0.3) + x.lerp(x.tanh(), x.sigmoid()), 1, 3, 5, 4),
+    "addcmul": of(lambda m, x: torch.addcmul(x, x.tanh(), x.relu(), value=-0.5), 1, 3, 5, 4),
+    "constant-first": of(lambda m, x: MATRICES[0] @ x, 1, 5, 7),
+    "constant-first-map": of(lambda m, x: MATRICES[0] @ m.conv(x), 1, 2, 5, 4, conv=nn.Conv2d(2, 3, 1)),
+    "constant-first-list": of(lambda m, x: torch.matmul(MATRICES[0, 0], x), 1, 5, 7),
+    "constant-vector": of(lambda m, x: x @ MATRICES[0, 0], 1, 4, 5),
+    "constant-matrices": of(lambda m, x: torch.matmul(x, MATRICES), 3, 2, 4),
+    "constant-matrices-first": of(lambda m, x: torch.matmul(MATRICES, x), 3, 5, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_module_computes_what_torch_does(case: str, litert: ModuleType) -> None:
+    module, shape = CASES[case]
+    torch.manual_seed(17)
+    _, ours, by_litert = distances(trained(module), 2 * torch.randn(shape), litert)
+    assert ours < CLOSE and by_litert < CLOSE
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        (of(lambda m, x: x.argmax(1), 1, 12), ["arg_max"]),
+        (of(lambda m, x: m.conv(x).argmax(1), 1, 3, 5, 4, conv=nn.Conv2d(3, 6, 1)), ["conv_2d", "arg_max"]),
+        (of(lambda m, x: x.max(1)[1], 1, 12), ["arg_max"]),
+        (of(lambda m, x: x.argmax(2, keepdim=True), 1, 5, 12), ["arg_max", "reshape"]),
+        (of(lambda m, x: x.argmax(), 1, 5, 12), ["reshape", "arg_max"]),
+        (of(lambda m, x: x.argmax(), 1, 3, 5, 4), ["reshape", "gather", "arg_max"]),
+    ],
+)
+def test_indices_of_maxima_are_those_of_torch(case: tuple[nn.Module, tuple[int, ...]], kinds: list[str]) -> None:
+    module, shape = case
+    torch.manual_seed(17)
+    x = torch.randn(shape)
+    graph = from_module(module.eval(), x)
+    given = x.permute(0, 2, 3, 1) if x.ndim == 4 else x
+    (found,) = ops.run(graph, {graph.inputs[0]: np.ascontiguousarray(given.numpy())}).values()
+    assert found.dtype == np.int32 and np.array_equal(found, module(x).numpy())
+    assert [op.kind for op in graph.ops if op.kind != "reduce_max"] == kinds

@@ -1,0 +1,127 @@
+"""Import ATen's ops that copy elements in another order: indexing, flip, roll, repeat, pixel shuffle, unfold.
+
+`take` does most of them: it copies the elements at constant indices along one axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..channels_last import Builder, Map, check_elements, view
+from ..unsupported import Unsupported, normalised_axis
+from .axes import flatten, ordered_tensor, pad, permute, take, take_all, unsqueeze
+from .elementwise import constant
+from .spatial import Ints, as_nhwc, image_layout, pair, windowed
+
+
+def index_select(b: Builder, x: Map, dim: int, index: Any) -> Map:
+    """Import aten.index_select with constant indices."""
+    return take(b, x, dim, constant(index, "index").ravel())
+
+
+def index(b: Builder, x: Map, indices: Sequence[Any]) -> Map:
+    """Import aten.index, x[..., index, ...], with one constant index of integers among `indices`."""
+    chosen = [(dim, constant(each, "index")) for dim, each in enumerate(indices) if each is not None]
+    if len(chosen) != 1:
+        raise Unsupported("it has several index tensors; index one axis after the other")
+    ((dim, at),) = chosen
+    return take_all(b, x, dim, at)
+
+
+def flip(b: Builder, x: Map, dims: Sequence[int]) -> Map:
+    """Import aten.flip: reverse the axes `dims`."""
+    for dim in dims:
+        x = take(b, x, dim, range(x.shape[normalised_axis(len(x.axes), dim)])[::-1])
+    return x
+
+
+def roll(b: Builder, x: Map, shifts: Ints, dims: Ints = ()) -> Map:
+    """Import aten.roll: rotate the axes `dims` by `shifts` elements, or, without axes, the flattened map."""
+    shifts, dims = ([each] if isinstance(each, int) else list(each) for each in (shifts, dims))
+    if not dims:
+        return view(b, roll(b, flatten(b, x), shifts, 0), x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        x = take(b, x, dim, np.roll(np.arange(x.shape[normalised_axis(len(x.axes), dim)]), shift))
+    return x
+
+
+def repeat(b: Builder, x: Map, repeats: Sequence[int]) -> Map:
+    """Import aten.repeat as tile; `repeats` has an entry per axis, perhaps with more axes in front."""
+    while len(x.axes) < len(repeats):
+        x = unsqueeze(b, x, 0)
+    if len(x.axes) > len(repeats) or min(repeats, default=1) < 1:
+        raise Unsupported(f"its repeats {list(repeats)} are not one positive number per axis")
+    if {*repeats} <= {1}:
+        return x
+    order, name, _ = ordered_tensor(b, x)
+    axes = [b.new_axis(extent * n) if n > 1 else group for extent, n, group in zip(x.shape, repeats, x.axes, strict=True)]
+    return b.map("tile", (name, b.integers([repeats[a] for a in order], "repeats")), axes, [axes[a] for a in order])
+
+
+def expand(b: Builder, x: Map, size: Sequence[int]) -> Map:
+    """Import aten.expand: repeat axes of extent 1; an entry of -1 in `size` keeps the extent."""
+    shape = (1,) * (len(size) - len(x.axes)) + x.shape
+    wanted = [extent if n == -1 else n for extent, n in zip(shape, size, strict=True)]
+    if any(extent not in (1, n) for extent, n in zip(shape, wanted, strict=True)):
+        raise Unsupported(f"the map {list(x.shape)} does not expand to {list(size)}")
+    return repeat(b, x, [n if extent == 1 else 1 for extent, n in zip(shape, wanted, strict=True)])
+
+
+def repeat_interleave(b: Builder, x: Map, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Map:
+    """Import aten.repeat_interleave: repeat each element of the axis `dim`, or of the flattened map."""
+    if dim is None:
+        x, dim = flatten(b, x), 0
+    extent = x.shape[normalised_axis(len(x.axes), dim)]
+    check_elements(extent, repeats if isinstance(repeats, int) else int(constant(repeats, "repeats").max()))
+    return take(b, x, dim, np.repeat(np.arange(extent), repeats if isinstance(repeats, int) else constant(repeats, "repeats")))
+
+
+def blocks(b: Builder, x: Map, kind: str, size: Sequence[int], channels: int, block: int) -> Map:
+    """Add the op `kind`, depth_to_space or space_to_depth, with blocks of `block` x `block` pixels.
+
+    `size` is the (h, w) of the output, `channels` its number of channels.
+    """
+    axes, dims = image_layout(b, 4, size, b.new_axis(channels))
+    return b.map(kind, (as_nhwc(b, x),), axes, dims, {"block_size": block})
+
+
+def _image(x: Map) -> tuple[int, ...]:
+    """Return the shape of a map [1, c, h, w]; raise Unsupported for other maps."""
+    if len(x.axes) != 4 or x.axes[0]:
+        raise Unsupported(f"its map {list(x.shape)} must be [1, c, h, w]")
+    return x.shape
+
+
+def pixel_shuffle(b: Builder, x: Map, factor: int) -> Map:
+    """Import aten.pixel_shuffle as depth_to_space; the block index is the inner part of the channels."""
+    n, c, h, w = _image(x)
+    depth = c // factor**2
+    apart = view(b, x, (n, depth, factor, factor, h, w))
+    x = view(b, permute(b, apart, (0, 2, 3, 1, 4, 5)), (n, c, h, w))
+    return blocks(b, x, "depth_to_space", (h * factor, w * factor), depth, factor)
+
+
+def pixel_unshuffle(b: Builder, x: Map, factor: int) -> Map:
+    """Import aten.pixel_unshuffle as space_to_depth; the block index is the inner part of the channels."""
+    n, c, h, w = _image(x)
+    rows, columns, channels = h // factor, w // factor, c * factor**2
+    y = blocks(b, x, "space_to_depth", (rows, columns), channels, factor)
+    apart = view(b, y, (n, factor, factor, c, rows, columns))
+    return view(b, permute(b, apart, (0, 3, 1, 2, 4, 5)), (n, channels, rows, columns))
+
+
+def unfold(b: Builder, x: Map, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Map:
+    """Import aten.im2col, the windows of a map [1, c, h, w] as columns [1, c * kh * kw, windows]."""
+    n, c, *_ = _image(x)
+    kernels, dilations, paddings, strides = (pair(each, 4) for each in (kernel, dilation, padding, stride))
+    x = pad(b, x, (paddings[1],) * 2 + (paddings[0],) * 2)
+    counts = []
+    for dim, k, d, s in zip((2, 3), kernels, dilations, strides, strict=True):
+        counts.append((x.shape[dim] - d * (k - 1) - 1) // s + 1)
+        x = take(b, x, dim, windowed(k, s, d, counts[-1]).T.ravel())
+    apart = view(b, x, (n, c, kernels[0], counts[0], kernels[1], counts[1]))
+    return view(b, permute(b, apart, (0, 1, 2, 4, 3, 5)), (n, c * prod(kernels), prod(counts)))
