@@ -133,7 +133,7 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
         lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
         torch.abs, torch.erf, torch.sin, torch.cos, lambda x: torch.log(x.abs() + 0.2), lambda x: (x.square() + 0.1).sqrt(),
-        lambda x: x.abs().add(0.3).reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5,
+        lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5,
     ])  # fmt: skip
 
 

@@ -1,5 +1,7 @@
-"""Random PyTorch networks the whole way: to int8, to C, onto an emulated core, where every byte must be LiteRT's, or numpy's
-if LiteRT lacks an op."""
+"""Random PyTorch networks the whole way: to int8, to C, onto an emulated core, where every byte must be the reference's.
+
+The reference is LiteRT's reference kernels, or numpy if LiteRT lacks an op of the network.
+"""
 
 from __future__ import annotations
 
