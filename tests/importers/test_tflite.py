@@ -24,7 +24,7 @@ from tinyweave.importers.tflite import MAX_COUNT, MAX_OPS, from_tflite
 from tinyweave.ir import UNSUPPORTED, CompileError, Graph, Op, Quant, Tensor, diff, fingerprint, verify
 from tinyweave.ops import SPECS
 from tinyweave.passes import run_passes, run_tolerantly
-from tinyweave.tflite_schema import OPS, WITHOUT_VALUE, custom_options
+from tinyweave.tflite_schema import OPS, WITHOUT_VALUE
 
 Q = Quant((0.5,), (3,))
 WITH_WEIGHTS = ("conv_2d", "depthwise_conv_2d", "fully_connected")
@@ -420,33 +420,6 @@ def test_a_damaged_file_is_imported_or_refused(file: bytes, seed: int) -> None:
         for _ in range(rng.choice((1, 1, 2, 8))):
             changed[rng.randrange(len(changed))] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, rng.randrange(256)))
         import_or_refuse(bytes(changed))
-
-
-def custom_file() -> tuple[bytes, bytes]:
-    """A file with a custom op, and the op's custom options, which are a part of the file."""
-    tensors = {name: Tensor(name, (1, 4), "int8", Q) for name in ("x", "y")}
-    op = Op("softplus_0", "softplus", ("x",), ("y",), {"beta": 2.0, "threshold": 20.0})
-    file, options = to_tflite(verify(Graph("net", tensors, (op,), ("x",), ("y",)))), custom_options(op)
-    assert file.count(options) == 1
-    return file, options
-
-
-def test_damaged_options_of_a_custom_op_are_refused() -> None:
-    file, options = custom_file()
-    for position in range(len(options)):
-        for value in (0, 1, 2, 0x26, 0x7F, 0x80, 0xFE, 0xFF):
-            changed = bytearray(options)
-            changed[position] = value
-            import_or_refuse(file.replace(options, bytes(changed)))
-    refuses(file.replace(b"beta", b"beat"), "softplus_0", "has custom options that cannot be read")
-    nan = options.replace(np.float32(2).tobytes(), np.float32(np.nan).tobytes())
-    refuses(file.replace(options, nan), "softplus_0", "'beta': nan")
-
-
-def test_only_kinds_that_tflite_lacks_are_custom_ops() -> None:
-    file, _ = custom_file()
-    refuses(file.replace(b"tinyweave.softplus", b"tinyweave.logistic"), "custom tinyweave.logistic are not supported")
-    refuses(file.replace(b"tinyweave.softplus", b"anyframew.softplus"), "custom anyframew.softplus are not supported")
 
 
 def known_models(shared: Path) -> list[tuple[Path, Graph]]:
