@@ -70,6 +70,7 @@ MAY_IMPORT = {
         "papers",
         "codegen",
         "simulate",
+        "tflite_schema",
         "devices",
         "api",
         "nas",

@@ -6,16 +6,19 @@ are neither raise CompileError. Source: TFLite schema.fbs; op versions as in TFL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import isfinite, log2
 from typing import Any
 
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from flatbuffers.number_types import Int32Flags
 
 from .ir import CompileError, Graph, Op, Tensor, shortened
+from .ops.elementwise import FUNCTIONS
 from .ops.window import Padding, Size, same_padding
 
 SCHEMA_VERSION = 3
@@ -39,6 +42,8 @@ ACTIVATIONS = {
 }
 MIRROR_MODES = {"reflect": tflite.MirrorPadMode.REFLECT, "symmetric": tflite.MirrorPadMode.SYMMETRIC}
 WITHOUT_VALUE = ("var_handle", "call_once")  # kinds that initialise variables and are not ops of a Graph
+CUSTOM = "tinyweave."  # the names of the custom ops that are written for kinds that TFLite lacks begin with it
+MAX_CUSTOM = 1 << 10  # bytes of custom options that are read
 NO_OPERANDS = Graph("", {}, (), (), ())  # stands for the graph of such an op
 
 
@@ -70,12 +75,14 @@ class Options:
     """The options table of an op kind.
 
     `table` is its name in the schema, None if the schema has none. `versions` are the op versions for int8 and int16 data. For
-    other types the version is 1, unless the exporter finds a feature that needs a newer one.
+    other types the version is 1, unless the exporter finds a feature that needs a newer one. A kind that TFLite lacks is a
+    custom op, and `numbers` are its attributes, which its custom options hold; for other kinds `numbers` is None.
     """
 
     table: str | None = None
     fields: tuple[Field, ...] = ()
     versions: tuple[int, int] = (1, 1)
+    numbers: tuple[str, ...] | None = None
 
     @property
     def is_read(self) -> bool:
@@ -84,7 +91,10 @@ class Options:
 
 
 def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
-    """Return the op kind of an operator of the file, such as "conv_2d"; a custom op is "custom " and its name."""
+    """Return the op kind of an operator of the file, such as "conv_2d".
+
+    A custom op has the kind that follows CUSTOM in its name, if OPS has this kind as custom op, else "custom " and its name.
+    """
     index = operator.OpcodeIndex()
     if not 0 <= index < model.OperatorCodesLength():
         raise IndexError(f"op code {index} of {model.OperatorCodesLength()}")
@@ -94,7 +104,10 @@ def kind_of(model: tflite.Model, operator: tflite.Operator) -> str:
     newer = code._tab.Get(Int32Flags, code._tab.Pos + field) if field else 0
     number = max(newer, code.DeprecatedBuiltinCode())
     if number == tflite.BuiltinOperator.CUSTOM:
-        return f"custom {shortened((code.CustomCode() or b'').decode(errors='replace'), 60)}"
+        name = (code.CustomCode() or b"").decode(errors="replace")
+        kind = name.removeprefix(CUSTOM)
+        is_own = kind != name and kind in OPS and OPS[kind].numbers is not None
+        return kind if is_own else f"custom {shortened(name, 60)}"
     return KINDS.get(number, f"builtin_{number}")
 
 
@@ -104,6 +117,8 @@ def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
     `op` has its kind, but no attributes yet. `graph` holds the tensors that it reads and writes.
     """
     row = OPS[op.kind]
+    if row.numbers:
+        return _custom_numbers(operator, op, row.numbers)
     if not row.is_read:
         return {}
     union, said = operator.BuiltinOptions(), operator.BuiltinOptionsType()
@@ -120,6 +135,28 @@ def attributes(operator: tflite.Operator, graph: Graph, op: Op) -> Attrs:
         if isinstance(value, float) and not isfinite(value):
             raise CompileError(f"has the {key} {value}", "the file may be damaged", op=op)
     return attrs
+
+
+def _custom_numbers(operator: tflite.Operator, op: Op, names: Iterable[str]) -> Attrs:
+    """Read the attributes `names` of a custom op from its custom options, a FlexBuffers map that may be damaged."""
+    try:
+        count = operator.CustomOptionsLength()
+        entries = flexbuffers.GetRoot(bytes(operator.CustomOptions(index) for index in range(min(count, MAX_CUSTOM)))).AsMap
+        numbers = {name: float(entries[name].AsFloat) for name in names}
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
+        raise CompileError("has custom options that cannot be read", "the file may be damaged", op=op) from error
+    if not all(map(isfinite, numbers.values())):
+        raise CompileError(f"has the attributes {numbers}", "the file may be damaged", op=op)
+    return numbers
+
+
+def custom_options(op: Op) -> bytes:
+    """Return the custom options of a custom op: a FlexBuffers map of its attributes."""
+    try:
+        numbers = {name: float32(float(op.attrs[name]), op=op) for name in OPS[op.kind].numbers or ()}
+    except KeyError as error:
+        raise CompileError(f"lacks the attribute {error}", op=op) from error
+    return bytes(flexbuffers.Dumps(numbers)) if numbers else b""
 
 
 def values(graph: Graph, op: Op) -> Values:
@@ -312,6 +349,8 @@ SQUEEZED = Field(
 SLICED = tuple(map(_plain, ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")))
 
 OPS = {
+    **{spec.kind: Options(numbers=spec.numbers) for spec in FUNCTIONS if spec.kind not in KINDS.values()},
+    "abs": Options("AbsOptions", versions=(2, 3)),
     "add": Options("AddOptions", SUM, (2, 3)),
     "arg_max": Options("ArgMaxOptions", (_derived("OutputType", _type),), (2, 1)),
     "assign_variable": Options("AssignVariableOptions"),
@@ -323,20 +362,24 @@ OPS = {
     "cast": Options(
         "CastOptions", (_derived("InDataType", lambda graph, op: TYPES[graph.input(op).dtype]), _derived("OutDataType", _type))
     ),
+    "ceil": Options(),
     "concatenation": Options("ConcatenationOptions", (AXIS, ACTIVATION), (2, 3)),
     "conv_2d": Options("Conv2DOptions", CONV, (3, 4)),
+    "cos": Options("CosOptions"),
     "depth_to_space": Options("DepthToSpaceOptions", (BLOCK_SIZE,), (2, 1)),
     "depthwise_conv_2d": Options("DepthwiseConv2DOptions", (*CONV, MULTIPLIER), (3, 5)),
     "dequantize": Options("DequantizeOptions", versions=(2, 3)),
     "elu": Options(),
     "exp": Options("ExpOptions", versions=(2, 2)),
     "expand_dims": Options("ExpandDimsOptions"),
+    "floor": Options(),
     "fully_connected": Options("FullyConnectedOptions", (DEFAULT_WEIGHTS, ACTIVATION, _plain("keep_num_dims")), (4, 7)),
     "gather": Options("GatherOptions", (AXIS, _plain("batch_dims")), (2, 4)),
     "gather_nd": Options("GatherNdOptions", versions=(1, 3)),
     "gelu": Options("GeluOptions", (_plain("approximate"),), (2, 2)),
     "hard_swish": Options("HardSwishOptions"),
     "leaky_relu": Options("LeakyReluOptions", (_plain("alpha"),), (2, 2)),
+    "log": Options(versions=(2, 2)),
     "log_softmax": Options("LogSoftmaxOptions", versions=(2, 1)),
     "logistic": Options(versions=(2, 3)),
     "max_pool_2d": Options("Pool2DOptions", POOL, (2, 3)),
@@ -345,6 +388,7 @@ OPS = {
     "minimum": Options("MaximumMinimumOptions", versions=(2, 4)),
     "mirror_pad": Options("MirrorPadOptions", (_choice("mode", "Mode", "mode", MIRROR_MODES),), (2, 3)),
     "mul": Options("MulOptions", (ACTIVATION,), (2, 4)),
+    "neg": Options("NegOptions"),
     "pack": Options("PackOptions", (_derived("ValuesCount", lambda graph, op: len(op.inputs)), AXIS), (2, 3)),
     "pad": Options("PadOptions", versions=(2, 3)),
     "padv2": Options("PadV2Options", versions=(2, 3)),
@@ -359,14 +403,19 @@ OPS = {
     "reshape": Options("ReshapeOptions", (Field(_read_new_shape, _write_new_shape),)),
     "resize_bilinear": Options("ResizeBilinearOptions", RESIZE, (2, 4)),
     "resize_nearest_neighbor": Options("ResizeNearestNeighborOptions", RESIZE, (2, 4)),
+    "round": Options(),
     "rsqrt": Options(versions=(2, 3)),
     "shape": Options("ShapeOptions", (_derived("OutType", _type),)),
+    "sign": Options("SignOptions"),
+    "sin": Options(),
     "slice": Options("SliceOptions", versions=(2, 4)),
     "softmax": Options("SoftmaxOptions", (_plain("beta"),), (2, 3)),
     "space_to_batch_nd": Options("SpaceToBatchNDOptions", versions=(2, 4)),
     "space_to_depth": Options("SpaceToDepthOptions", (BLOCK_SIZE,), (2, 1)),
     "split": Options("SplitOptions", (_derived("NumSplits", _outputs),), (2, 4)),
     "split_v": Options("SplitVOptions", (_derived("NumSplits", _outputs),), (2, 2)),
+    "sqrt": Options(),
+    "square": Options("SquareOptions"),
     "squared_difference": Options("SquaredDifferenceOptions", versions=(2, 1)),
     "squeeze": Options("SqueezeOptions", (SQUEEZED,)),
     "strided_slice": Options("StridedSliceOptions", SLICED, (2, 4)),

@@ -142,6 +142,49 @@ def _table(rng: Rng, out_quant: Quant | None = None) -> Iterator[Drawn]:
         yield f"scale{x.scale:.3g}", [x], out, {}
 
 
+def _sqrt(rng: Rng) -> Iterator[Drawn]:
+    for number, (about, (x,), out, attrs) in enumerate(_table(rng)):
+        assert x is not None
+        x = replace(x, quant=Quant((x.scale,), (-128,)))
+        yield about, [x], rescaled(out, (255 * x.scale) ** 0.5 / 255 if number % 2 else out.scale), attrs
+
+
+def _neg(rng: Rng) -> Iterator[Drawn]:
+    for about, (x,), out, attrs in _table(rng):
+        assert x is not None and x.quant is not None
+        x = replace(x, quant=Quant(x.quant.scale, (max(x.zero_point, -127),)))
+        yield f"{about}-{x.zero_point}", [x], replace(out, quant=Quant((x.scale,), (-x.zero_point,))), attrs
+
+
+POSITIVE = {"log", "power", "reciprocal", "rsqrt", "sqrt"}  # kinds that are infinite or undefined at 0 or below
+# the attributes of functions -> values that are drawn
+NUMBERS: dict[str, tuple[float, ...]] = {
+    "alpha": (0.3, 1.0, 1.6732632423543772),
+    "beta": (0.5, 1.0, 3.0),
+    "bias": (0.0, 0.5, 0.7),
+    "exponent": (-2.0, -1.5, 0.25, 3.0, 4.0),
+    "input_scale": (0.5, 1.0, 1.3),
+    "lambd": (0.0, 0.5, 1.0),
+    "scale": (1.0, 1.0507009873554805),
+    "threshold": (-0.5, 0.1, 1.0, 20.0),
+    "value": (-1.0, 0.0, 2.0),
+}
+
+
+def numbers(kind: str, rng: Rng) -> dict[str, float]:
+    """Attributes of a function of one element."""
+    return {name: float(np.float32(rng.choice(NUMBERS[name]))) for name in SPECS[kind].numbers}
+
+
+def _function(kind: str) -> Callable[[Rng], Iterator[Drawn]]:
+    def drawn(rng: Rng) -> Iterator[Drawn]:
+        for about, operands, out, _ in _table(rng):
+            attrs = numbers(kind, rng)
+            yield "-".join([about, *(f"{value:.3g}" for value in attrs.values())]), operands, out, attrs
+
+    return drawn
+
+
 def _gelu(rng: Rng) -> Iterator[Drawn]:
     for number, (about, operands, out, _) in enumerate(_table(rng)):
         yield f"{about}-{number % 2}", operands, out, {"approximate": bool(number % 2)}
@@ -261,7 +304,7 @@ def _arg_max(rng: Rng) -> Iterator[Drawn]:
 
 FUNCTIONS = [kind for kind, spec in SPECS.items() if spec.family == "unary"]
 GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
-    **dict.fromkeys(FUNCTIONS, _table),  # those with scales or attributes of their own have a row below
+    **{kind: _function(kind) for kind in FUNCTIONS},  # those with scales or attributes of their own have a row below
     "add": _sum,
     "arg_max": _arg_max,
     "average_pool_2d": _pool,
@@ -277,6 +320,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "mean": _mean,
     "minimum": _extremum,
     "mul": _mul,
+    "neg": _neg,
     "prelu": _prelu,
     "quantize": _quantize,
     "reduce_max": _reduce,
@@ -287,6 +331,7 @@ GENERATORS: dict[str, Callable[[Rng], Iterator[Drawn]]] = {
     "resize_bilinear": _resize_bilinear,
     "rsqrt": _rsqrt,
     "softmax": _softmax,
+    "sqrt": _sqrt,
     "squared_difference": _squared_difference,
     "sub": _sum,
 }

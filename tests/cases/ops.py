@@ -16,6 +16,7 @@ import numpy as np
 
 from tinyweave.ir import CompileError, Graph, Quant, Tensor, verify
 from tinyweave.ops import SPECS, check, run
+from tinyweave.tflite_schema import OPS
 
 from . import copies, elementwise, states, weighted
 from .draw import Array, Rng, single_op
@@ -140,7 +141,9 @@ def _values(graph: Graph, rng: Rng, style: str) -> list[Array]:
     return arrays
 
 
-NOT_IN_LITERT = {"elu"}  # among its reference kernels; others of its own have it
+# kinds that LiteRT's reference kernels lack on int8 (others of its own have elu), and those that are custom ops of a file
+NOT_IN_LITERT = {"ceil", "cos", "elu", "floor", "round", "sign", "sin", "square"}
+NOT_IN_LITERT |= {kind for kind, options in OPS.items() if options.numbers is not None}
 
 GENERATORS: dict[str, Callable[[Rng], Iterator[Any]]] = {
     **elementwise.GENERATORS,

@@ -43,9 +43,9 @@ def test_every_op_is_there_often(litert: ModuleType) -> None:
     seen: Counter[str] = Counter()
     for seed in range(IN_SWEEPS):
         seen += ops_where_close(seed, litert if seed % 3 == 0 else None)
-    # see test_quantised, test_attention and test_torch
+    # see test_quantised, test_attention and test_torch; softsign is a division in torch, and the last ones jump
     elsewhere = {*QUANTISED, "elu", "bmm", "matmul", "scaled_dot_product_attention", "unflatten", "alias", "argmax"}
-    elsewhere |= {"layer_norm", "rms_norm", "rsqrt", "gru_cell"}
+    elsewhere |= {"layer_norm", "rms_norm", "rsqrt", "gru_cell", "softsign", "ceil", "floor", "round", "sign"}
     rare = {op: seen[op] for op in OPS if op not in elsewhere and seen[op] < OF_EACH}
     assert not rare
 

@@ -121,6 +121,9 @@ def activation(rng: random.Random, made: Network, shape: list[int]) -> Any:
     ):
         return made.use(nn.ReLU(inplace=True))  # elsewhere another layer may read what it overwrites
     others = [nn.Hardtanh(-0.5, 2), nn.GELU(("none", "tanh")[shape[1] % 2]), nn.LeakyReLU(rng.random()), nn.PReLU(shape[1])]
+    low, beta = rng.random(), rng.uniform(0.5, 2)
+    others += [nn.Softplus(beta), nn.Softsign(), nn.Mish(), nn.SELU(), nn.LogSigmoid(), nn.Hardshrink(low), nn.Softshrink(low)]
+    others += [nn.CELU(beta), nn.ELU(rng.choice([1, 0.5])), nn.Threshold(low, -1)]
     last = 1 if len(shape) > 2 else -1
     others += [nn.Softmax(last), nn.LogSoftmax(last), *([nn.Dropout2d()] if len(shape) == 4 else [])]
     return made.use(rng.choice([*(name() for name in names), *others]))
@@ -137,6 +140,8 @@ def function(rng: random.Random, made: Network, shape: list[int]) -> Any:
         lambda x: torch.minimum(x, x * x), lambda x: torch.sub(x, x * x, alpha=0.5), lambda x: x.detach().contiguous(),
         lambda x: functional.relu(x) * torch.sigmoid(x) + torch.tanh(x), lambda x: x.square().to(torch.float32),
         lambda x: torch.max(x, low * x), lambda x: torch.min(x, x * x), lambda x: torch.exp(x.clamp_max(low)),
+        torch.abs, torch.erf, torch.sin, torch.cos, lambda x: torch.log(x.abs() + 0.2), lambda x: (x.square() + 0.1).sqrt(),
+        lambda x: (x.abs() + 0.3).sqrt().reciprocal(), lambda x: (x.abs() + 0.1) ** 1.5,
     ])  # fmt: skip
 
 

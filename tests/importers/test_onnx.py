@@ -72,7 +72,25 @@ CASES: dict[str, Case] = {
     "clip-infinite": one("Clip", *CONV, given=[np.float32(0), np.float32(np.inf)]),
     "prelu": one("PRelu", *CONV, given=[floats(4, 1, 1)]),
     "prelu-one": one("PRelu", *CONV, given=[floats(1)]),
+    **{op: one(op, *CONV) for op in "Abs Ceil Cos Erf Floor Mish Reciprocal Round Sign Sin Softplus Softsign".split()},
+    **{f"{op}-of-abs": ([("Abs", ("x",), ("a",), {}), (op, ("a",), ("y",), {})], {"x": CONV}, {}) for op in ("Log", "Sqrt")},
+    "elu-of-alpha": one("Elu", *CONV, alpha=0.3),
+    "celu": one("Celu", *CONV, alpha=0.3),
+    "selu": one("Selu", *CONV),
+    "selu-of-alpha": one("Selu", *CONV, alpha=0.5, gamma=2.0),
+    "hard-shrink": one("Shrink", *CONV, lambd=0.3),
+    "soft-shrink": one("Shrink", *CONV, lambd=0.3, bias=0.3),
+    "thresholded": one("ThresholdedRelu", *CONV, alpha=0.4),
+    "softsign-in-parts": (
+        [("Abs", ("x",), ("a",), {}), ("Add", ("one", "a"), ("d",), {}), ("Div", ("x", "d"), ("y",), {})],
+        {"x": CONV},
+        {"one": np.float32(1)},
+    ),
     "power": one("Pow", *CONV, given=[np.float32(2)]),
+    "cube": one("Pow", *CONV, given=[np.float32(3)]),
+    "inverse": one("Pow", *CONV, given=[np.float32(-1)]),
+    "power-of-a-constant": ([("Pow", ("c", "x"), ("y",), {})], {"x": CONV}, {"c": np.abs(floats(4, 1, 1)) + 0.5}),
+    "dividend": ([("Div", ("c", "x"), ("y",), {})], {"x": CONV}, {"c": floats(4, 1, 1)}),
     "divided": one("Div", *CONV, given=[floats(4, 1, 1)]),
     "cast": one("Cast", *CONV, to=TensorProto.FLOAT),
     "softmax-of-channels": one("Softmax", *CONV, axis=1),
@@ -237,8 +255,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an open size": (model(relu(1, 3, "height", 8)), "tensor 'x': has an axis 2 of dynamic size 'height'"),
     "a batch": (model(relu(2, 3, 8, 8)), "tensor 'x': has a batch of 2; export it with a batch of 1"),
     "all ops at once": (
-        model(([("Erf", ("x",), ("a",), {}), ("Erf", ("x",), ("b",), {}), ("NonZero", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
-        "3 ops of the ONNX model cannot be imported: Erf (2 times, first in a): tinyweave does not import it; "
+        model(([("Det", ("x",), ("a",), {}), ("Det", ("x",), ("b",), {}), ("NonZero", ("x",), ("y",), {})], {"x": (1, 4)}, {})),
+        "3 ops of the ONNX model cannot be imported: Det (2 times, first in a): tinyweave does not import it; "
         "docs/ONNX.md lists the ops that it does; NonZero (in y)",
     ),
     "another domain": (

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from cases.ops import GENERATORS, Case, cases
+from cases.ops import GENERATORS, NOT_IN_LITERT, Case, cases
 from codegen.emitted import write
 
 from tinyweave import ops
@@ -86,7 +86,7 @@ def compared(chosen: Iterator[Case], litert: ModuleType, factors: Sequence[float
 
 @pytest.mark.sweep
 @pytest.mark.litert
-@pytest.mark.parametrize("kind", sorted(set(GENERATORS) - {"elu"}))  # which is not among LiteRT's reference kernels
+@pytest.mark.parametrize("kind", sorted(set(GENERATORS) - NOT_IN_LITERT))
 def test_extreme_scales_give_the_bytes_of_litert_or_are_refused(kind: str, litert: ModuleType) -> None:
     with np.errstate(all="ignore"):
         assert compared(itertools.islice(cases(kind), 0, None, max(1, len(list(cases(kind))) // 6)), litert, FACTORS)

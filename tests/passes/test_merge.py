@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.cases.elementwise import POSITIVE, numbers
 from tests.cases.tiny import activation, constant, graph
 from tests.passes.layers import same_layers
 from tinyweave import ops
 from tinyweave.ir import Graph, Op, Quant, Tensor, diff, verify
 from tinyweave.ops import SPECS
+from tinyweave.ops.elementwise import FUNCTIONS
 from tinyweave.passes import TensorMap
 from tinyweave.passes.crop_windows import crop_windows
 from tinyweave.passes.drop_unused import drop_unused
@@ -272,12 +274,13 @@ def test_a_dequantize_and_quantize_are_one_quantize_or_nothing() -> None:
 
 
 ATTRS: dict[str, dict[str, object]] = {"gelu": {"approximate": True}, "leaky_relu": {"alpha": 0.125}}
-TESTED = sorted(kind for kind, spec in SPECS.items() if spec.family == "unary" and spec.scale == "own" and kind != "rsqrt")
+ATTRS |= {spec.kind: numbers(spec.kind, np.random.default_rng(0)) for spec in FUNCTIONS}
+TESTED = sorted(kind for kind, spec in SPECS.items() if spec.family == "unary" and spec.scale == "own" and kind not in POSITIVE)
 
 
 @pytest.mark.parametrize("kind", TESTED)
 def test_a_quantize_that_only_shifts_the_zero_point_merges_into_any_unary_op(kind: str) -> None:
-    x, a, b = int8("x", 4, scale=0.01, zero=0), int8("a", 4, scale=0.01, zero=0), int8("b", 4, scale=0.01, zero=10)
+    x, a, b = int8("x", 4, scale=0.01, zero=0), int8("a", 4, scale=0.1, zero=0), int8("b", 4, scale=0.1, zero=10)
     first, attrs = Op("op0", kind, ("x",), ("a",), ATTRS.get(kind, {})), ATTRS.get(kind, {})
     before = graph("net", [x, a, b], [first, Op("op1", "quantize", ("a",), ("b",), {})], ("x",), ("b",))
     expected = graph("net", [x, b], [Op("op1", kind, ("x",), ("b",), attrs)], ("x",), ("b",))

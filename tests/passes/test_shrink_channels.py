@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from fuzz.generate import random_network
 
+from tests.cases.elementwise import numbers
 from tests.cases.tiny import activation, constant, graph
 from tests.passes.layers import random_inputs, same_layers
 from tinyweave import ops
@@ -338,11 +339,11 @@ def test_a_pad_keeps_at_least_one_channel() -> None:
 @pytest.mark.parametrize("kind", sorted(kind for kind, spec in ops.SPECS.items() if spec.family == "unary"))
 def test_bounds_of_unary_ops_hold_and_are_reached(kind: str) -> None:
     rng = np.random.default_rng(sorted(ops.SPECS).index(kind))
-    attrs = {"gelu": {"approximate": False}, "leaky_relu": {"alpha": -0.5}}.get(kind, {})  # falls, then rises
+    attrs = {"gelu": {"approximate": False}, "leaky_relu": {"alpha": -0.5}}.get(kind, numbers(kind, rng))  # falls, then rises
     for _ in range(5):
         zero = -128 if kind == "rsqrt" else int(rng.integers(-40, 40))
         m = activation("m", (1, 1, 1, 6), 0.05, zero)
-        y = activation("y", (1, 1, 1, 6), *((1 / 256, -128) if kind == "logistic" else (0.02, -20)))
+        y = activation("y", (1, 1, 1, 6), *{"logistic": (1 / 256, -128), "neg": (0.05, -zero)}.get(kind, (0.02, -20)))
         channelwise = Op("scaled", "depthwise_conv_2d", ("x", "factors", "shifts"), ("m",), WINDOW | {"multiplier": 1})
         factors = constant("factors", rng.integers(-127, 128, (1, 1, 1, 6)).astype(np.int8), (0.05 / 300,))
         shifts = constant("shifts", (rng.integers(-9000, 9000, 6) - 300 * zero).astype(np.int32), (0.05 / 300,))

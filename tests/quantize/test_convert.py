@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from cases.draw import activation, constant, integers, single_op
+from cases.elementwise import POSITIVE
 from cases.ops import GENERATORS, NOT_IN_LITERT, Case, cases
 
 from tinyweave import ops
@@ -23,9 +24,8 @@ from tinyweave.quantize.scale_groups import scale_groups
 from tinyweave.simulate import litert
 
 RNG = np.random.default_rng(0)
-POSITIVE = {"rsqrt"}  # kinds that are infinite or undefined at 0 or below
-# what a float network has no use for: conversions, and state, whose scales come from more than its values
-WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "quantize", "read_variable", "svdf"}
+# what a float network has no use for: conversions, state, whose scales come from more than its values, and neg, a mul by then
+WITHOUT_RULE = {"assign_variable", "cast", "dequantize", "neg", "quantize", "read_variable", "svdf"}
 WITH_RULE = {kind for kind, spec in SPECS.items() if spec.scale}
 
 
@@ -101,13 +101,21 @@ def test_a_float_op_becomes_an_int8_one(kind: str) -> None:
         pytest.skip(f"{kind} has no float32 form, or only cases of other types")
 
 
+def steepest(case: Case) -> float:
+    """The largest slope of a function of one element between its inputs."""
+    (op,), x = case.graph.ops, np.concatenate([x.ravel() for (x,) in case.inputs])
+    points = np.linspace(x.min(), max(x.max(), 2 * x.min()), 10001)
+    (values,) = ops.FLOAT32[op.kind].reference(case.graph, op, [points])
+    return float(np.abs(np.diff(values) / np.diff(points)).max())
+
+
 def near(graph: Graph, name: str, values: np.ndarray, expected: np.ndarray, case: Case) -> None:
     """What int8 gives lies near the float values, as far as steps of the inputs allow that."""
     (op,) = [op for op in graph.ops if op.kind != "quantize"]
     noise = 0.0
     for index, tensor in enumerate(graph.inputs_of(op)):
         if tensor is not None and tensor.quant is not None and index != (SPECS[op.kind].weights or Weights(0)).bias:
-            size = 1.0 if op.kind != "rsqrt" else 0.5 * min(float(x.min()) for (x,) in case.inputs) ** -1.5  # its slope
+            size = steepest(case) if op.kind in POSITIVE else 1.0
             if SPECS[op.kind].weights is not None or op.kind in ("mul", "batch_matmul", "prelu"):
                 other = case.graph.input(op, 1 if index != 1 else SPECS[op.kind].data)
                 bound = other.data if other.data is not None else np.concatenate([x.ravel() for x in case.inputs[0]])

@@ -18,7 +18,19 @@ import tflite
 
 from ..ir import CompileError, Graph, Op, Quant, Tensor, packed, verify
 from ..ops import SPECS, spec_of
-from ..tflite_schema import IDENTIFIER, NO_OPERANDS, OPS, SCHEMA_VERSION, TYPES, WITHOUT_VALUE, float32, kind_of, values
+from ..tflite_schema import (
+    CUSTOM,
+    IDENTIFIER,
+    NO_OPERANDS,
+    OPS,
+    SCHEMA_VERSION,
+    TYPES,
+    WITHOUT_VALUE,
+    custom_options,
+    float32,
+    kind_of,
+    values,
+)
 
 BUFFER_ALIGN = 16
 Codes = Mapping[tuple[str, int], int]  # (op kind, version) -> index of its OperatorCode
@@ -179,6 +191,8 @@ def _operator(
     """
     fields = {"OpcodeIndex": code, "Inputs": _ints(builder, operands[0]), "Outputs": _ints(builder, operands[1]), **more}
     name = OPS[op.kind].table
+    if OPS[op.kind].numbers:
+        fields["CustomOptions"] = int(builder.CreateNumpyVector(np.frombuffer(custom_options(op), np.uint8)))
     if name is not None:
         try:
             options = _table(builder, name, **{f: _field_value(builder, value) for f, value in values(graph, op).items()})
@@ -263,6 +277,10 @@ def _op(builder: flatbuffers.Builder, graph: Graph, op: Op, indices: Mapping[str
 
 
 def _operator_code(builder: flatbuffers.Builder, kind: str, version: int) -> int:
+    if OPS[kind].numbers is not None:
+        custom = tflite.BuiltinOperator.CUSTOM
+        name = builder.CreateString(CUSTOM + kind)
+        return _table(builder, "OperatorCode", DeprecatedBuiltinCode=custom, CustomCode=name, Version=1, BuiltinCode=custom)
     code, most = getattr(tflite.BuiltinOperator, kind.upper()), tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
     return _table(builder, "OperatorCode", DeprecatedBuiltinCode=min(code, most), Version=version, BuiltinCode=code)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..installing import install
 from ..ir import CompileError, Graph
-from .erf_chains import fuse_gelu
+from .function_chains import fuse_functions
 from .onnx_ops import OPS
 from .onnx_ops.quantised import QUANTISED
 from .onnx_upgrade import upgraded
@@ -140,7 +140,7 @@ def _program(onnx: Any, model: Any, read: Read | None) -> ImportedProgram:
     for ref in outputs:
         if ref.name not in known:
             raise CompileError("is an output that no node computes", "the file may be damaged", tensor=ref.name)
-    return fuse_gelu(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX"))
+    return fuse_functions(ImportedProgram(inputs, constants, nodes, outputs, OPS, "ONNX"))
 
 
 def _check_nodes(model: Any) -> None:

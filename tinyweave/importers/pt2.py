@@ -21,7 +21,7 @@ import numpy as np
 
 from ..ir import CompileError, Graph
 from . import aten
-from .erf_chains import fuse_gelu
+from .function_chains import fuse_functions
 from .program import (
     CHANGED,
     ILL_FORMED,
@@ -61,7 +61,7 @@ def from_pt2(data: bytes, name: str) -> Graph:
     Raise CompileError if the file is damaged or too large, or has unsupported ops.
     """
     try:
-        return graph_of(fuse_gelu(_read_archive(data)), name)
+        return graph_of(fuse_functions(_read_archive(data)), name)
     except (*ILL_FORMED, BadZipFile, EOFError, RuntimeError, struct.error, zlib.error) as error:
         raise CompileError(
             f"not a readable .pt2 file: {str(error) or type(error).__name__}", f"it may be cut short or damaged; {AGAIN}"

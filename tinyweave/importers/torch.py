@@ -18,7 +18,7 @@ import numpy as np
 from ..installing import install
 from ..ir import CompileError, Graph
 from . import aten
-from .erf_chains import fuse_gelu
+from .function_chains import fuse_functions
 from .program import CHANGED, ImportedProgram, Node, Ref, graph_of, input_type_advice, refs
 
 QUANTISED = "quantized_decomposed."  # the namespace of torchao's ops
@@ -29,7 +29,7 @@ def from_module(module: Any, example: Any, name: str = "") -> Graph:
 
     `example` is an input tensor, or a tuple of input tensors, with a batch size of 1.
     """
-    return graph_of(fuse_gelu(trace(module, example)), name or type(module).__name__)
+    return graph_of(fuse_functions(trace(module, example)), name or type(module).__name__)
 
 
 def trace(module: Any, example: Any) -> ImportedProgram:
@@ -57,7 +57,7 @@ def from_program(program: Any, name: str = "model") -> Graph:
     if not isinstance(program, torch.export.ExportedProgram):
         what = "give an example input beside it" if isinstance(program, torch.nn.Module) else "give a .tflite file or a module"
         raise CompileError(f"a {type(program).__name__} is not an ExportedProgram", what)
-    return graph_of(fuse_gelu(_converted(program)), name)
+    return graph_of(fuse_functions(_converted(program)), name)
 
 
 def _torch() -> Any:

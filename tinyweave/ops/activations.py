@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..ir import Graph, Op
 from .constraints import arity, input_is_int8, inputs_are_int8, output_is_int8, per_tensor
 from .fixed_point import Int64, Rescale, quantize_multiplier, requantize, rounding_shift
-from .float32 import real_binary, real_operand, real_outputs, real_unary
+from .float32 import real_binary, real_unary
 from .spec import Arrays, OpSpec, OptionalArrays, centred, finish, infer_broadcast, on_integers, unary, windows_one_to_one
 
 Slopes = tuple[Rescale, Rescale]  # factors for inputs at or above the zero point, and for inputs below it
@@ -118,11 +118,6 @@ def scales_are_alike(graph: Graph, op: Op) -> bool:
     return all(exponent >= -15 for _, exponent in hard_swish_multipliers(graph, op))
 
 
-def real_leaky_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-    x = real_operand(arrays)
-    return real_outputs(np.where(x > 0, x, x * np.float32(op.attrs["alpha"])))
-
-
 SPECS = (
     unary(
         "leaky_relu",
@@ -131,7 +126,7 @@ SPECS = (
         rescale=leaky_relu_slopes,
         int16=True,
         uint8="same",
-        real=real_leaky_relu,
+        real=real_unary(lambda x, alpha: np.where(x > 0, x, x * np.float32(alpha)), "alpha"),
     ),
     OpSpec(
         "prelu",

@@ -1,8 +1,9 @@
 """Elementwise kinds on int8.
 
 Kinds with two operands that broadcast: add, sub, mul, squared_difference. Kinds with one operand: relu, relu6, relu_n1_to_1,
-rsqrt, and logistic, tanh, elu, gelu and exp. The last five are tables of the 256 results of float32 arithmetic. Source: TFLite
-reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc; reference/gelu.h; elementwise.cc (rsqrt); exp.cc.
+abs, neg, sqrt and rsqrt, which LiteRT rounds in ways of their own, and other FUNCTIONS, logistic, elu and gelu: tables of 256
+results of float32 arithmetic. Source: TFLite reference_integer_ops add.h, mul.h; squared_difference.cc; activations.cc;
+reference/gelu.h; elementwise.cc (abs, rsqrt, log); neg.cc; exp.cc. sqrt rounds down, as LiteRT was measured to do.
 """
 
 from __future__ import annotations
@@ -174,6 +175,22 @@ def reference_relu(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     return finish(graph, op, requantize(centred(arrays, 0, graph, op), *relu_rescale(graph, op)))
 
 
+def reference_abs(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return finish(graph, op, requantize(np.abs(centred(arrays, 0, graph, op)), *relu_rescale(graph, op)))
+
+
+def reference_neg(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    return [-operand(arrays)]  # of -128 it is -128, as in LiteRT
+
+
+@np.errstate(invalid="ignore")
+def reference_sqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
+    """Compute the square root in float32 and round it down. A negative number has the lowest output; LiteRT refuses it."""
+    real = np.float32(graph.input(op).scale) * centred(arrays, 0, graph, op).astype(np.float32)
+    steps = np.floor(np.sqrt(real) / np.float32(graph.output(op).scale))
+    return finish(graph, op, np.minimum(np.nan_to_num(steps, nan=-256), 256).astype(np.int64))
+
+
 def reference_rsqrt(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
     """Compute 1 / sqrt(x) with 20 fractional bits, then rescale; x = 0 gives the largest int32."""
     x = centred(arrays, 0, graph, op)
@@ -239,6 +256,15 @@ SUMS = (
     bounds_fit,
     output_scale_is_large,
 )
+
+
+@on_integers
+def negates_values(graph: Graph, op: Op) -> bool:
+    """the scales must be equal and the zero points opposite: LiteRT negates the stored int8 values, whatever they stand for"""
+    x, out = graph.input(op), graph.output(op)
+    return x.scale == out.scale and x.zero_point == -out.zero_point
+
+
 UNARY = (arity(1), input_is_int8, output_is_int8)
 
 
@@ -254,10 +280,24 @@ def _unary(kind: str, reference: Reference, *constraints: Constraint, **facts: A
     return unary(kind, reference=reference, constraints=(*UNARY, *constraints), **facts)
 
 
-def _function(kind: str, function: Callable[[Float], Float], **facts: Any) -> OpSpec:
-    """Return the row of a function without attributes. Its int8 table has float64 results rounded to float32, as LiteRT's."""
-    on_float32 = reference_table(lambda op, x: np.asarray(function(x.astype(np.float64)), np.float32))
-    return _unary(kind, on_float32, real=real_unary(function), **facts)
+def _function(
+    kind: str,
+    function: Callable[..., Any],
+    *numbers: str,
+    image: tuple[float, float] = (-inf, inf),
+    reference: Reference | None = None,
+    **facts: Any,
+) -> OpSpec:
+    """Return the row of a function of one element and of the attributes named `numbers`.
+
+    Without a `reference` its int8 table has float64 results rounded to float32, as LiteRT's.
+    """
+
+    def on_float32(op: Op, x: Real) -> Real:
+        return np.asarray(function(x.astype(np.float64), *(op.attrs[name] for name in numbers)), np.float32)
+
+    real = real_unary(function, *numbers)
+    return _unary(kind, reference or reference_table(on_float32), real=real, image=image, numbers=numbers, **facts)
 
 
 def _clamp(kind: str, *constraints: Constraint, **facts: Any) -> OpSpec:
@@ -279,12 +319,42 @@ _sum = partial(
 )
 
 
-# functions without attributes, named alike in PyTorch and (capitalised) ONNX; each needs only a row here and in `tflite_schema`
+def _softplus(x: Float, beta: float = 1, threshold: float = inf) -> Float:
+    """Return log(1 + exp(beta * x)) / beta, or x if beta * x exceeds the threshold."""
+    return np.where(x * beta > threshold, x, np.logaddexp(0, x * beta) / beta)
+
+
+def _scaled_elu(x: Float, alpha: float, scale: float, input_scale: float) -> Float:
+    return scale * np.where(x < 0, alpha * np.expm1(np.minimum(input_scale * x, 0)), x)
+
+
+# functions named alike in PyTorch and, if they have no attributes, (capitalised) in ONNX; a kind that TFLite has needs a row in
+# `tflite_schema`, the others are custom ops of a .tflite file
 FUNCTIONS = (
+    _function("abs", np.abs, image=(0.0, inf), reference=reference_abs, rescale=relu_rescale),
+    _function("ceil", np.ceil),
+    _function("cos", np.cos, image=(-1.0, 1.0)),
+    _function("erf", np.vectorize(math.erf, otypes=[np.float64]), image=(-1.0, 1.0)),
     _function("exp", np.exp, image=(0.0, inf)),
+    _function("floor", np.floor),
+    _function("log", np.log),
+    _function("log_sigmoid", lambda x: -np.logaddexp(0, -x), image=(-inf, 0.0)),
+    _function("mish", lambda x: x * np.tanh(_softplus(x)), image=(-0.309, inf)),
+    _function("power", np.power, "exponent"),
+    _function("reciprocal", np.reciprocal),
+    _function("round", np.round),
+    _function("scaled_elu", _scaled_elu, "alpha", "scale", "input_scale"),
+    _function("shrink", lambda x, lambd, bias: np.where(abs(x) > lambd, x - np.copysign(bias, x), 0), "lambd", "bias"),
+    _function("sign", np.sign, image=(-1.0, 1.0)),
+    _function("sin", np.sin, image=(-1.0, 1.0)),
+    _function("softplus", _softplus, "beta", "threshold"),
+    _function("softsign", lambda x: x / (1 + abs(x)), image=(-1.0, 1.0)),
+    _function("sqrt", np.sqrt, image=(0.0, inf), reference=reference_sqrt),
+    _function("square", np.square, image=(0.0, inf)),
     _function(
         "tanh", np.tanh, uint8="same", scale=Quant((1 / 128,), (0,)), image=(-1.0, 1.0), useful=lambda low, high: (-3.5, 3.5)
     ),
+    _function("threshold", lambda x, threshold, value: np.where(x > threshold, x, value), "threshold", "value"),
 )
 SPECS = (
     *FUNCTIONS,
@@ -322,6 +392,7 @@ SPECS = (
     ),
     _function("elu", lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), image=(-1.0, inf)),
     _unary("gelu", reference_table(_gelu), real=real_gelu, image=(-0.1701, inf)),
+    _unary("neg", reference_neg, negates_values, real=real_unary(np.negative), image=(-inf, inf), scale=None),
     _unary(
         "rsqrt",
         reference_rsqrt,

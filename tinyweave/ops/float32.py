@@ -30,12 +30,15 @@ def real_outputs(values: NDArray[Any], activation: str = "none") -> Arrays:
     return [np.clip(values, *ACTIVATIONS[activation]).astype(np.float32)]
 
 
-def real_unary(compute: Callable[[Float], Float]) -> Reference:
-    """Return the float32 reference of an elementwise kind with one operand, from a float64 function."""
+def real_unary(compute: Callable[..., Float], *numbers: str) -> Reference:
+    """Return the float32 reference of an elementwise kind with one operand, from a float64 function.
+
+    The function takes the operand and the attributes named `numbers`.
+    """
 
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def real(graph: Graph, op: Op, arrays: OptionalArrays) -> Arrays:
-        return real_outputs(np.asarray(compute(real_operand(arrays))))
+        return real_outputs(np.asarray(compute(real_operand(arrays), *(op.attrs[name] for name in numbers))))
 
     return real
 

@@ -1,7 +1,7 @@
 """Simplify a float graph before quantisation, without changing its results except for float rounding.
 
-Integer weights are dequantised, layers get a bias, batch normalisation and activations are folded (`passes.fold_float`), and an
-average pool over a whole map becomes a mean.
+Integer weights are dequantised, layers get a bias, batch normalisation and activations are folded (`passes.fold_float`), a neg
+becomes a product with -1, and an average pool over a whole map becomes a mean.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def simplify_float(graph: Graph) -> Graph:
 
     Raise one CompileError for all ops without a scale rule, or an error for the first op that breaks a constraint.
     """
-    graph = float_weights(graph)
+    graph = each_op(float_weights(graph), _neg_to_mul)
     check_quantisable(graph)
     check(graph)
     graph = fold_float(each_op(graph, _with_bias))
@@ -50,6 +50,14 @@ def _with_bias(graph: Graph, op: Op) -> Graph:
         return graph
     zeros = constant(graph, op, "bias", np.zeros(graph.output(op).shape[-1], np.float32))
     return exchange(graph, [with_weights(op, graph.input(op, 1), zeros)], [zeros])
+
+
+def _neg_to_mul(graph: Graph, op: Op) -> Graph:
+    """Replace a float neg by a product with -1, whose int8 form may have any scales."""
+    if op.kind != "neg" or not is_float(graph.input(op)):
+        return graph
+    factor = constant(graph, op, "factor", np.array(-1, np.float32))
+    return exchange(graph, [Op(op.name, "mul", (*op.inputs, factor.name), op.outputs, {"activation": "none"})], [factor])
 
 
 def pool_to_mean(graph: Graph, op: Op) -> Graph:

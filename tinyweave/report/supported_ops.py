@@ -6,6 +6,7 @@ from collections import Counter
 
 from ..kernels.table import VARIANTS
 from ..ops import SPECS
+from ..tflite_schema import CUSTOM, OPS
 
 COMMON = 4  # a constraint that at least this many op kinds share is listed once for all of them
 HEAD = """\
@@ -27,6 +28,7 @@ def supported_ops() -> str:
     for kind in sorted(SPECS):
         numbers = sorted(common[sentence] for sentence in _constraints(kind) if sentence in common)
         rows += ["", f"## {kind}", "", f"- types: {_types(kind)}"]
+        rows += [f"- TFLite lacks it: a .tflite file has the custom op {CUSTOM}{kind}"] * (OPS[kind].numbers is not None)
         rows += [f"- [common constraints](#common-constraints) {', '.join(map(str, numbers))}"] if numbers else []
         rows += [f"- {sentence}" for sentence in _constraints(kind) if sentence not in common]
     return "\n".join(rows) + "\n"

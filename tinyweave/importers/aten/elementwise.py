@@ -74,9 +74,9 @@ def _broadcast_constant(x: Map, value: Any) -> Array:
 
 
 def division(b: Builder, x: Any, y: Any) -> Map:
-    """Import aten.div by a constant as a product with the reciprocal."""
+    """Import aten.div as a product with the reciprocal."""
     if isinstance(y, Map):
-        raise Unsupported("its divisor is computed by the network; it must be constant")
+        return binary("mul")(b, x, b.like("reciprocal", y))
     divisor = dequantised(np.asarray(y)).astype(np.float64)
     if not divisor.all():
         raise Unsupported("it divides by 0")
@@ -102,12 +102,33 @@ def unary(kind: str, **attrs: Any) -> Callable[[Builder, Map], Map]:
     return lambda b, x: b.like(kind, x, **attrs)
 
 
-FUNCTIONS = {spec.kind: unary(spec.kind) for spec in elementwise.FUNCTIONS}
+FUNCTIONS = {spec.kind: unary(spec.kind) for spec in elementwise.FUNCTIONS if not spec.numbers}
+SELU = 1.6732632423543772, 1.0507009873554805  # alpha and scale
+
+
+def function(b: Builder, kind: str, x: Map, **numbers: float) -> Map:
+    """Import a function of one element; its attributes are rounded to float32."""
+    return b.like(kind, x, **{name: float(np.float32(number)) for name, number in numbers.items()})
 
 
 def leaky_relu(b: Builder, x: Map, negative_slope: float = 0.01) -> Map:
     """Import aten.leaky_relu."""
-    return b.like("leaky_relu", x, alpha=float(np.float32(negative_slope)))
+    return function(b, "leaky_relu", x, alpha=negative_slope)
+
+
+def softplus(b: Builder, x: Map, beta: float = 1, threshold: float = 20) -> Map:
+    """Import aten.softplus, log(1 + exp(beta * x)) / beta, which is x if beta * x exceeds the threshold."""
+    return function(b, "softplus", x, beta=beta, threshold=threshold)
+
+
+def shrink(b: Builder, x: Map, lambd: float = 0.5, bias: float = 0) -> Map:
+    """Import aten.hardshrink, or aten.softshrink if bias and lambd are equal: |x| - bias with the sign of x, 0 up to lambd."""
+    return function(b, "shrink", x, lambd=lambd, bias=bias)
+
+
+def threshold(b: Builder, x: Map, threshold: float, value: float) -> Map:
+    """Import aten.threshold: x where it exceeds the threshold, else the value."""
+    return function(b, "threshold", x, threshold=threshold, value=value)
 
 
 def prelu(b: Builder, x: Map, weight: Any) -> Map:
@@ -146,17 +167,29 @@ def gelu(b: Builder, x: Map, approximate: str = "none") -> Map:
 
 
 def elu(b: Builder, x: Map, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Map:
-    """Import aten.elu; factors other than 1 are refused."""
-    if (alpha, scale, input_scale) != (1, 1, 1):
-        raise Unsupported("its alpha, scale or input_scale is not 1; only 1 is supported")
-    return b.like("elu", x)
+    """Import aten.elu, celu and selu; with factors other than 1 TFLite lacks it."""
+    if (alpha, scale, input_scale) == (1, 1, 1):
+        return b.like("elu", x)
+    return function(b, "scaled_elu", x, alpha=alpha, scale=scale, input_scale=input_scale)
 
 
-def power(b: Builder, x: Map, exponent: Any) -> Map:
-    """Import aten.pow with the exponent 2 as x * x; other exponents are refused."""
-    if exponent != 2:
-        raise Unsupported("its exponent is not 2; only squares are supported")
-    return binary("mul")(b, x, x)
+POWERS = {-1: "reciprocal", -0.5: "rsqrt", 0.5: "sqrt"}  # exponent -> kind of the same function
+
+
+def power(b: Builder, x: Any, exponent: Any) -> Map:
+    """Import aten.pow with one exponent, a square as x * x, or with a constant base as an exponential."""
+    if not isinstance(x, Map):
+        base = constant(x, "base") if isinstance(x, np.ndarray) else np.asarray(x)
+        if not (base > 0).all():
+            raise Unsupported("its base is not positive; take the power of its absolute value")
+        return b.like("exp", binary("mul")(b, exponent, np.log(base.astype(np.float64))))
+    values = constant(exponent, "exponent") if isinstance(exponent, (Map, np.ndarray)) else np.asarray(exponent)
+    if values.size != 1:
+        raise Unsupported("it has several exponents; only one is supported")
+    number = float(values.ravel()[0])
+    if number == 2:
+        return binary("mul")(b, x, x)
+    return b.like(POWERS[number], x) if number in POWERS else function(b, "power", x, exponent=number)
 
 
 def batch_norm(

@@ -22,13 +22,19 @@ from .quantised import QUANTISED
 from .resizing import resize
 
 Function = Callable[..., Any]
+NOT_ONNX = {"log_sigmoid", "square"}  # functions that ONNX lacks
 MAPPED: Mapping[str, Function] = {
-    **{kind.title(): maps.ignoring_attributes(function) for kind, function in elementwise.FUNCTIONS.items()},
+    **{
+        kind.title(): maps.ignoring_attributes(function)
+        for kind, function in elementwise.FUNCTIONS.items()
+        if kind not in NOT_ONNX
+    },
     "Add": elementwise.binary("add"),
     "ArgMax": maps.argmax,
     "AveragePool": maps.pool(maps.average_pool),
     "BatchNormalization": maps.batch_norm,
     "Cast": maps.cast,
+    "Celu": lambda b, x, *, alpha=1.0: elementwise.elu(b, x, alpha, 1, 1 / alpha),
     "Clip": maps.clip,
     "Concat": lambda b, *parts, axis: axes.concatenation(b, parts, axis),
     "Conv": maps.convolution,
@@ -66,7 +72,7 @@ MAPPED: Mapping[str, Function] = {
     "Neg": lambda b, x: elementwise.binary("mul")(b, x, -1.0),
     "PRelu": maps.prelu,
     "Pad": maps.pad,
-    "Pow": maps.power,
+    "Pow": elementwise.power,
     "RMSNormalization": maps.rms_norm,
     "ReduceL1": maps.reduction(lambda b, x, *how: norms.norm(b, x, 1, *how)),
     "ReduceL2": maps.reduction(lambda b, x, *how: norms.norm(b, x, 2, *how)),
@@ -79,14 +85,18 @@ MAPPED: Mapping[str, Function] = {
     "Relu": maps.ignoring_attributes(elementwise.unary("relu")),
     "Reshape": maps.reshape,
     "Resize": resize,
+    "Selu": lambda b, x, *, alpha=elementwise.SELU[0], gamma=elementwise.SELU[1]: elementwise.elu(b, x, alpha, gamma),
+    "Shrink": lambda b, x, *, lambd=0.5, bias=0.0: elementwise.shrink(b, x, lambd, bias),
     "Sigmoid": maps.ignoring_attributes(elementwise.unary("logistic")),
     "Slice": maps.slice_,
     "Softmax": maps.softmax("softmax"),
+    "Softplus": maps.ignoring_attributes(elementwise.softplus),
     "SpaceToDepth": maps.space_to_depth,
     "Split": maps.split,
     "Squeeze": maps.squeeze,
     "Sub": elementwise.binary("sub"),
     "Sum": maps.variadic("add"),
+    "ThresholdedRelu": lambda b, x, *, alpha=1.0: elementwise.threshold(b, x, alpha, 0),
     "Tile": maps.tile,
     "Transpose": maps.transpose,
     "Unsqueeze": maps.unsqueeze,

@@ -244,12 +244,6 @@ def cast(b: Builder, x: Map, *, to: int, **_: Any) -> Map:
     return x
 
 
-def power(b: Builder, x: Map, exponent: Any) -> Map:
-    """Import ONNX's Pow with the constant exponent 2; others are refused."""
-    exponent = elementwise.constant(exponent, "exponent")
-    return elementwise.power(b, x, float(exponent.ravel()[0]) if exponent.size == 1 else None)
-
-
 def softmax(kind: str) -> Function:
     """Return a function that imports Softmax or LogSoftmax; `kind` is the TFLite op kind."""
     return lambda b, x, *, axis=-1: axes.softmax(b, x, axis, kind=kind)

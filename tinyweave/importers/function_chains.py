@@ -1,8 +1,8 @@
-"""Replace GELU written out with erf, x / 2 * (1 + erf(x / sqrt(2))) in any order of the ops, by one GELU node.
+"""Replace a function of one element that is written out as several ops, in any order, by one node.
 
-In: the nodes of an ImportedProgram, ONNX's or ATen's. Out: the nodes with one `Gelu` or `gelu` in place of each such chain. A
-chain is recognised by evaluating it at sample points. An erf outside such a chain stays and is refused later, as TFLite has no
-op for it.
+The functions are GELU, x / 2 * (1 + erf(x / sqrt(2))), and softsign, x / (1 + |x|). In: the nodes of an ImportedProgram, ONNX's
+or ATen's. Out: the nodes with one node, such as `Gelu` or `gelu`, in place of each such chain. A chain is recognised by
+evaluating it at sample points. An erf or abs outside such a chain stays.
 """
 
 from __future__ import annotations
@@ -19,18 +19,24 @@ from numpy.typing import NDArray
 from .program import ImportedProgram, Node, Ref, refs
 
 Array = NDArray[np.float64]
-GELU = {"Erf": "Gelu", "erf": "gelu"}
 ERF = np.frompyfunc(math.erf, 1, 1)
-FUNCTIONS = {"Add": np.add, "Div": np.divide, "Erf": ERF, "Mul": np.multiply}
+FUNCTIONS = {"Abs": np.abs, "Add": np.add, "Div": np.divide, "Erf": ERF, "Mul": np.multiply}
 FUNCTIONS |= {op.lower(): function for op, function in FUNCTIONS.items()}
-POINTS = np.linspace(-4, 4, 65)  # the inputs at which a chain is evaluated and compared with GELU
-EXPECTED = POINTS / 2 * (1 + np.asarray(ERF(POINTS * math.sqrt(0.5)), np.float64))
-TOLERANCE = 1e-3  # relative difference from GELU, enough for constants in half precision
+POINTS = np.linspace(-4, 4, 65)  # the inputs at which a chain is evaluated and compared with the function
+# op with which a chain is found, in lower case -> the chain's function and its values at POINTS
+CHAINS = {
+    "abs": ("softsign", POINTS / (1 + np.abs(POINTS))),
+    "erf": ("gelu", POINTS / 2 * (1 + np.asarray(ERF(POINTS * math.sqrt(0.5)), np.float64))),
+}
+TOLERANCE = 1e-3  # relative difference from the function, enough for constants in half precision
 MAX_NODES = 8  # nodes of a chain
 
 
-def fuse_gelu(program: ImportedProgram) -> ImportedProgram:
-    """Return the program with each GELU chain as one node. A program with in-place ops is returned unchanged."""
+def fuse_functions(program: ImportedProgram) -> ImportedProgram:
+    """Return the program with each chain that computes a function of CHAINS as one node.
+
+    A program with in-place ops is returned unchanged.
+    """
     if any(node.op.endswith("_") for node in program.nodes):
         return program
     maker, readers = {node.name: node for node in program.nodes}, defaultdict[str, list[Node]](list)
@@ -38,34 +44,34 @@ def fuse_gelu(program: ImportedProgram) -> ImportedProgram:
         for ref in refs(node):
             readers[ref.name].append(node)
     outputs, replaced, removed = {ref.name for ref in program.outputs}, dict[str, Node](), set[str]()
-    for erf in (node for node in program.nodes if node.op in GELU):
-        chain = _chain(erf, maker, readers, program.constants, outputs)
+    for seed in (node for node in program.nodes if node.op.lower() in CHAINS):
+        chain = _chain(seed, maker, readers, program.constants, outputs)
         if chain is not None:
             x, last, others = chain
-            replaced[last.name] = Node(last.name, GELU[erf.op], (x,), {}, last.where)
+            function = CHAINS[seed.op.lower()][0]
+            replaced[last.name] = Node(last.name, function.title() if seed.op.istitle() else function, (x,), {}, last.where)
             removed |= others
     return replace(program, nodes=[replaced.get(node.name, node) for node in program.nodes if node.name not in removed])
 
 
 def _chain(
-    erf: Node,
+    seed: Node,
     maker: Mapping[str, Node],
     readers: Mapping[str, Sequence[Node]],
     constants: Mapping[str, Any],
     outputs: Collection[str],
 ) -> tuple[Ref, Node, set[str]] | None:
-    """Find the GELU chain that contains the node `erf`.
+    """Find the chain that contains the node `seed` and computes its function of CHAINS.
 
     Args:
-        erf: the node to start from.
+        seed: the node to start from.
         maker: name of a value -> the node that computes it.
         readers: name of a value -> the nodes that read it.
         constants: name -> value of the program's constants.
         outputs: names of the program's outputs.
 
     Returns:
-        The input x of the GELU, the last node of the chain, and the names of the other nodes that can be removed. None if there
-        is no chain.
+        The input x of the chain, its last node, and the names of the other nodes that can be removed; or None.
     """
 
     def number(value: Any) -> float:
@@ -94,19 +100,23 @@ def _chain(
         with np.errstate(all="ignore"):
             return np.asarray(FUNCTIONS[node.op](*[value(each, x, seen) for each in node.args]), np.float64)
 
-    before = maker.get(erf.args[0].name) if erf.args and isinstance(erf.args[0], Ref) else None
-    varying = [arg for arg in before.args if isinstance(arg, Ref) and math.isnan(number(arg))] if before else []
-    if len(varying) != 1:
+    def chain_of(x: Ref) -> tuple[Ref, Node, set[str]] | None:
+        """Follow the readers of `seed` until they compute the function of x; None if they do not."""
+        last = seed
+        while len(readers[last.name]) == 1 and last.name not in outputs:
+            (last,), seen, gone = readers[last.name], list[str](), set[str]()
+            found = value(Ref(last.name), x, seen)
+            if np.isnan(found).any():
+                return None
+            if np.allclose(found, CHAINS[seed.op.lower()][1], TOLERANCE, TOLERANCE / 4):
+                for name in seen[1:]:  # readers are before the nodes that they read
+                    if name not in outputs and {reader.name for reader in readers[name]} <= gone | {last.name}:
+                        gone.add(name)
+                return x, last, gone
         return None
-    (x,), last = varying, erf
-    while len(readers[last.name]) == 1 and last.name not in outputs:
-        (last,), seen, gone = readers[last.name], list[str](), set[str]()
-        found = value(Ref(last.name), x, seen)
-        if np.isnan(found).any():
-            return None
-        if np.allclose(found, EXPECTED, TOLERANCE, TOLERANCE / 4):
-            for name in seen[1:]:  # readers are before the nodes that they read
-                if name not in outputs and {reader.name for reader in readers[name]} <= gone | {last.name}:
-                    gone.add(name)
-            return x, last, gone
-    return None
+
+    # x is the operand of the seed, or the only computed operand of the node before it, such as x / sqrt(2)
+    given = [arg for arg in seed.args[:1] if isinstance(arg, Ref)]
+    before = [maker[arg.name] for arg in given if arg.name in maker]
+    varying = [arg for node in before for arg in node.args if isinstance(arg, Ref) and math.isnan(number(arg))]
+    return next(filter(None, map(chain_of, given + varying * (len(varying) == 1))), None)
