@@ -13,16 +13,14 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install '.[onnx]'")
 
 from cases.from_onnx import Case, Constants, check_refused, distance, floats, ints, model, one, run_by_runtime  # noqa: E402
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from tinyweave.api import read  # noqa: E402
 from tinyweave.importers.aten.resizing import POSITIONS  # noqa: E402
 from tinyweave.importers.onnx import from_onnx  # noqa: E402
-from tinyweave.importers.onnx_ops import MAPPED  # noqa: E402
 from tinyweave.importers.onnx_ops.resizing import ROUNDED  # noqa: E402
 from tinyweave.ir import CompileError  # noqa: E402
-from tinyweave.quantize.convert import quantised  # noqa: E402
 
 CLOSE = 1e-5  # of the output's range
 
@@ -435,69 +433,6 @@ def test_damaged_files_end_as_one_error() -> None:
         except CompileError:
             refused += 1
     assert refused > 150
-
-
-def single_op_models() -> list[tuple[str, Any, list[np.ndarray], list[np.ndarray]]]:
-    """ONNX's own node tests of one op on floats of fixed shapes: (name, model, inputs, outputs)."""
-    from onnx.backend.test.loader import load_model_tests
-
-    found = []
-    for test in load_model_tests(kind="node"):
-        made = test.model
-        if made is None or len(made.graph.node) != 1 or not made.graph.input or made.graph.node[0].domain:
-            continue
-        values = made.graph.input
-        fixed = all(dim.HasField("dim_value") for value in values for dim in value.type.tensor_type.shape.dim)
-        if not fixed or values[0].type.tensor_type.elem_type != TensorProto.FLOAT:
-            continue
-        inputs, outputs = ([_array(value) for value in side] for side in test.data_sets[0])
-        if all(array is not None and array.dtype.kind in "fiub" for array in (*inputs, *outputs)):
-            found.append((test.name, made, inputs, outputs))
-    return found
-
-
-def _array(value: Any) -> np.ndarray | None:
-    if isinstance(value, (TensorProto, np.ndarray, np.generic)):
-        return numpy_helper.to_array(value) if isinstance(value, TensorProto) else np.asarray(value)
-    return None
-
-
-# with align_corners, ONNX Runtime and torch divide by the number of output pixels, ONNX's reference by a fraction
-CORNERS = {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
-# four digits of each output are in the test
-OF_FOUR_DIGITS = {"test_averagepool_2d_ceil_last_window_starts_on_pad": 5e-4}
-SEVERAL_MAPS = ("Add", "Concat", "Max", "Mean", "Min", "Mul", "Sub", "Sum")  # of the others all inputs but one become constants
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_node_tests_of_onnx_come_out_right_or_are_refused() -> None:
-    """Each kind that is supported comes out right at least once, here or among CASES."""
-    right, refused = Counter[str](), Counter[str]()
-    for name, made, inputs, outputs in single_op_models():
-        op = made.graph.node[0].op_type
-        kept = len(inputs) if op in SEVERAL_MAPS else 1
-        constants = list(zip([value.name for value in made.graph.input], inputs, strict=False))[kept:]
-        del made.graph.input[kept:]
-        made.graph.initializer.extend(numpy_helper.from_array(array, label) for label, array in constants)
-        try:
-            graph = from_onnx(made.SerializeToString(), name)
-        except CompileError as error:
-            assert "\n" not in str(error) and "an unsupported form" not in str(error), (name, error)
-            refused[op] += 1
-            continue
-        if name in CORNERS:
-            continue
-        if op == "QuantizeLinear":  # ONNX rounds halves to even, TFLite away from 0
-            steps = quantised(inputs[0], graph.tensors[graph.inputs[0]].quant).astype(int)
-            assert np.abs(steps + (128 if outputs[0].dtype == np.uint8 else 0) - outputs[0]).max() <= 1, name
-            right[op] += 1
-            continue
-        assert distance(graph, inputs[:kept], outputs) < OF_FOUR_DIGITS.get(name, CLOSE), name
-        right[op] += 1
-    assert sum(right.values()) >= 180, right
-    tried = {node[0] for nodes, _, _ in (CASES | BY_RUNTIME).values() for node in nodes}
-    assert not {*MAPPED} - {*right} - tried - {"GRU", "LSTM"}  # whose tests there are have a batch: see the architectures
-    print(f"{sum(right.values())} of {sum(right.values()) + sum(refused.values())} come out right, the others are refused")
 
 
 @pytest.mark.filterwarnings("ignore")  # torch speaks of its other exporter

@@ -1,0 +1,114 @@
+"""PyTorch modules that cannot be imported are refused in one line that names the ops and where they stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install '.[torch]'")
+
+from cases.from_torch import Of  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tinyweave.importers.torch import from_module, from_program  # noqa: E402
+from tinyweave.ir import CompileError  # noqa: E402
+
+
+def refusal(module: nn.Module, example: Any) -> str:
+    with pytest.raises(CompileError) as error:
+        from_module(module.eval(), example)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_one_error_names_all_unsupported_ops() -> None:
+    parts = [nn.RReLU(), nn.Conv2d(3, 3, 1), nn.RReLU(), nn.LocalResponseNorm(2), nn.AdaptiveAvgPool2d(2)]
+    text = refusal(nn.Sequential(*parts), torch.randn(1, 3, 9, 9))
+    assert text.startswith("1 op of the PyTorch model") and "rrelu (in 0)" in text  # what depends on it is not known
+    both = Of(lambda m, x: m.a(x) + m.b(x) + torch.fft.fft(x).real, a=nn.RReLU(), b=nn.RReLU())
+    text = refusal(both, torch.randn(1, 3, 9, 9))
+    assert "3 ops of the PyTorch model cannot be imported: rrelu (2 times, first in a)" in text and "fft_fft (in" in text
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "words"),
+    [
+        (Of(lambda m, x: x + torch.ones(3, 1, 1)), (1, 1, 8, 8), "would broadcast the map"),
+        (Of(lambda m, x: x.double().relu().float()), (1, 4), "to (in to): it converts to another dtype"),
+        (Of(lambda m, x: x.to(torch.int32) + x), (1, 4), "it converts to another dtype"),
+        (Of(lambda m, x: x + x.min(1)[1]), (1, 4), "add (in add): its indices are read"),
+        (Of(lambda m, x: x + x.argmax(1)), (1, 4), "add (in add): it reads indices that the network computes"),
+        (Of(lambda m, x: x.norm(3)), (1, 4), "its order 3 is not supported; use 1, 2 or infinity"),
+        (Of(lambda m, x: torch.std(x, 0)), (1, 4), "its variance of 1 elements divides by 0"),
+        (Of(lambda m, x: x ** torch.arange(4.0)), (1, 4), "it has several exponents"),
+        (Of(lambda m, x: (-2.0) ** x), (1, 4), "its base is not positive"),
+        (nn.Conv2d(3, 4, 1), (2, 3, 8, 8), "tensor 'input': has a batch of 2; export it with a batch of 1"),
+        (nn.Conv2d(3, 4, 1), (3, 8, 8), "its map has 3 axes but its filters have 4; it must be [1, c, h, w]"),
+        (nn.Conv2d(3, 4, 1).half(), (1, 3, 8, 8), "float16"),
+        (
+            Of(lambda m, x: m.lstm(x)[0], lstm=nn.LSTM(8, 4, bidirectional=True, batch_first=True)),
+            (1, 3, 8),
+            "it is bidirectional",
+        ),
+        (
+            Of(lambda m, x: m.lstm(x, (torch.ones(1, 1, 4),) * 2)[0], lstm=nn.LSTM(8, 4, batch_first=True)),
+            (1, 3, 8),
+            "initial state is not 0",
+        ),
+        (Of(lambda m, x: m.lstm(x)[1][1], lstm=nn.LSTM(8, 4, batch_first=True)), (1, 3, 8), "cell state"),
+        (Of(lambda m, x: _written(x)), (1, 3, 8, 8), "in place"),
+        (Of(lambda m, x: _written_constant(x)), (1, 4), "read through another view after the network has changed it in place"),
+        (Of(lambda m, x: x + torch.rand(4)), (1, 4), "rand makes random numbers"),
+        (Of(lambda m, x: (x.relu(), None)), (1, 4), "an output of the module is None, not a tensor"),
+        (Of(lambda m, x: (x.relu(), 3)), (1, 4), "an output of the module is 3, not a tensor"),
+        (Of(lambda m, x: (x.relu(), torch.ones(3))), (1, 4), "output (in ones): it is a constant or not a tensor"),
+        (nn.Conv2d(1, 8, 3, padding=1), (1, 4, 4), "its map has 3 axes but its filters have 4"),
+        (nn.ConvTranspose2d(1, 8, 2, 2), (1, 4, 4), "its map has 3 axes but its filters have 4"),
+        (Of(lambda m, x: x[:, [0], [1]]), (1, 3, 8, 8), "it has several index tensors; index one axis after the other"),
+    ],
+)
+def test_ops_that_tflite_cannot_compute_exactly_are_refused(module: nn.Module, shape: tuple[int, ...], words: str) -> None:
+    example = torch.randn(shape)
+    assert words in refusal(module, example.half() if words == "float16" else example)
+
+
+def _written(x: Any) -> Any:
+    whole = x * 1
+    whole[:, 1:2].relu_()
+    return whole
+
+
+def _written_constant(x: Any) -> Any:
+    whole = torch.zeros(1, 4)
+    half = whole[:, :2]
+    whole.add_(x)
+    return half * 2 + x[:, :2]
+
+
+def test_a_batch_norm_without_running_statistics_is_refused() -> None:
+    text = refusal(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4, track_running_stats=False)), torch.randn(1, 3, 8, 8))
+    assert "batch_norm (in 1)" in text
+
+
+def test_dynamic_shapes_are_refused() -> None:
+    from torch.export import Dim, export
+
+    program = export(nn.Conv2d(3, 4, 1).eval(), (torch.randn(1, 3, 8, 8),), dynamic_shapes=({2: Dim("rows", min=4, max=32)},))
+    with pytest.raises(CompileError, match=r"dynamic shape \[1, 3, .*, 8\]; export it with fixed shapes"):
+        from_program(program)
+
+
+def test_values_that_are_not_numbers_are_refused() -> None:
+    module = nn.Linear(3, 2)
+    module.weight.data[0, 0] = float("nan")
+    assert "'weight': holds values that are not finite" in refusal(module, torch.randn(1, 3))
+
+
+def test_arguments_of_a_wrong_type_are_refused() -> None:
+    with pytest.raises(CompileError, match=r"a function is not a PyTorch module"):
+        from_module(lambda x: x, torch.randn(1, 3))
+    with pytest.raises(CompileError, match=r"a Linear is not an ExportedProgram; give an example input beside it"):
+        from_program(nn.Linear(3, 2))
+    with pytest.raises(CompileError, match=r"an example input is a list"):
+        from_module(nn.ReLU(), [1.0])
