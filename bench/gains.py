@@ -38,7 +38,7 @@ from tinyweave.planning.alias.overlap import ANY_DISTANCE
 from tinyweave.planning.fuse import rematerialise, row_schedule
 from tinyweave.planning.kernels import flash_budget
 from tinyweave.planning.kernels.cycles import cycles_to_compare
-from tinyweave.planning.order import op_sets, search
+from tinyweave.planning.order import op_sets, order_search
 from tinyweave.planning.place import branch_and_bound, relocate, relocation_ops
 from tinyweave.planning.search import channels_once, orders, pareto, path_search, stage_growth, stage_overlap, tiles
 
@@ -103,8 +103,12 @@ def _unfused(*arguments, **options):
 
 TECHNIQUES = {
     "all orders but the file's": Technique(
-        [(strategies, "orders_of", lambda graph, shared, sets, streams: (search.file_order(graph),))],
-        [op_sets, search.best_order, *[f for n, f in vars(search).items() if n.startswith("_") and inspect.isfunction(f)]],
+        [(strategies, "orders_of", lambda graph, shared, sets, streams: (order_search.file_order(graph),))],
+        [
+            op_sets,
+            order_search.best_order,
+            *[f for n, f in vars(order_search).items() if n.startswith("_") and inspect.isfunction(f)],
+        ],
     ),
     "the file's order besides": Technique(
         [(strategies, "orders_of", lambda *arguments: _orders_of(*arguments)[:1])],

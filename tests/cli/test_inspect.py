@@ -48,12 +48,15 @@ def other_kinds(file: bytes, **kinds: str) -> bytes:
 def test_all_ops_that_are_not_supported_are_named(capsys, chain, tmp_path):
     """`inspect` shows the rest and a table, the others say one line."""
     model = tmp_path / "odd.tflite"
-    model.write_bytes(other_kinds(chain.read_bytes(), MEAN="SUM", SOFTMAX="COS"))
+    model.write_bytes(other_kinds(chain.read_bytes(), MEAN="SUM", SOFTMAX="FLOOR_MOD"))
     assert run("inspect", model) == 2
     printed = capsys.readouterr()
     assert printed.err == "" and max(map(len, printed.out.splitlines())) <= 100
     lines = [line.split() for line in printed.out.splitlines()]
-    assert [line[:3] for line in lines if line[:1] in (["sum"], ["cos"])] == [["sum", "1", "sum_2"], ["cos", "1", "cos_4"]]
+    assert [line[:3] for line in lines if line[:1] in (["sum"], ["floor_mod"])] == [
+        ["sum", "1", "sum_2"],
+        ["floor_mod", "1", "floor_mod_4"],
+    ]
     assert "2 ops cannot be compiled" in printed.out and "supported: add" not in printed.out
     assert "conv_2d_0" in printed.out and "peak: " in printed.out
 
@@ -61,7 +64,7 @@ def test_all_ops_that_are_not_supported_are_named(capsys, chain, tmp_path):
     record = json.loads(capsys.readouterr().out)
     assert [(entry["op"], entry["kind"], entry["tensor"]) for entry in record["unsupported"]] == [
         ("sum_2", "sum", None),
-        ("cos_4", "cos", None),
+        ("floor_mod_4", "floor_mod", None),
     ]
     assert all("not supported" in entry["reason"] for entry in record["unsupported"])
     assert run("inspect", chain, "--json") == 0
@@ -74,7 +77,8 @@ def test_all_ops_that_are_not_supported_are_named(capsys, chain, tmp_path):
     for verb in ("plan", "compile", "verify", "profile", "deploy", "compare"):
         line = bad(capsys, verb, model)
         assert (
-            "2 ops cannot be compiled: sum (1), cos (1); op sum_2" in line and f"'tinyweave inspect {model}' lists all" in line
+            "2 ops cannot be compiled: sum (1), floor_mod (1); op sum_2" in line
+            and f"'tinyweave inspect {model}' lists all" in line
         )
 
 
