@@ -152,7 +152,8 @@ def pool(rng: random.Random, made: Network, shape: list[int]) -> Any:
     padding = rng.randint(0, kernel // 2)
     ceil = rng.random() < 0.3
     if rng.random() < 0.5:
-        return made.use(nn.MaxPool2d(kernel, stride, padding, rng.choice([1, 1, 2]), ceil_mode=ceil))
+        dilation = min(rng.choice([1, 1, 2]), (min(shape[2:]) - 1) // (kernel - 1))  # the window fits into the map
+        return made.use(nn.MaxPool2d(kernel, stride, padding, dilation, ceil_mode=ceil))
     return made.use(nn.AvgPool2d(kernel, stride, padding, ceil, rng.random() < 0.5, rng.choice([None, None, 3])))
 
 

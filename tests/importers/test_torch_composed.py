@@ -34,6 +34,10 @@ CASES = {
     "norm-of-channels": of(lambda m, x: x.norm(dim=1, keepdim=True) - x, 1, 3, 5, 4),
     "cosine-similarity": of(lambda m, x: functional.cosine_similarity(x, m.linear(x), 2), 1, 5, 7, linear=nn.Linear(7, 7)),
     "logsumexp": of(lambda m, x: torch.logsumexp(x, 1) + x.logsumexp(1, keepdim=True)[:, 0], 1, 3, 5, 4),
+    **{
+        f"{mode}-by-a-factor": of(lambda m, x, mode=mode: functional.interpolate(x, scale_factor=1.3, mode=mode), 1, 3, 3, 6)
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic")  # 3 rows stay 3 rows
+    },
     "glu": (nn.Sequential(nn.Conv2d(3, 8, 1), nn.GLU(1)), (1, 3, 5, 4)),
     "lerp": of(lambda m, x: torch.lerp(x, x.relu(), 0.3) + x.lerp(x.tanh(), x.sigmoid()), 1, 3, 5, 4),
     "addcmul": of(lambda m, x: torch.addcmul(x, x.tanh(), x.relu(), value=-0.5), 1, 3, 5, 4),

@@ -148,17 +148,26 @@ def _scaled(x: Map, output_size: Any, scale_factors: Any) -> list[tuple[int, int
 
 
 def nearest(b: Builder, x: Map, output_size: Any = None, scale_factors: Any = None, *, centre: float = 0.0) -> Map:
-    """Import aten.upsample_nearest1d or 2d to a size or by a factor; `centre` is 0.5 for the variants nearest_exact."""
+    """Import aten.upsample_nearest1d or 2d to a size or by a factor; `centre` is 0.5 for the variants nearest_exact.
+
+    torch takes a factor of 1 or 2 if the sizes say so, whatever factor is given, but not in the variants nearest_exact.
+    """
     rows = {}
     for axis, extent, out, factor in _scaled(x, output_size, scale_factors):
+        if not centre and out in (extent, 2 * extent):
+            factor = out / extent
         step = np.float32(extent / out if output_size is not None else 1 / factor)
         rows[axis] = np.minimum(np.floor((np.arange(out, dtype=np.float32) + centre) * step), extent - 1).astype(int)
     return copied(b, x, rows)
 
 
 def linear(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
-    """Import aten.upsample_linear1d or aten.upsample_bilinear2d to a size or by a factor."""
-    return interpolated(b, x, _places(x, output_size, align_corners, scale_factors))
+    """Import aten.upsample_linear1d or aten.upsample_bilinear2d to a size or by a factor.
+
+    torch copies along an axis whose size stays the same, whatever factor is given.
+    """
+    places = _places(x, output_size, align_corners, scale_factors)
+    return interpolated(b, x, {axis: at for axis, at in places.items() if len(at) != x.shape[axis]})
 
 
 def cubic(b: Builder, x: Map, output_size: Any, align_corners: bool, scale_factors: Any = None) -> Map:
