@@ -1,4 +1,4 @@
-"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times (few rarely drawn ones, less often).
+"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times, a few three times.
 
 Some go the whole way: to int8, C and an emulated core. `bench/fuzzing/torch_networks.py` sends as many as are wanted.
 """
