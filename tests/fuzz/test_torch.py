@@ -1,4 +1,4 @@
-"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; in a sweep each op is there ten times, a few three times.
+"""Random PyTorch networks agree with torch in numpy and, every fourth, in LiteRT; a sweep has each op often.
 
 Some go the whole way: to int8, C and an emulated core. `bench/fuzzing/torch_networks.py` sends as many as are wanted.
 """
