@@ -46,6 +46,7 @@ class Others(nn.Module):
 
 
 def case(name: str, bits: int, count: int = 4) -> tuple[qat.FakeQuantModule, torch.Tensor]:
+    torch.manual_seed(0)  # the weights of Others
     module, example = (Others().eval(), torch.zeros(1, 3, 16, 16)) if name == "others" else network(name)
     x = torch.randn(count, *example.shape[1:], generator=torch.Generator().manual_seed(0))
     return tw.prepare_qat(trained(module), example, x, weight_bits=bits), x
