@@ -105,8 +105,7 @@ def norm(b: Builder, x: Map, order: float = 2, dim: Any = None, keepdim: bool = 
         return root(b, sum_of_squares(b, x, dim, keepdim))
     if order not in (1, inf):
         raise Unsupported(f"its order {order} is not supported; use 1, 2 or infinity")
-    absolute = binary("maximum")(b, x, binary("mul")(b, x, -1.0))
-    return (sum_ if order == 1 else reduce("reduce_max"))(b, absolute, dim, keepdim)
+    return (sum_ if order == 1 else reduce("reduce_max"))(b, b.like("abs", x), dim, keepdim)
 
 
 def cosine_similarity(b: Builder, x: Map, y: Map, dim: int = 1, eps: float = 1e-8) -> Map:
