@@ -30,10 +30,10 @@ RIGHT = ("equal", "refused")
 
 
 class Ran(NamedTuple):
-    """What one command did with a file."""
+    """The result of one command on a file."""
 
-    outcome: str
-    code: int
+    outcome: str  # one of OUTCOMES
+    code: int  # exit code
     message: str
 
 

@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help="all kinds if left out")
     parser.add_argument("--each", type=int, default=3, help="cases of a combination of types")
-    parser.add_argument("--step", type=int, default=4, help="take each case of so many")
+    parser.add_argument("--step", type=int, default=4, help="take every N-th case")
     options = parser.parse_args(arguments)
     counts, wrong = Counter[str](), 0
     for kind in options.kinds or sorted(GENERATORS):

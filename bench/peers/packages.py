@@ -1,7 +1,7 @@
-"""What do the engines of PyPI make of a network? In: .tflite files. Out: versions, a line on emx-onnx-cgen, a line per file.
+"""Measure the engines that PyPI has as packages. In: .tflite files. Out: versions, a line on emx-onnx-cgen, a line per file.
 
 peers.py runs this script in an environment that has the engines and not tinyweave. emx-onnx-cgen reads ONNX only, so it gets a
-1x1 convolution as large as that of the keywords, as ONNX's QLinearConv.
+1x1 convolution of the keyword network's size, as an ONNX QLinearConv.
 """
 
 from __future__ import annotations
