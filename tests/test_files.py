@@ -26,6 +26,7 @@ DEFAULT = {"preexec_fn": lambda: [signal.signal(number, signal.SIG_DFL) for numb
 
 
 PACKAGE = Path(tinyweave.__file__).parent
+WHOLE = {"plan": "  peak: ", "verify": "verified against", "deploy": "\nnext: "}  # printed late
 LINES = {signal.SIGTERM: "tinyweave: ended by SIGTERM\n", signal.SIGINT: "tinyweave: interrupted\n"}
 
 
@@ -314,13 +315,13 @@ def test_ctrl_c_at_any_time_is_one_line_and_130(tmp_path: Path, verb: str) -> No
     words = [verb, str(tmp_path / "chain.tflite"), *(["-o", str(tmp_path / "out")] if verb == "deploy" else [])]
     delays = random.Random(verb)
     for _ in range(8):
-        delay, begin = delays.uniform(0.1, 1.2), time.monotonic()
+        delay = delays.uniform(0.1, 1.2)
         with started(words, start_new_session=True) as process:
             time.sleep(delay)
             os.killpg(process.pid, signal.SIGINT)
             out, said = process.communicate(timeout=60)
-        if process.returncode == 0:  # it had done its work
-            assert "interrupted" not in said and time.monotonic() - begin > 0.4, delay
+        if process.returncode == 0:  # it had done its work, and said so
+            assert "interrupted" not in said and WHOLE[verb] in out, (delay, out, said)
         elif "tinyweave: " in said or str(PACKAGE) in said:  # else Python's own start was interrupted, before our first line
             assert (process.returncode, said) == (130, LINES[signal.SIGINT]), delay
             assert verb != "deploy" or (out == "" and contents(tmp_path) == before), delay
