@@ -31,7 +31,7 @@ from torch import Tensor, nn
 import tinyweave as tw
 from tinyweave import api
 from tinyweave.nas.arch import Arch, macs, stride, to_json
-from tinyweave.nas.halving import batch_of
+from tinyweave.nas.halving import augmentations_of, batch_of
 from tinyweave.nas.int8 import quantise, wilson
 from tinyweave.nas.learning.module import module_of
 from tinyweave.nas.learning.train import Recipe, fit, save, scores
@@ -106,7 +106,7 @@ def read(folder: Path, side: int, anchors: int) -> Dataset:
 def trained(made: nn.Module, data: Dataset, file: Path, epochs: int, seed: int) -> nn.Module:
     """Return the module with the weights in a file, which are trained where it is not there."""
     if not file.is_file():
-        recipe = Recipe(epochs, batch=batch_of(data), kind=data.kind, head=boxes_head_of(data))
+        recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentations_of(data)[0], head=boxes_head_of(data))
         fit(made, *data.part("train"), recipe, TrainingRun(seed, checkpoint=file.with_suffix(".epoch")))
         save(made.state_dict(), file)
         file.with_suffix(".epoch").unlink(missing_ok=True)

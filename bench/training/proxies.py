@@ -23,7 +23,7 @@ import one_line  # noqa: F401
 import numpy as np
 
 from tinyweave.nas.arch import Arch, to_json
-from tinyweave.nas.halving import batch_of
+from tinyweave.nas.halving import augmentations_of, batch_of
 from tinyweave.nas.prepare import TASKS, Preparation, task_of
 from tinyweave.nas.proxies import PROXIES, first_batch, score
 from tinyweave.nas.space import arch_of, sample
@@ -78,7 +78,7 @@ def trained(arch: Arch, data: Dataset, epochs: int, folder: Path) -> float:
             return float(value)
     with thread_count(1):
         module = module_of(arch)
-        fit(module, *data.part("train"), Recipe(epochs, batch=batch_of(data), kind=data.kind))
+        fit(module, *data.part("train"), Recipe(epochs, batch=batch_of(data), augmentation=augmentations_of(data)[0]))
         reached = accuracy(module, *data.part("validation"))
     with file.open("a") as out:
         out.write(json.dumps([*key, reached]) + "\n")

@@ -59,7 +59,7 @@ def trained(
         if done == stop:
             raise StopError
 
-    recipe, state = Recipe(epochs, batch=32, rate=0.05, kind="images"), folder / f"state-{number}-{net_seed}"
+    recipe, state = Recipe(epochs, batch=32, rate=0.05, augmentation="images"), folder / f"state-{number}-{net_seed}"
     for progress in (interrupt, silent) if stop else (silent,):
         supernet = Supernet(TINY, 2, transformed=True, seed=net_seed)
         with suppress(StopError):

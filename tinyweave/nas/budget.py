@@ -1,122 +1,90 @@
-"""Choose the rungs of successive halving so that a search takes about as long as its time limit.
+"""Divide the time limit of a search by successive halving. In: a time limit, the samples, networks. Out: counts and epochs.
 
-In: a time limit and measured times in seconds. Out: Rungs (rounds of training, with a number of candidates and epochs each). A
-search measures once, before it trains, and records the rungs, so that a resumed run trains the same.
+Most of the time is training: a trial of the augmentations on the first network, successive halving, and half of it the final
+training of the best network. What has little time tries fewer networks rather than training them too briefly to tell them
+apart: no rung has fewer than MIN_STEPS steps. All times are predictions (`training_cost`), so that the same search trains the
+same networks on a busy machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
-from .arch import Arch, macs
-from .halving import Rung, rungs_for
+from .arch import Arch
+from .halving import Rung
+from .training_cost import PLANNING, step_seconds
 
-TIMED = 6  # candidates that are sampled to measure times
-DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
-ROUNDS = 4  # maximum repetitions of choosing rungs and sampling their candidates
-SHRINK = 0.97  # factor on the epochs while the rungs exceed the time limit
+FIXED = 25.0  # seconds on the reference core that no limit changes: measuring the overhead, quantising, building, verifying
+SHARES = {"planning": 0.08, "trial": 0.1, "halving": 0.32, "final": 0.5}  # of the other seconds
+FEWEST_SAMPLED, MOST_SAMPLED = 24, 5_000  # networks that are planned
+MIN_STEPS = 200  # training steps of a candidate in the first rung: with fewer, accuracies are close to chance
+MAX_STEPS = 10_000  # training steps after which more epochs hardly help
+MAX_EPOCHS = 400  # the same in epochs, for small sets of samples
+MIN_EPOCHS = 40  # epochs of the final training; networks that are too large for them are no candidates
+KEPT = 1 / 3  # share of the candidates of a rung that enter the next
+MOST_CANDIDATES, FINALISTS = 48, 2
 
 
 @dataclass(frozen=True)
-class Timings:
-    """Measured times of the parts of a search, in seconds; trainings are measured while all workers are busy."""
+class Budget:
+    """A time limit, and what determines how much training fits into it."""
 
-    spent: float  # since the search began
-    sampling: float  # to sample one candidate that fits
-    sampled: int  # number of candidates sampled so far
-    step: float  # of one epoch of any network: the constant part
-    mac: float  # of one epoch, for each multiply-accumulate of the network
-    training: float  # of one training, besides its epochs
-    building: float  # to build one network with random weights and measure it
-    finishing: float  # to quantise, test and deploy the best network
+    seconds: float  # time limit of the search
+    workers: int  # trainings that run in parallel
+    speed: float  # seconds on this machine per second on the reference core
+    samples: int  # for training
+    batch: int  # samples per step
 
-    def epoch(self, size: float) -> float:
-        """Return the estimated seconds of an epoch of a network with `size` multiply-accumulates."""
-        return self.step + self.mac * size
+    def share(self, name: str) -> float:
+        """Return the seconds for a part of the search, one of SHARES."""
+        return SHARES[name] * max(self.seconds - FIXED * self.speed, 0.3 * self.seconds)
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Return the number of training steps per epoch."""
+        return max(1, self.samples // self.batch)
 
-def measure_seconds(
-    begin: float,
-    clock: Callable[[], float],
-    *,
-    sample: Callable[[int], Sequence[Arch]],
-    train: Callable[[Arch], tuple[float, float]],
-    build: Callable[[Arch], object],
-    finish: Callable[[Arch], float],
-) -> Timings:
-    """Measure how long each part of a search takes, on a few candidates.
+    def step(self, arch: Arch) -> float:
+        """Predict the seconds of one training step of a network, on one worker."""
+        return self.speed * step_seconds(arch, self.batch)
 
-    Args:
-        begin: Time of `clock` at which the search began.
-        clock: Returns the time in seconds.
-        sample: Returns at most the given number of candidates.
-        train: Returns (seconds of one epoch, fixed seconds of one training) of a network.
-        build: Builds a network; this call is timed.
-        finish: Returns the seconds to quantise and test a network.
-    """
-    start = clock()
-    candidates = sorted(sample(TIMED), key=macs)
-    sampling = (clock() - start) / len(candidates)
-    middle, largest = candidates[len(candidates) // 2], candidates[-1]
-    (epoch, training), (longest, _) = train(middle), train(largest)
-    more = macs(largest) - macs(middle)
-    mac = min(max(0.0, longest - epoch) / more, epoch / macs(middle)) if more else epoch / macs(middle)
-    start = clock()
-    build(middle)
-    building = clock() - start
-    finishing = finish(middle) + DEPLOYING * building
-    step = max(0.0, epoch - mac * macs(middle))
-    return Timings(clock() - begin, sampling, len(candidates), step, mac, training, building, finishing)
+    @property
+    def sampled(self) -> int:
+        """Return how many networks are planned to find candidates."""
+        count = int(self.share("planning") * self.workers / (self.speed * PLANNING))
+        return min(max(FEWEST_SAMPLED, count), MOST_SAMPLED)
 
+    def is_trainable(self, arch: Arch) -> bool:
+        """Return whether the final training of a network can have MIN_EPOCHS epochs within the time limit."""
+        return self._final_steps(arch) >= MIN_EPOCHS * self.steps_per_epoch
 
-def seconds_needed(rungs: Sequence[Rung], sizes: Sequence[int], seconds: Timings, workers: int) -> float:
-    """Estimate the total seconds of a search by successive halving.
+    def trial_epochs(self, arch: Arch, trials: int) -> int:
+        """Return the epochs of each of several trials of the first network `arch`."""
+        seconds = self.share("trial") / ceil(trials / self.workers)
+        return self._epochs(min(seconds / self.step(arch), MAX_STEPS / 4))
 
-    Large networks are usually more accurate, so survivors grow: with each rung, the difference between their mean size and the
-    largest size is assumed to halve.
+    def rungs(self, arch: Arch) -> tuple[Rung, ...]:
+        """Return the rungs of successive halving for candidates about as large as `arch`.
 
-    Args:
-        rungs: Numbers of candidates and epochs.
-        sizes: Multiply-accumulates of some candidates.
-        seconds: Measured times.
-        workers: Number of trainings that run in parallel.
-    """
-    first, *others = rungs
-    total = seconds.spent + seconds.sampling * max(0, first.candidates - seconds.sampled) + seconds.finishing
-    total += seconds.building * (others[0].candidates if others else 1)
-    mean = sum(sizes) / len(sizes)
-    for number, rung in enumerate(rungs):
-        epoch = seconds.epoch(max(sizes) - (max(sizes) - mean) / 2**number)
-        total += ceil(rung.candidates / workers) * (rung.epochs * epoch + seconds.training)
-    return total
+        There are as many candidates as MIN_STEPS allows. Each rung takes about the same time, and the last has FINALISTS
+        candidates.
+        """
+        steps = self.share("halving") * self.workers / self.step(arch)
+        for first in range(MOST_CANDIDATES, FINALISTS, -1):
+            counts = [first]
+            while counts[-1] > FINALISTS:
+                counts.append(max(FINALISTS, ceil(counts[-1] * KEPT)))
+            if (each := steps / len(counts)) >= MIN_STEPS * first:
+                return tuple(Rung(count, self._epochs(min(each / count, MAX_STEPS / 2))) for count in counts)
+        return (Rung(FINALISTS, self._epochs(steps / FINALISTS)),)
 
+    def final_epochs(self, arch: Arch) -> int:
+        """Return the epochs of the final training of a network, on one worker."""
+        return self._epochs(self._final_steps(arch))
 
-def rungs_within(total: float, sizes: Sequence[int], seconds: Timings, workers: int) -> tuple[Rung, ...]:
-    """Return the rungs with the most epochs whose search takes at most `total` seconds, or the smallest rungs if none do.
+    def _final_steps(self, arch: Arch) -> float:
+        return min(self.share("final") / self.step(arch), MAX_STEPS)
 
-    The epochs of the last rung are then raised as far as the time limit allows, at most to twice as many. The other arguments
-    are those of `seconds_needed`.
-    """
-    epochs = max(1.0, total * workers / max(seconds.epoch(min(sizes)), 1e-3))
-    while epochs > 1 and seconds_needed(rungs_for(epochs), sizes, seconds, workers) > total:
-        epochs = max(1.0, epochs * SHRINK)
-    *others, last = rungs_for(epochs)
-    more = (replace(last, epochs=each) for each in range(2 * last.epochs, last.epochs, -1))
-    return (*others, next((rung for rung in more if seconds_needed([*others, rung], sizes, seconds, workers) <= total), last))
-
-
-def choose_rungs(total: float, seconds: Timings, workers: int, sample: Callable[[int], Sequence[Arch]]) -> tuple[Rung, ...]:
-    """Choose rungs whose search takes at most `total` seconds.
-
-    The choice depends on the sizes of the candidates, and the number of candidates on the choice. Therefore choose rungs,
-    sample their candidates, and estimate again, up to ROUNDS times. `sample` returns at most the given number of candidates.
-    """
-    sizes = list(map(macs, sample(TIMED)))
-    for _ in range(ROUNDS):
-        rungs = rungs_within(total, sizes, seconds, workers)
-        sizes = list(map(macs, sample(rungs[0].candidates)))
-        if seconds_needed(rungs, sizes, seconds, workers) <= total:
-            break
-    return rungs
+    def _epochs(self, steps: float) -> int:
+        return min(max(1, int(steps / self.steps_per_epoch)), MAX_EPOCHS)

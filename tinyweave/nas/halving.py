@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,13 @@ from .arch import Arch
 from .training_run import TrainingRun
 from .workers import Workers
 
-RUNGS = ((48, 4), (12, 12), (4, 36), (2, 100))  # candidates, epochs of each; about 680 epochs in all
 STEPS = 8  # steps of the training that is timed
-RESULTS, WEIGHTS, DATA = "results.jsonl", "weights", "data"
+RESULTS, TRIALS, WEIGHTS, DATA = "results.jsonl", "trials.jsonl", "weights", "data"
+AUGMENTATIONS = {  # kind of samples -> names of augmentations that may suit them, the strongest first
+    "images": ("images", "images_unflipped", "none"),
+    "sounds": ("sounds", "none"),
+    "sensors": ("sensors_shifted", "sensors", "none"),
+}
 ARRAYS = ("values", "labels", "parts")  # fields of a Dataset, one file each
 
 
@@ -42,16 +46,6 @@ class Rung:
 
     candidates: int  # number of networks that are trained
     epochs: int  # for each candidate in this rung
-
-
-def rungs_for(epochs: float) -> tuple[Rung, ...]:
-    """Scale the candidates and the epochs of RUNGS by the same factor, so that all trainings sum to about `epochs` epochs.
-
-    Rungs with as many candidates as the rung before are left out.
-    """
-    factor = (epochs / sum(count * each for count, each in RUNGS)) ** 0.5
-    scaled = [Rung(max(1, round(count * factor)), max(1, round(each * factor))) for count, each in RUNGS]
-    return (scaled[0], *(rung for before, rung in pairwise(scaled) if rung.candidates < before.candidates))
 
 
 def total_epochs(rungs: Sequence[Rung]) -> int:
@@ -88,7 +82,17 @@ def load_data(folder: Path) -> Dataset:
         raise CompileError(f"the samples in '{folder}' are damaged: {fault}", "run it again in another folder") from error
 
 
-def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | None, end: str) -> float:
+def train_one(
+    arch: str,
+    folder: str,
+    epochs: int,
+    seed: int,
+    *,
+    start: str | None,
+    end: str,
+    augmentation: str | None = None,
+    parts: tuple[str, ...] = ("train",),
+) -> float:
     """Train one network, write its weights to a file, and return its accuracy on the validation samples.
 
     The accuracy of a detector is its mean average precision. An interrupted training resumes from its last epoch.
@@ -100,6 +104,8 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
         seed: Seed of the random initial weights, the order of the samples, and their augmentation.
         start: File of initial weights; None for random weights.
         end: File for the trained weights.
+        augmentation: Name of the augmentation, one of `augment.AUGMENT`; None for the first of the kind of samples.
+        parts: Parts of the data set to train on. If the validation part is one, the returned accuracy is that of seen samples.
     """
     import torch
 
@@ -113,8 +119,9 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
     if start is not None:
         module.load_state_dict(torch.load(start, weights_only=True))
     state = Path(f"{end}.epoch")
-    recipe = Recipe(epochs, batch=batch_of(data), kind=data.kind, head=head)
-    fit(module, *data.part("train"), recipe, TrainingRun(seed, checkpoint=state))
+    recipe = Recipe(epochs, batch=batch_of(data), augmentation=augmentation or augmentations_of(data)[0], head=head)
+    values, targets = (np.concatenate(each) for each in zip(*map(data.part, parts), strict=True))
+    fit(module, values, targets, recipe, TrainingRun(seed, checkpoint=state))
     validation_accuracy = (
         detection.mean_precision(scores(module, unseen), labels, head) if head else accuracy(module, unseen, labels)
     )
@@ -124,9 +131,17 @@ def train_one(arch: str, folder: str, epochs: int, seed: int, *, start: str | No
 
 
 def batch_of(data: Dataset) -> int:
-    """Return the batch size for training on a data set: smaller for small data sets, so that an epoch has enough steps."""
-    small, large, many = (16, 32, 2000) if data.kind == "detection" else (64, 128, 5000)
-    return large if data.counts()["train"] >= many else small
+    """Return the batch size for training on a data set: smaller for small data sets, so that an epoch has enough steps.
+
+    It is a power of two: that at most a twentieth of the training samples, from 16 to 128, or to 32 for detection.
+    """
+    most = 32 if data.kind == "detection" else 128
+    return min(most, max(16, 1 << ((data.counts()["train"] // 20).bit_length() - 1)))
+
+
+def augmentations_of(data: Dataset) -> tuple[str, ...]:
+    """Return the names of the augmentations for a data set (`augment.AUGMENT`), the strongest first."""
+    return AUGMENTATIONS.get(data.kind, ("none",))
 
 
 def seconds_of_training(arch: Arch, folder: Path, workers: Workers, progress: Progress) -> tuple[float, float]:
@@ -158,7 +173,8 @@ def _timed(arch: str, folder: str, steps: int) -> tuple[float, float]:
     (values, labels), (unseen, _) = data.part("train"), data.part("validation")
     batch = batch_of(data)
     count, some = min(len(values), steps * batch), unseen[: steps * batch]
-    recipe, start = Recipe(1, batch=batch, kind=data.kind, head=head_of(data)), time.perf_counter()
+    recipe = Recipe(1, batch=batch, augmentation=augmentations_of(data)[0], head=head_of(data))
+    start = time.perf_counter()
     fit(module, values[:count], labels[:count], recipe)
     trained = time.perf_counter()
     scores(module, some)
@@ -174,6 +190,8 @@ def successive_halving(
     *,
     starts: Sequence[Path] = (),
     fits: Callable[[int], bool] | None = None,
+    kept: Sequence[int] = (),
+    augmentation: str | None = None,
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[dict[str, Any]]:
@@ -188,8 +206,10 @@ def successive_halving(
         folder: Folder of the run, with the data set in its subfolder `data`.
         workers: Pool that executes the trainings.
         starts: Files of initial weights, one per candidate; if empty, initial weights are random.
-        fits: Called with a candidate's index before the second rung; only candidates for which it returns True enter this
-            rung, unless there are none.
+        fits: Called with a candidate's index before the last of several rungs; only candidates for which it returns True
+            enter this rung, unless there are none.
+        kept: Indices of candidates that enter every rung, whatever their accuracy, as far as there is room besides the best.
+        augmentation: As in `train_one`.
         seed: Base of the seeds of the trainings.
         progress: Called at the start of each rung and after each training.
     """
@@ -204,7 +224,9 @@ def successive_halving(
         progress(f"rung {number + 1} of {len(rungs)}{suffix}", sum(rungs[rung].epochs for rung, _ in done), total_epochs(rungs))
 
     for number, rung in enumerate(rungs):
-        fitting = list(islice(filter(fits, survivors), rung.candidates)) if fits and number == 1 else []
+        if number:
+            survivors = _with_kept(survivors, rung.candidates, kept)
+        fitting = list(islice(filter(fits, survivors), rung.candidates)) if fits and 0 < number == len(rungs) - 1 else []
         survivors = fitting or survivors[: rung.candidates]
         missing = [candidate for candidate in survivors if (number, candidate) not in done]
         weights = [f"{WEIGHTS}/{number}-{candidate}.pt" for candidate in missing]
@@ -217,18 +239,122 @@ def successive_halving(
                 seed + candidate,
                 start=initial.get(candidate),
                 end=str(place / file),
+                augmentation=augmentation,
             )
             for candidate, file in zip(missing, weights, strict=True)
         ]
         report(number)
         for index, accuracy in workers.as_they_end(calls):
             record = {"rung": number, "candidate": missing[index], "accuracy": accuracy, "weights": weights[index]}
-            journal.append(folder / RESULTS, record)
+            journal.append(folder / RESULTS, record | {"epochs": rung.epochs})
             done[number, missing[index]] = record
             report(number)
         survivors.sort(key=lambda candidate: (-done[number, candidate]["accuracy"], candidate))
         initial = {candidate: str(place / done[number, candidate]["weights"]) for candidate in survivors}
     return [done[key] for key in sorted(done)]
+
+
+def train_finally(
+    arch: Arch,
+    best: dict[str, Any],
+    epochs: int,
+    folder: Path,
+    workers: Workers,
+    *,
+    augmentation: str | None,
+    seed: int,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Train the best network further, on the training and the validation samples; return a record of this training.
+
+    The training starts from the network's weights. Its record has the accuracy of the previous training, since no samples are
+    left to validate it. If it is recorded already, it is not repeated.
+
+    Args:
+        arch: The network.
+        best: Record of its training by successive halving.
+        epochs: Number of epochs.
+        folder: Folder of the run.
+        workers: Pool that executes the training.
+        augmentation: As in `train_one`.
+        seed: Seed of the training.
+        progress: Called before and after the training.
+    """
+    number, file, place = best["rung"] + 1, f"{WEIGHTS}/final-{best['candidate']}.pt", folder.resolve()
+    known = read_results(folder).get((number, best["candidate"]))
+    if known is not None:
+        return known
+    title = f"final training of the best, {100 * best['accuracy']:.1f} % on validation"
+    progress(title, 0, epochs)
+    job = workers.submit(
+        train_one,
+        archs.to_json(arch),
+        str(place / DATA),
+        epochs,
+        seed,
+        start=str(place / best["weights"]),
+        end=str(place / file),
+        augmentation=augmentation,
+        parts=("train", "validation"),
+    )
+    job.result()
+    progress(title, epochs, epochs)
+    record = {**best, "rung": number, "weights": file, "epochs": epochs}
+    journal.append(folder / RESULTS, record)
+    return record
+
+
+def _with_kept(survivors: Sequence[int], count: int, kept: Sequence[int]) -> list[int]:
+    """Return the survivors of a rung, best first, with those of `kept` moved forward to be among the first `count`."""
+    moved = [candidate for candidate in kept if candidate not in survivors[:count]][: max(0, count - 1)]
+    others = [candidate for candidate in survivors if candidate not in moved]
+    return [*others[: count - len(moved)], *moved, *others[count - len(moved) :]]
+
+
+def choose_augmentation(
+    arch: Arch, names: Sequence[str], epochs: int, folder: Path, workers: Workers, *, seed: int = 0, progress: Progress = silent
+) -> str:
+    """Train a network once with each augmentation, and return the name of the best one.
+
+    It is the strongest that is not clearly worse than the best. Clearly worse is an accuracy on the validation samples that is
+    lower by more than a standard error of the best: short trainings favour weak augmentations. The accuracies are recorded in
+    `folder`; trainings that are recorded already are not repeated.
+
+    Args:
+        arch: The network.
+        names: Names of the augmentations, the strongest first.
+        epochs: Epochs of each training.
+        folder: Folder of the run, with the data set in its subfolder `data`.
+        workers: Pool that executes the trainings.
+        seed: Seed of the trainings.
+        progress: Called after each training.
+    """
+    (folder / WEIGHTS).mkdir(parents=True, exist_ok=True)
+    done = {record["augmentation"]: record["accuracy"] for record in journal.entries(folder / TRIALS)}
+    missing, place = [name for name in names if name not in done], folder.resolve()
+    calls = [
+        partial(
+            train_one,
+            archs.to_json(arch),
+            str(place / DATA),
+            epochs,
+            seed,
+            start=None,
+            end=str(place / WEIGHTS / f"trial-{name}.pt"),
+            augmentation=name,
+        )
+        for name in missing
+    ]
+    progress("the first network, augmentations compared", len(done), len(names))
+    for index, accuracy in workers.as_they_end(calls):
+        done[missing[index]] = accuracy
+        journal.append(folder / TRIALS, {"augmentation": missing[index], "accuracy": accuracy, "epochs": epochs})
+        best = f"the first network, best {100 * max(done.values()):.1f} %"
+        progress(best, len(done), len(names))
+    best, count = max(done.values()), load_data(folder / DATA).counts()["validation"]
+    share = (best * count + 2) / (count + 4)  # as Agresti and Coull do, because the error of 100 % is not 0
+    error = (share * (1 - share) / (count + 4)) ** 0.5
+    return next(name for name in names if done[name] >= best - error)
 
 
 def read_results(folder: Path) -> dict[tuple[int, int], dict[str, Any]]:

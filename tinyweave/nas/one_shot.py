@@ -172,7 +172,9 @@ def train_supernet(
         team.broadcast(None if is_done else (space, budget, seed, share, data_hash(data)))
     if is_done:
         return path
-    recipe = Recipe(budget.warm_up, batch=halving.batch_of(data), rate=LEARNING_RATE, kind=data.kind)
+    recipe = Recipe(
+        budget.warm_up, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0]
+    )
     states = [folder / name for name in CHECKPOINTS]
     supernet = Supernet(space, len(data.classes), seed=seed)
     with thread_count(threads):
@@ -209,7 +211,9 @@ def join_training(data: Dataset, team: Team) -> None:
         raise CompileError(
             f"process {team.rank} of torchrun has other samples than process 0", "give all processes the same folder"
         )
-    recipe = Recipe(budget.epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, kind=data.kind)
+    recipe = Recipe(
+        budget.epochs, batch=halving.batch_of(data), rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0]
+    )
     with thread_count(count):
         fit_supernet(Supernet(space, len(data.classes), seed=seed), *data.part("train"), recipe, TrainingRun(seed, team=team))
 
@@ -361,7 +365,7 @@ def supernet_seconds(
     progress("measuring how fast it trains", 0, 1)
     batch, (values, labels) = halving.batch_of(data), data.part("train")
     some = min(len(values), 6 * batch)
-    recipe = Recipe(1, batch=batch, rate=LEARNING_RATE, kind=data.kind)
+    recipe = Recipe(1, batch=batch, rate=LEARNING_RATE, augmentation=halving.augmentations_of(data)[0])
     supernet = Supernet(space, len(data.classes))
 
     def timed(work: Callable[[int], object], number: int) -> float:

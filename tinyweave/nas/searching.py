@@ -3,9 +3,10 @@
 `search` runs these steps:
 
 1. Measure the overhead of networks on the target: stack, static data and code (`costs.with_measured_overhead`).
-2. Choose a budget of epochs for the time limit, by measuring how long training takes (`budget`, `one_shot.budget_within`).
-3. Strategy "halving": sample networks that fit (`sample_fitting`), and train them by successive halving (`halving`). Strategy
-   "supernet": train a supernet, evolve networks that fit with its weights, fine-tune the best (`one_shot`).
+2. Divide the time limit among the other steps (`budget`, `one_shot.budget_within`).
+3. Strategy "halving": choose networks that fit (`candidates`), train them by successive halving (`halving`), and train the best
+   for as long again, on the training and validation samples. Strategy "supernet": train a supernet, evolve networks that fit
+   with its weights, fine-tune the best (`one_shot`).
 4. Quantise the best network to int8, test it, deploy it and verify its C (`int8`, `trained`).
 
 The folder of the run holds all state. The same command resumes an interrupted run, with the result of an uninterrupted one.
@@ -14,7 +15,6 @@ The folder of the run holds all state. The same command resumes an interrupted r
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -33,17 +33,19 @@ from ..progress import Progress, silent
 from ..tasks.dataset import Dataset, sized
 from . import halving, one_shot
 from .arch import Arch, from_json, to_json
-from .budget import DEPLOYING, choose_rungs, measure_seconds
+from .budget import MOST_CANDIDATES, Budget
+from .candidates import first_network, sample_fitting
 from .costs import Costs, Overhead, Target, built_costs, costs, quick_costs, with_measured_overhead
-from .evolution import OBJECTIVES, check_predicted, without_plan
+from .evolution import OBJECTIVES, check_predicted
 from .halving import Rung
 from .int8 import quantisation_seconds, quantise_and_evaluate
 from .journal import Ledger
 from .one_shot import SupernetBudget
 from .proxies import DEFAULT, check_proxies, first_batch, ranked
-from .space import SearchSpace, arch_of, mutate, networks_in, sample, smallest
+from .space import SearchSpace, arch_of, networks_in, smallest
 from .stage_one import FEASIBLE, check_share
 from .trained import companion_bytes, deploy
+from .training_cost import machine_factor
 from .training_run import TrainingRun, check_tensorboard, logged
 from .workers import Workers, pool
 
@@ -53,13 +55,10 @@ if TYPE_CHECKING:
 STRATEGIES = ("auto", "halving", "supernet")
 MINUTES = 20  # default time limit
 HOURS = 3  # time limit from which a supernet pays without a GPU
-MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
-MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
-UNIFORM_SAMPLES, MUTATION_RATE = 500, 0.2  # after this many uniform samples, mutate networks that fit at this rate per gene
-SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
+DEPLOYING = 1.5  # ratio of the time to deploy a network to the time to build it: deploying verifies it, too
 RUN, BUILT, LOGS = "search.json", "built.jsonl", "tensorboard"
-TRAINED = (halving.RESULTS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
-VERSION = 5  # of RUN
+TRAINED = (halving.RESULTS, halving.TRIALS, halving.WEIGHTS, one_shot.MEASUREMENTS, one_shot.SUPERNET, *one_shot.CHECKPOINTS)
+VERSION = 6  # of RUN
 
 Candidates = Sequence[tuple[Arch, Costs]]
 Records = list[dict[str, Any]]
@@ -228,50 +227,85 @@ def _start_run(this: _Search, identity: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan_halving(this: _Search) -> dict[str, Any]:
-    """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record."""
-    options, target = this.options, this.target
+    """Choose the rungs and the candidates of successive halving; return them as JSON values for the run's record.
+
+    If rungs are given, there are no other trainings. Otherwise the first candidate is the first network
+    (`candidates.first_network`), and the record has three more keys: `augmentations`, the names of those that are tried on it;
+    `trial_epochs` of each of these trials; and `final_epochs`, the epochs of the final training of each candidate.
+    """
+    options, target, workers = this.options, this.target, this.workers
     rank = partial(ranked, names=options.proxies, batch_of=partial(first_batch, this.data))
-    sample_candidates = partial(
-        sample_fitting, this.space, target, this.classes, seed=options.seed, known={}, rank=rank, progress=this.progress
+
+    def price(archs: Sequence[Arch]) -> list[Costs | None]:
+        return workers.each(quick_costs, [(target, arch) for arch in archs])
+
+    sampled = partial(
+        sample_fitting, this.space, target, this.classes, seed=options.seed, price=price, rank=rank, progress=this.progress
     )
+    if options.rungs is not None:
+        given = [(arch, costs(arch, target)) for arch in options.archs]
+        return _halving_record(options.rungs, given or sampled(options.rungs[0].candidates))
+    this.progress("measuring how fast it trains", 0, 1)
+    speed = machine_factor(workers)
+    budget = Budget(this.seconds, workers.count, speed, this.data.counts()["train"], halving.batch_of(this.data))
+    least = 2 * budget.step(arch_of(this.space, smallest(this.space), this.classes))
 
-    def sample_archs(count: int) -> list[Arch]:
-        return [arch for arch, _ in sample_candidates(count)]
+    def is_trainable(arch: Arch) -> bool:
+        return budget.is_trainable(arch) or budget.step(arch) <= least
 
-    rungs = options.rungs
-    if rungs is None:
-        samples = this.folder / halving.DATA
-        seconds = measure_seconds(
-            this.begin,
-            time.perf_counter,
-            sample=sample_archs,
-            train=lambda arch: halving.seconds_of_training(arch, samples, this.workers, this.progress),
-            build=_builder(target, this.folder),
-            finish=lambda arch: quantisation_seconds(arch, this.data),
-        )
-        rungs = choose_rungs(this.seconds, seconds, this.workers.count, sample_archs)
-    candidates = [(arch, costs(arch, target)) for arch in options.archs] or sample_candidates(rungs[0].candidates)
+    this.progress("choosing the first network", 0, 1)
+    first = first_network(this.space, target, this.classes, is_trainable)
+    most = budget.rungs(first[0])[0].candidates if first else MOST_CANDIDATES
+    others = sampled(most, tries=budget.sampled, is_trainable=is_trainable)
+    candidates = [first, *(pair for pair in others if pair[0] != first[0])] if first else others
+    rungs = budget.rungs(max((arch for arch, _ in candidates), key=budget.step))
+    candidates = candidates[: rungs[0].candidates]
+    tried = halving.augmentations_of(this.data)
+    return _halving_record(rungs, candidates) | {
+        "augmentations": tried,
+        "trial_epochs": budget.trial_epochs(candidates[0][0], len(tried)),
+        "final_epochs": [budget.final_epochs(arch) for arch, _ in candidates],
+    }
+
+
+def _halving_record(rungs: Sequence[Rung], candidates: Candidates) -> dict[str, Any]:
+    """Return rungs and candidates as JSON values."""
     records = [{"arch": json.loads(to_json(arch)), "costs": cost.record()} for arch, cost in candidates]
     return {"rungs": [astuple(rung) for rung in rungs], "candidates": records}
 
 
 def _halve(this: _Search, run: dict[str, Any], build: Callable[[Arch], Costs]) -> tuple[Candidates, Records]:
-    """Train the candidates of a run by successive halving; return the candidates, and a record per training.
+    """Train the candidates of a run by successive halving, and the best once more; return (candidates, a record per training).
 
     `run` is the run's record. `build` returns the measured costs of a network.
     """
-    rungs = [Rung(*pair) for pair in run["rungs"]]
+    rungs, seed = [Rung(*pair) for pair in run["rungs"]], this.options.seed
     candidates = [(from_json(json.dumps(each["arch"])), Costs(**each["costs"])) for each in run["candidates"]]
-    fits = None if this.options.archs else lambda number: build(candidates[number][0]).fit
+    archs, augmentation, is_timed = [arch for arch, _ in candidates], None, "final_epochs" in run
+    if is_timed:
+        augmentation = halving.choose_augmentation(
+            archs[0], run["augmentations"], run["trial_epochs"], this.folder, this.workers, seed=seed, progress=this.progress
+        )
     records = halving.successive_halving(
-        [arch for arch, _ in candidates],
+        archs,
         rungs,
         this.folder,
         this.workers,
-        fits=fits,
-        seed=this.options.seed,
+        fits=None if this.options.archs else lambda number: build(archs[number]).fit,
+        kept=[0] if is_timed else (),
+        augmentation=augmentation,
+        seed=seed,
         progress=this.progress,
     )
+    if is_timed:
+        best = best_first(records)[0]
+        epochs = run["final_epochs"][best["candidate"]]
+        arch = archs[best["candidate"]]
+        records.append(
+            halving.train_finally(
+                arch, best, epochs, this.folder, this.workers, augmentation=augmentation, seed=seed, progress=this.progress
+            )
+        )
     return candidates, records
 
 
@@ -342,57 +376,6 @@ def best_first(trained: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     last = {record["candidate"]: record for record in trained if "weights" in record}
     return sorted(last.values(), key=lambda record: (-record["rung"], -record["accuracy"], record["candidate"]))
-
-
-def sample_fitting(
-    space: SearchSpace,
-    target: Target,
-    classes: int,
-    count: int,
-    *,
-    seed: int,
-    known: dict[Arch, Costs | None] | None = None,
-    rank: Callable[[Sequence[Arch]], list[int]] = ranked,
-    progress: Progress,
-) -> list[tuple[Arch, Costs]]:
-    """Sample networks that fit a target, rank them, and return the best `count` with their costs.
-
-    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. Raises CompileError if none fits.
-
-    Args:
-        space: The search space.
-        target: The device and its limits.
-        classes: Number of classes.
-        count: Maximum number of networks to return.
-        seed: Seed of the sampling.
-        known: Cache of costs, which is read and extended; a value of None means that the network cannot fit.
-        rank: Returns the indices of networks, best first.
-        progress: Called for each network that fits.
-    """
-    known = {} if known is None else known
-    rng, seen, fitting = random.Random(seed), set[Arch](), list[tuple[Arch, Costs]]()
-    trainable = set[Arch]()  # the networks that fit, without their plans, which do not affect training
-    parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
-    least = costs(arch_of(space, parents[0], classes), target)
-    for number in range(MAX_SAMPLES if least.fit else min(MAX_SAMPLES, MAX_SAMPLES_IF_INFEASIBLE)):
-        choice = sample(space, rng) if number < UNIFORM_SAMPLES else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
-        arch = arch_of(space, choice, classes)
-        if arch in seen or without_plan(arch) in trainable:
-            continue
-        seen.add(arch)
-        if arch not in known:
-            known[arch] = quick_costs(target, arch)
-        if (cost := known[arch]) is not None and cost.fit:
-            fitting.append((arch, cost))
-            trainable.add(without_plan(arch))
-            parents.append(choice)
-            progress("sampling networks that fit", len(fitting), SAMPLES_PER_CANDIDATE * count)
-            if len(fitting) == SAMPLES_PER_CANDIDATE * count:
-                break
-    if not fitting:
-        why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
-        raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")
-    return [fitting[index] for index in rank([arch for arch, _ in fitting])[:count]]
 
 
 def _choose_strategy(

@@ -156,6 +156,20 @@ def smallest(space: SearchSpace) -> Choice:
     return _extreme(space, min, min(space.sizes), min(space.widths))
 
 
+def plain(space: SearchSpace, width: float, depth: int) -> Choice:
+    """Return a plain network: groups of `depth` bottlenecks, or as many as there can be, of the least expansion and kernel 3.
+
+    With expansion 1 it is a chain of depthwise separable convolutions, as in MobileNetV1.
+    """
+    groups = tuple(
+        ((KERNEL if KERNEL in s.kernels else min(s.kernels), min(s.expansions)),)
+        * min(max(depth, min(s.depths)), max(s.depths))
+        for s in space.groups
+    )
+    widths = (width,) * len(space.groups) if space.by_group else ()
+    return Choice(max(space.sizes), width, groups, widths, space.plans[-1] if space.plans else None)
+
+
 def mutate(space: SearchSpace, choice: Choice, rate: float, rng: random.Random) -> Choice:
     """Return a mutated copy of a network: each gene is redrawn, uniformly from its possible values, with probability `rate`."""
     groups = []
@@ -280,9 +294,9 @@ def small_images(sides: Sequence[int] = (32,), channels: int = 3) -> SearchSpace
         widths=(0.5, 0.75, 1.0, 1.25, 1.5, 2.0),
         stem=16,
         groups=(
-            ElasticGroup(24, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4, 6)),
-            ElasticGroup(40, 2, (1, 2, 3), (3, 5, 7), (2, 3, 4, 6)),
-            ElasticGroup(80, 2, (1, 2, 3), (3, 5), (2, 3, 4, 6)),
+            ElasticGroup(24, 2, (1, 2, 3), (3, 5, 7), (1, 2, 3, 4, 6)),
+            ElasticGroup(40, 2, (1, 2, 3), (3, 5, 7), (1, 2, 3, 4, 6)),
+            ElasticGroup(80, 2, (1, 2, 3), (3, 5), (1, 2, 3, 4, 6)),
         ),
         stem_stride=(1, 1),
     )

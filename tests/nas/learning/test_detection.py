@@ -154,7 +154,7 @@ def _cells(output: torch.Tensor) -> torch.Tensor:
 def test_a_small_one_learns_to_find_squares(tmp_path: Path) -> None:
     groups = (Group(16, 2, (3,), (2,)), Group(32, 2, (3, 3), (2, 2)))
     arch = Arch((32, 32, 3), 16, groups, classes=2, anchors=3)
-    recipe = Recipe(10, batch=16, kind="detection", head=HEAD)
+    recipe = Recipe(10, batch=16, head=HEAD)
     module, unseen = module_of(arch), squares(40, 1)
     before = detection.mean_precision(scores(module, unseen[0]), unseen[1], HEAD)
     fit(module, *squares(160, 0), recipe, TrainingRun(checkpoint=tmp_path / "state"))

@@ -157,7 +157,7 @@ def test_recalibration_uses_the_statistics_of_the_samples() -> None:
 
 @pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.sweep)], ids=["one thread", "two threads"])
 def test_an_interrupted_supernet_training_resumes_to_the_same_weights(tmp_path: Path, count: int) -> None:
-    data, recipe = stripes(128, 0), Recipe(3, batch=32, rate=0.05, kind="images")
+    data, recipe = stripes(128, 0), Recipe(3, batch=32, rate=0.05, augmentation="images")
 
     class StopError(Exception):
         pass

@@ -32,14 +32,14 @@ def weights_of(module: torch.nn.Module) -> torch.Tensor:
 
 
 def test_it_learns() -> None:
-    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, kind="images"))
+    module = fit(module_of(ARCH), *stripes(512, 0), Recipe(6, batch=32, augmentation="images"))
     values, labels = stripes(300, 1)
     assert accuracy(module, values, labels) > 0.95 and accuracy(module_of(ARCH), values, labels) < 0.7
     assert scores(module, values).shape == (300, 2)
 
 
 def test_an_interrupted_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    recipe, data = Recipe(4, batch=32, kind="images"), stripes(128, 0)
+    recipe, data = Recipe(4, batch=32, augmentation="images"), stripes(128, 0)
     whole = fit(module_of(ARCH), *data, recipe, TrainingRun(5))
 
     class StopError(Exception):

@@ -1,4 +1,4 @@
-"""Random augmentation of training samples, one function per kind of sample.
+"""Random augmentation of training samples, one or more functions per kind of sample.
 
 In, out: samples [batch, channels, rows, columns] in -1 .. 1. Rows of sounds are frames in time, columns are frequency bands,
 and -1 is silence. All random numbers are drawn from `generator`.
@@ -20,8 +20,12 @@ MAX_MASK = 1 / 6  # largest mask, as a share of a recording's frames or bands
 
 def images(x: Tensor, generator: torch.Generator) -> Tensor:
     """Flip and shift images, and change their brightness and contrast, all at random."""
+    return images_unflipped(torch.where(_uniform(len(x), generator, x) < 0.5, x.flip(3), x), generator)
+
+
+def images_unflipped(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Shift images, and change their brightness and contrast, all at random; for things that differ from their mirror image."""
     count, (rows, columns) = len(x), x.shape[2:]
-    x = torch.where(_uniform(count, generator, x) < 0.5, x.flip(3), x)
     x = shifted(x, _whole(count, int(MAX_SHIFT * rows), generator), _whole(count, int(MAX_SHIFT * columns), generator), 0.0)
     contrast = 1 + 0.2 * (2 * _uniform(count, generator, x) - 1)
     return (x * contrast + 0.1 * (2 * _uniform(count, generator, x) - 1)).clamp(-1, 1)
@@ -51,6 +55,18 @@ def sensors(x: Tensor, generator: torch.Generator) -> Tensor:
     return (x * (1 + 0.1 * (2 * _uniform(len(x), generator, x) - 1)) + noise).clamp(-1, 1)
 
 
+def sensors_shifted(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Change sensor values as `sensors` does, and shift each sample in time; moments that enter are 0."""
+    count, columns = len(x), x.shape[3]
+    right = _whole(count, int(MAX_SHIFT * columns), generator)
+    return shifted(sensors(x, generator), torch.zeros(count, dtype=torch.int64), right, 0.0)
+
+
+def none(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Return samples unchanged: the augmentation of samples that none suits."""
+    return x
+
+
 def shifted(x: Tensor, down: Tensor, right: Tensor, fill: float) -> Tensor:
     """Shift each sample by its own number of rows and columns.
 
@@ -77,4 +93,6 @@ def _whole(count: int, most: int, generator: torch.Generator) -> Tensor:
     return torch.randint(-most, most + 1, (count,), generator=generator)
 
 
-AUGMENT: dict[str, Augment] = {"images": images, "sounds": sounds, "sensors": sensors}
+AUGMENT: dict[str, Augment] = {
+    each.__name__: each for each in (images, images_unflipped, sounds, sensors, sensors_shifted, none)
+}

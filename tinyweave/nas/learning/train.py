@@ -45,7 +45,7 @@ class Recipe:
     weight_decay: float = 5e-5
     warm_up: float = 0.1  # share of the steps in which the learning rate rises linearly
     smoothing: float = 0.05  # label smoothing
-    kind: str = ""  # kind of the samples, which selects their augmentation (`augment.AUGMENT`); empty for no augmentation
+    augmentation: str = "none"  # of the samples of a classifier, the name of a function of `augment.AUGMENT`
     head: Head | None = None  # of a detector, whose labels are boxes; None for a classifier
 
 
@@ -88,7 +88,7 @@ def fit(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, recipe.epochs * steps, recipe))
     state = _read(checkpoint) if team is None else team.broadcast(_read(checkpoint) if team.rank == 0 else None)
     first = _resume(state, module, optimiser, schedule, generator)
-    augment = AUGMENT.get(recipe.kind)
+    augment = AUGMENT[recipe.augmentation]
     losses = losses or _losses(torch.compile(module) if where.type == "cuda" else module, recipe)
     for epoch in range(first, recipe.epochs):
         module.train()
@@ -99,7 +99,7 @@ def fit(
             samples, targets = x[part].float() * SCALE, y[part]
             if recipe.head is not None:
                 samples, targets = detection.augment(samples, targets, generator)
-            elif augment:
+            else:
                 samples = augment(samples, generator)
             optimiser.zero_grad(set_to_none=True)  # parameters without a gradient are not changed
             each = losses(samples.contiguous(memory_format=torch.channels_last), targets, epoch * steps + number)

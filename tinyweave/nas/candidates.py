@@ -1,0 +1,101 @@
+"""The networks that a search by successive halving trains. In: a SearchSpace, a Target. Out: Archs that fit, with their costs.
+
+`first_network` is what an engineer would try first: plain 3x3 bottlenecks, as wide as fits. `sample_fitting` draws others at
+random and ranks them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+
+from ..ir import CompileError
+from ..progress import Progress
+from .arch import Arch, macs
+from .costs import Costs, Target, costs, quick_costs
+from .evolution import without_plan
+from .proxies import ranked
+from .space import Choice, SearchSpace, arch_of, mutate, plain, sample, smallest
+
+MAX_SAMPLES = 5_000  # networks sampled to find candidates that fit
+MAX_SAMPLES_IF_INFEASIBLE = 200  # the same if the smallest network does not fit
+UNIFORM, MUTATION_RATE = 0.25, 0.2  # share of uniform samples; the others mutate networks that fit, at this rate per gene
+SAMPLES_PER_CANDIDATE = 4  # networks that fit, per candidate that is trained
+BATCH = 16  # networks that are planned in parallel
+
+Priced = tuple[Arch, Costs]
+Pricing = Callable[[Sequence[Arch]], list[Costs | None]]  # returns costs; None for a network that cannot fit
+
+
+def first_network(
+    space: SearchSpace, target: Target, classes: int, is_trainable: Callable[[Arch], bool] = lambda _: True
+) -> Priced | None:
+    """Return the plain network with the most multiply-accumulates that fits, with its costs; None if none fits.
+
+    `is_trainable` returns whether a network is small enough to be trained in the time that there is.
+    """
+    archs = {arch_of(space, plain(space, width, depth), classes) for width, depth in product(space.widths, (1, 2, 3))}
+    for arch in sorted(archs, key=lambda arch: (-macs(arch), arch.groups[0].width)):
+        if is_trainable(arch) and (cost := quick_costs(target, arch)) is not None and cost.fit:
+            return arch, cost
+    return None
+
+
+def sample_fitting(
+    space: SearchSpace,
+    target: Target,
+    classes: int,
+    count: int,
+    *,
+    seed: int,
+    tries: int = MAX_SAMPLES,
+    price: Pricing | None = None,
+    is_trainable: Callable[[Arch], bool] = lambda _: True,
+    rank: Callable[[Sequence[Arch]], list[int]] = ranked,
+    progress: Progress,
+) -> list[Priced]:
+    """Sample networks that fit a target, rank them, and return the best `count` with their costs.
+
+    SAMPLES_PER_CANDIDATE * `count` networks that fit are ranked, or fewer if few fit. Raises CompileError if none fits.
+
+    Args:
+        space: The search space.
+        target: The device and its limits.
+        classes: Number of classes.
+        count: Maximum number of networks to return.
+        seed: Seed of the sampling.
+        tries: Maximum number of networks to plan.
+        price: Plans networks, for example in parallel; None to plan them one by one.
+        is_trainable: Returns whether a network is small enough to be trained in the time that there is.
+        rank: Returns the indices of networks, best first.
+        progress: Called for each batch of networks.
+    """
+    price = price or (lambda archs: list(map(partial(quick_costs, target), archs)))
+    rng, fitting = random.Random(seed), list[Priced]()
+    seen, trainable = set[Arch](), set[Arch]()  # `trainable`: networks that fit, without plans, which do not affect training
+    parents = [smallest(space)]  # if few networks fit, mutations of a network that fits are more likely to fit
+    least = costs(arch_of(space, parents[0], classes), target)
+    tries = tries if least.fit else min(tries, MAX_SAMPLES_IF_INFEASIBLE)
+    wanted, number = SAMPLES_PER_CANDIDATE * count, 0
+    while number < tries and len(fitting) < wanted:
+        batch = dict[Arch, Choice]()
+        for _ in range(BATCH):
+            choice = sample(space, rng) if number < UNIFORM * tries else mutate(space, rng.choice(parents), MUTATION_RATE, rng)
+            number += 1
+            arch = arch_of(space, choice, classes)
+            if arch not in seen and is_trainable(arch):
+                batch[arch] = choice
+            seen.add(arch)
+        for (arch, choice), cost in zip(batch.items(), price(list(batch)), strict=True):
+            if cost is not None and cost.fit and without_plan(arch) not in trainable:
+                fitting.append((arch, cost))
+                trainable.add(without_plan(arch))
+                parents.append(choice)
+        progress("sampling networks that fit", min(len(fitting), wanted), wanted)
+    if not fitting:
+        why = f"none of {len(seen):,} networks sampled from the space '{space.name}' fits"
+        raise CompileError(why, f"its smallest network needs {least.needs()}: raise the limits to that, or give another space")
+    fitting = fitting[:wanted]
+    return [fitting[index] for index in rank([arch for arch, _ in fitting])[:count]]
