@@ -1,4 +1,4 @@
-"""The camera's C on an emulated Cortex-M4: the bytes of Python there, too."""
+"""The camera's C on an emulated Cortex-M4 gives the bytes of Python."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ int32_t trials_invoke(void *const *memory, const void *io)
 
 
 def file_trial(data: bytes, wanted: list[bytes]) -> bytes:
-    """Return the trial of a file, and put what it is to give behind the others."""
+    """Return the trial of a file, and append its expected output to `wanted`."""
     wanted.append(jpeg.decode(data).tobytes())
     return struct.pack("<3i", len(data), len(wanted[-1]), 1) + data
 
