@@ -1,4 +1,4 @@
-"""Processes that this package starts end with their parent, even if that is killed while they work."""
+"""Processes that the package starts end with their parent, even if the parent is killed while they work."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ def with_timing(plan: Plan, step: int, node: Node, **values: int) -> Plan:
 
 
 def rows_dropped_before_they_are_read(plan: Plan) -> Iterator[Violation]:
-    """Yield plans with line buffers and tiles of one row or column less. With tiles of several rows a line buffer may have spare rows."""
+    """Yield plans with line buffers or tiles of one row or column less.
+
+    Line buffers of stages with tiles of several rows are left out, because they may have spare rows.
+    """
     for step, stage, schedule in fused(plan):
         for name, rows in schedule.line_buffers.items():
             if rows == 1 or all(tile.rows == 1 for tile in stage.tiles or ()):
