@@ -100,7 +100,7 @@ def file_trial(data: bytes, wanted: list[bytes]) -> bytes:
 
 
 @pytest.mark.emulator
-def test_an_emulated_core_gives_the_same_bytes(tmp_path: Path, emulator: None) -> None:
+def test_an_emulated_core_gives_the_bytes_of_python(tmp_path: Path, emulator: None) -> None:
     image = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(4)
     trials, wanted, work = list[bytes](), list[bytes](), BAND

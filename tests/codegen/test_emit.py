@@ -109,7 +109,7 @@ def test_invalid_constant_outputs_are_refused(value: float, message: str) -> Non
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_several_memories_give_the_same_bytes(name: str, tmp_path: Path) -> None:
+def test_a_plan_in_two_memories_gives_the_outputs_of_one_memory(name: str, tmp_path: Path) -> None:
     """With buffers in two memories, the API takes a pointer for each, and the outputs are the same."""
     graph = NETWORKS[name]()
     made = plan(graph)

@@ -280,7 +280,7 @@ def test_ram_is_the_largest_run_of_adjoining_banks(tmp_path):
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line_with_file_and_key(tmp_path, old: str, new: str, message: str):
+def test_a_faulty_device_file_is_refused_with_file_and_key(tmp_path, old: str, new: str, message: str):
     path = tmp_path / "mine.toml"
     path.write_text(GOOD.replace(old, new, 1))
     with pytest.raises(CompileError, match=message) as caught:

@@ -62,7 +62,7 @@ def test_all_ten_inputs_are_classified_correctly() -> None:
 
 
 @pytest.mark.litert
-def test_litert_reference_computes_the_same_bytes() -> None:
+def test_litert_gives_the_bytes_of_the_reference_for_the_inputs() -> None:
     pytest.importorskip("ai_edge_litert", reason="needs LiteRT (pip install '.[verify]')")
     runs = litert.run(MODEL.file, [[x[None]] for x in INPUTS])
     for run, x in zip(runs, INPUTS, strict=True):

@@ -36,13 +36,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.litert
 @pytest.mark.parametrize("damaged", [False, True], ids=["sound", "damaged"])
-def test_random_network_gives_the_same_bytes_everywhere(seed: int, damaged: bool, tmp_path: Path) -> None:
+def test_a_random_network_gives_the_bytes_of_the_reference(seed: int, damaged: bool, tmp_path: Path) -> None:
     model = loaded(random_network(seed, damaged=damaged), tmp_path)
     prove(model, api.plan(model, schedule="layer"), seed, "cortex-m4" if seed % 8 == 0 else None)
 
 
 @pytest.mark.litert
-def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path: Path) -> None:
+def test_a_random_network_in_any_order_gives_the_bytes_of_the_reference(seed: int, tmp_path: Path) -> None:
     """In turn the networks are int8, int8 with casts and int4 weights, and uint8 with a zero point of weights."""
     steps = random.Random(seed).randint(8, 20)
     graph = random_network(seed, steps, growers=(GROWERS, FILED, AS_UINT8)[seed % 3])
@@ -57,7 +57,7 @@ def test_random_network_gives_the_same_bytes_in_every_order(seed: int, tmp_path:
 
 
 @pytest.mark.litert
-def test_random_network_gives_the_same_bytes_in_random_stages(seed: int, tmp_path: Path) -> None:
+def test_a_random_network_in_random_stages_gives_the_reference(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     model = loaded(random_network(seed, rng.randint(5, 16), growers=BY_SOME_ROWS, live=2), tmp_path)
     stages, options = random_stages(model.graph, rng)

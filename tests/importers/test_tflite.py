@@ -446,7 +446,7 @@ def test_real_models_survive_the_round_trip_through_tflite(shared: Path) -> None
 @pytest.mark.sweep
 @pytest.mark.shared
 @pytest.mark.litert
-def test_real_models_compute_the_same_after_the_round_trip(shared: Path) -> None:
+def test_rewritten_real_models_give_the_same_outputs_in_litert(shared: Path) -> None:
     pytest.importorskip("ai_edge_litert")
     from tinyweave.simulate import litert
 

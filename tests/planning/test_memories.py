@@ -133,7 +133,7 @@ def test_arenas_of_boards_use_fast_adjoining_and_several_memories() -> None:
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *range(6)])
-def test_two_memories_give_the_same_bytes(name: str | int, tmp_path: Path) -> None:
+def test_plans_in_two_memories_give_the_bytes_of_the_reference(name: str | int, tmp_path: Path) -> None:
     """The C runs on the host and on an emulated core, and touches exactly the claimed bytes of each memory."""
     graph = random_network(name, 12) if isinstance(name, int) else NETWORKS[name]()
     made, _ = two(graph, 0.5, 1.0)

@@ -92,7 +92,7 @@ def expected(head: Head, values: NDArray[np.int8], threshold: float) -> bytes:
 @pytest.mark.parametrize(
     ("name", "threshold"), [("one class", 0.02), ("three classes", 0.3), ("at the limit", 0.3), ("few cells", 0.001)]
 )
-def test_c_gives_the_same_bytes(name: str, threshold: float, tmp_path: Path) -> None:
+def test_c_gives_the_bytes_of_python(name: str, threshold: float, tmp_path: Path) -> None:
     head = HEADS[name]
     values = heads(head, 350)
     done = subprocess.run([program(head, tmp_path, threshold)], input=values.tobytes(), capture_output=True, check=True)
@@ -103,7 +103,7 @@ def test_c_gives_the_same_bytes(name: str, threshold: float, tmp_path: Path) -> 
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("name", ["one class", "three classes"])
-def test_an_emulated_core_gives_the_same_bytes(name: str, tmp_path: Path, emulator: None) -> None:
+def test_an_emulated_core_gives_the_bytes_of_python(name: str, tmp_path: Path, emulator: None) -> None:
     if reason := emulated.missing(CORE):
         pytest.skip(reason[0])
     head, threshold = HEADS[name], 0.05

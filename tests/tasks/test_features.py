@@ -95,7 +95,7 @@ def test_mfcc_are_the_cosine_transform_of_the_bands(setting: LogMel) -> None:
 
 @pytest.mark.emulator
 @pytest.mark.parametrize(("setting", "core"), [(MFCC[0], "cortex-m4"), (MFCC[1], "cortex-m0plus"), (SETTINGS[3], "cortex-m4")])
-def test_an_emulated_core_gives_the_same_bytes(setting: LogMel, core: str, tmp_path: Path, emulator: None) -> None:
+def test_an_emulated_core_gives_the_bytes_of_python(setting: LogMel, core: str, tmp_path: Path, emulator: None) -> None:
     if reason := emulated.missing(core):
         pytest.skip(reason[0])
     frames = sounds(12, setting.frame)
@@ -108,7 +108,7 @@ def test_an_emulated_core_gives_the_same_bytes(setting: LogMel, core: str, tmp_p
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, *MFCC, wake_word_mel(0.0037)], ids=LogMel.text)
-def test_c_gives_the_same_bytes(setting: LogMel, tmp_path: Path) -> None:
+def test_c_gives_the_bytes_of_python(setting: LogMel, tmp_path: Path) -> None:
     for name, text in {**setting.c_files(), "main.c": MAIN}.items():
         (tmp_path / name).write_text(text)
     program = tmp_path / "main"

@@ -56,7 +56,7 @@ def test_the_best_strategy_saves_bytes_of_large_networks(name: str, most: float)
         ("mlcommons__tiny__kws_ref_model", (16_000, 8_384)),
     ],
 )
-def test_a_real_model_with_moves_gives_the_same_bytes(shared: Path, file: str, arenas: tuple[int, int]) -> None:
+def test_a_real_model_with_moves_gives_the_bytes_of_litert(shared: Path, file: str, arenas: tuple[int, int]) -> None:
     model = api.load(shared / f"models/{file}.tflite")
     made = api.plan(model, schedule="unfused", optimize="size")
     assert (api.plan(model, schedule="layer", optimize="size").arena["sram"], made.arena["sram"]) == arenas

@@ -263,7 +263,7 @@ def test_the_most_ops_of_a_stage() -> None:
 @pytest.mark.parametrize("one_tile_per_stage", [False, True], ids=["stages", "single tiles"])
 @pytest.mark.parametrize("brought", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("seed", range(40))
-def test_c_and_python_find_the_same_stages(
+def test_stages_are_the_same_in_c_and_python(
     seed: int, brought: bool, one_tile_per_stage: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = by_row(seed) if seed < 30 else random_network(seed, 16, growers=BY_ROW, live=3)
@@ -326,7 +326,7 @@ def test_tiles_without_recomputation_are_as_narrow_as_with_a_mac_overhead() -> N
 
 @pytest.mark.emulator
 @pytest.mark.parametrize("core", ["cortex-m4", "rv32imc", "cortex-m0"])
-def test_streamed_inputs_give_the_same_bytes(core: str, tmp_path: Path) -> None:
+def test_streamed_inputs_give_the_bytes_of_the_reference(core: str, tmp_path: Path) -> None:
     path = tmp_path / "chain.tflite"
     path.write_bytes(to_tflite(NETWORKS["chain"]()))
     model = api.load(path)

@@ -73,7 +73,7 @@ def moving() -> dict[int, Plan]:
     return plans
 
 
-def test_random_networks_with_relocations_give_the_same_bytes(tmp_path: Path) -> None:
+def test_random_networks_with_relocations_give_the_bytes_of_the_reference(tmp_path: Path) -> None:
     for seed, made in moving().items():
         original = random_network(seed, 16)
         assert made.arena["sram"] < plan(original, Request("layer")).arena["sram"]
