@@ -170,11 +170,11 @@ def test_a_beam_search_first_runs_ops_that_cost_nothing(seed: int, peak: int, mo
 
 
 @pytest.mark.parametrize(("seed", "states"), [(73, 425), (125, 95)])
-def test_the_number_of_visited_sets_of_small_searches(seed: int, states: int) -> None:
-    """Visiting sets that no order reaches would weaken the bounds and lengthen these searches by 39 and 40 sets."""
+def test_a_search_visits_no_sets_that_no_order_reaches(seed: int, states: int) -> None:
+    """Such sets would weaken the bounds and lengthen these searches by 39 and 40 sets."""
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(8, 18))
-    assert best_order(graph, without_views(graph)).states == states
+    assert best_order(graph, without_views(graph)).states <= states
 
 
 def test_the_order_of_figure_1_of_the_paper() -> None:

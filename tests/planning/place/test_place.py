@@ -161,29 +161,23 @@ def test_an_arena_of_enough_bytes_ends_the_search() -> None:
     assert place(buffers, enough=1) == best
 
 
-def test_the_capacity_is_bisected_if_the_bound_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test replaces the search by one that succeeds above 700 bytes and gives up below.
+def test_the_gap_to_an_unreachable_bound_is_halved_within_the_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test replaces the search by one that succeeds above 700 bytes, and below spends its tries without a result."""
+    buffers, spent = [Buffer("a", 100, 0, 2, align=1), Buffer("b", 100, 2, 4, align=1)], list[int]()
 
-    The bound is tried first, then capacities above it; the gap is halved down to a 64th. Each round has twice the tries of
-    the preceding one, and the bound four times those of the capacities above it.
-    """
-    buffers = [Buffer("a", 100, 0, 2, align=1), Buffer("b", 100, 2, 4, align=1)]
-    asked = list[tuple[int, int]]()
+    def search_above_700(order: object, reorder: bool, capacity: int, tries: int) -> search.Result:
+        if capacity > 700:
+            return search.Result([capacity - 100, 0], 0, 0)
+        spent.append(tries)
+        return search.Result(None, 0, tries)
 
-    def found_or_not(order: object, reorder: bool, capacity: int, tries: int) -> search.Result:
-        asked.append((capacity, tries))
-        return search.Result([capacity - 100, 0], 0, 0) if capacity > 700 else search.Result(None, 0, tries)
-
-    monkeypatch.setattr(place_module, "searcher", lambda problem: found_or_not)
+    monkeypatch.setattr(place_module, "searcher", lambda problem: search_above_700)
     monkeypatch.setattr(place_module, "_greedy", lambda *_: [900, 0])
-    found = place(buffers, tries=49_600)  # four ways in vain: 4 x 500, 4 x 1,400, 4 x 3,200, 4 x 7,200; then what is left
-    assert (found.bytes, found.lower_bound) == (714, 100)
-    first = [(100, 400), (550, 100), (775, 100)]  # of 900 bytes 450, then 225, which is found
-    second = [(100, 800), (438, 200), (607, 200), (691, 200), (733, 200)]  # of 675
-    third = [(100, 1600), (417, 400), (575, 400), (654, 400), (694, 400), (714, 400)]
-    fourth = [(100, 3200), (407, 800), (561, 800), (638, 800), (676, 800), (695, 800)]  # 9 are a 64th of 614
-    rounds = [question for question in first + second + third + fourth for _ in range(1 if question[0] > 700 else 4)]
-    assert asked == [*rounds, (100, 400)]
+    for tries, error in ((4_000, 100), (49_600, 20)):
+        spent.clear()
+        found = place(buffers, tries=tries)
+        assert found.lower_bound == 100 and 700 < found.bytes <= 700 + error
+        assert sum(spent) == tries
 
 
 def hard_buffers() -> list[Buffer]:
