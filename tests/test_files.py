@@ -320,9 +320,9 @@ def test_ctrl_c_at_any_time_prints_one_line_and_exits_with_130(tmp_path: Path, v
             time.sleep(delay)
             os.killpg(process.pid, signal.SIGINT)
             out, said = process.communicate(timeout=60)
-        if process.returncode == 0:  # it had done its work, and said so
+        if process.returncode == 0:  # the command had succeeded
             assert "interrupted" not in said and WHOLE[verb] in out, (delay, out, said)
-        elif "tinyweave: " in said or str(PACKAGE) in said:  # else Python's own start was interrupted, before our first line
+        elif "tinyweave: " in said or str(PACKAGE) in said:  # otherwise the start of Python was interrupted
             assert (process.returncode, said) == (130, LINES[signal.SIGINT]), delay
             assert verb != "deploy" or (out == "" and contents(tmp_path) == before), delay
         shutil.rmtree(tmp_path / "out", ignore_errors=True)

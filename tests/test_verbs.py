@@ -70,7 +70,7 @@ def test_the_blocks_of_the_lesson_give_the_documented_output() -> None:
 @pytest.mark.emulator
 def test_the_block_of_the_search_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[search]'")
-    monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # a search as short as can be
+    monkeypatch.setattr(halving, "RUNGS", ((2, 1),))  # the shortest search
     monkeypatch.setattr(searching, "measure_seconds", lambda *_, **__: Timings(0, 0, 0, 60, 0, 0, 0, 0))
     monkeypatch.setattr(searching, "SAMPLES_PER_CANDIDATE", 1)
     monkeypatch.chdir(tmp_path)

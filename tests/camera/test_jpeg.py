@@ -89,7 +89,7 @@ def test_all_samplings_with_restart_markers_equal_libjpeg(name: str, player: Pat
     for channels in (1, 3):
         for file, (status, lines) in zip(files, played(player, files, channels), strict=True):
             assert status == 0 and np.array_equal(lines, decode(file, channels))
-            if right and name not in ("tall", "odd"):  # libjpeg interpolates these in ways of its own
+            if right and name not in ("tall", "odd"):  # libjpeg interpolates these in another way
                 assert by_libjpeg(right, file, channels) == lines.tobytes()
 
 

@@ -116,7 +116,7 @@ def test_an_emulated_core_gives_the_bytes_of_python(tmp_path: Path, emulator: No
         options = {"quality": int(rng.integers(1, 101)), "subsampling": number % 3, "restart_marker_blocks": number % 4}
         image.fromarray(pixels).resize(size).save(stream := io.BytesIO(), "JPEG", **options)
         trials.append(file_trial(stream.getvalue(), wanted))
-    for _ in range(12):  # values that no picture has, at the ends of what a code can say
+    for _ in range(12):  # values at the ends of the range of Huffman codes
         wild = encoded((16, 16), [(2, 2), (1, 1), (1, 1)], rng, loud=10 ** rng.uniform(1, 6), quantiser=128)
         trials.append(file_trial(wild, wanted))
     body = b"".join(data + bytes(-len(data) % 4) for data in trials)

@@ -35,7 +35,7 @@ def test_deploy_writes_c_and_consistent_reports(capsys, chain, tmp_path, emulato
     assert flash["total"] == flash["weights"] + flash["tables"] + flash["code"] and flash["code"] > 0
     assert all(touched == ram["memories"] for touched in record["verify"]["touched"].values())
     assert set(record["verify"]["touched"]) == {"host", "cortex-m4"} and record["core"] == "cortex-m4"
-    # the traced build calls a hook after each step, so that its steps sum to a little more than the build that ships
+    # the traced build calls a hook after each step, so its steps add up to slightly more than the shipped build
     steps = sum(layer["instructions"] for layer in record["layers"])
     assert record["instructions"] > 0 and abs(steps - record["instructions"]) < 0.05 * record["instructions"]
     assert json.loads((out / "report.json").read_text()) == record

@@ -112,7 +112,7 @@ def test_memory_names_with_another_meaning_in_the_c_are_reserved() -> None:
         files = source_of(own.graph, own).files
         name = own.graph.name
         body, text = words_of(files[f"{name}.c"]), words_of("".join(files[file] for file in files if file.startswith(name)))
-        # a local variable, and the ends of an array's name and of macros
+        # local variables, and suffixes of array names and macros
         taken = {word for word in body if word == word.lower()}
         taken |= {word.removeprefix(f"{name}_") for word in text if word.startswith(f"{name}_")}
         for end in ("_BYTES", "_SECTION"):

@@ -71,7 +71,7 @@ def test_faulty_input_of_stage_one_is_refused_in_one_line(
     no_cairosvg = f"import runpy, sys; sys.modules['cairosvg'] = None; sys.path[0] = {str(folder)!r}; del sys.argv[0]"
     code = f"{no_cairosvg}; runpy.run_path(sys.argv[0], run_name='__main__')"
     command = [sys.executable, "-c", code, str(folder / "stage_one.py"), *words]
-    monkeypatch.chdir(tmp_path)  # from which the printed command names paths
+    monkeypatch.chdir(tmp_path)  # paths in the printed command are relative to it
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     said = said.replace("INSTALL", install("report"))
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"stage_one.py: {said}\n")

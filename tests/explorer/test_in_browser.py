@@ -224,10 +224,10 @@ def test_a_later_question_replaces_an_earlier_one(tmp_path: Path) -> None:
         f"ask exact {net} {first}",
         f"ask front {net} {first}",
         f"ask exact {net} {first}",  # of three networks
-        f"stop front {net} {first} early",  # what it was of has changed
+        f"stop front {net} {first} early",  # its network has changed
         f"stop exact {net} {first} early",
-        f"stop exact {net} {first}",  # in a second it might have ended
-        f"ask exact {net} 80",  # and not 64, which nobody waits for
+        f"stop exact {net} {first}",  # the question runs for less than a second
+        f"ask exact {net} 80",  # and not 64, which was replaced
     ]
     assert not found["shown"]
 
@@ -254,7 +254,7 @@ def test_the_page_shows_the_plan_of_the_server(tmp_path: Path) -> None:
             knobs = "network=five_layers&resolution=32&width=0.5&ram=64"
             shown = browse(f"http://127.0.0.1:{port}/#{knobs}", tmp_path, 10_000)
         finally:
-            os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal, which reaches the process that plans, too
+            os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal, which reaches all processes
             _, complaints = process.communicate(timeout=20)
     assert complaints == "tinyweave: interrupted\n" and process.returncode == 130
     record = exact(question(ASKED))["entry"]["record"]

@@ -149,7 +149,7 @@ def test_the_server_survives_a_plan_that_takes_too_long_or_crashes() -> None:
             asyncio.run(planner.ask("this", signal.raise_signal, signal.SIGKILL))
         with pytest.raises(CompileError, match="it takes too much memory; use the command line: that"):
             asyncio.run(planner.ask("that", bytearray, server.MAX_MEMORY))
-        for pool in planner.idle:  # as the kernel does if memory runs out
+        for pool in planner.idle:  # like the kernel when memory runs out
             (process,) = pool._processes.values()
             process.kill()
             process.join()
@@ -293,7 +293,7 @@ def test_the_command_of_an_answer_gives_the_same_plan(
     said = json.loads(capsys.readouterr().out)
     assert said["ram"]["arena"] == questions.exact(asked)["entry"]["record"]["ram"]["arena"]
     if "network" in change:
-        return  # its front takes long
+        return  # its front takes a long time
     _, pareto = (shlex.split(words) for words in questions.command(asked, is_front=True).split(" && "))
     assert main([*pareto[1:], "--json"]) in (0, 1)
     points = json.loads(capsys.readouterr().out)["points"]

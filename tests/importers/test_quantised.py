@@ -277,9 +277,9 @@ def chain(*kinds: str, first: Quant | None, end: Quant | None) -> Graph:
 @pytest.mark.parametrize(
     ("kinds", "first", "end", "tensor", "range_"),
     [
-        (("hard_swish", "tanh"), Quant((2 / 255,), (-128,)), None, "t1", (0.0, 5 / 3)),  # what is possible
+        (("hard_swish", "tanh"), Quant((2 / 255,), (-128,)), None, "t1", (0.0, 5 / 3)),  # possible range
         (("relu", "tanh"), Quant((2 / 255,), (0,)), None, "t1", (0.0, 127 * 2 / 255)),
-        (("hard_swish",), None, Quant((0.04,), (-119,)), "t0", (-3.0, 9.84)),  # what is of use
+        (("hard_swish",), None, Quant((0.04,), (-119,)), "t0", (-3.0, 9.84)),  # useful range
         (("relu6",), None, Quant((0.04,), (-128,)), "t0", (0.0, 6.0)),
         (("logistic",), None, None, "t0", (-6.25, 6.25)),
     ],

@@ -181,7 +181,7 @@ def test_depthwise_windows_of_every_size_have_cycle_constants(core: str) -> None
         along = (stride, 1) if cols == 1 else (1, stride)
         padding = tuple((0, max(n - 1, 0)) for n in (rows, cols))
         graph, op = layer((*shape, 8, 8, (rows, cols), along, padding), "depthwise_conv_2d")
-        weights = replace(graph.tensors["w"], quant=Quant((2.0**-9,), (0,)))  # as small as the fast kernels take them
+        weights = replace(graph.tensors["w"], quant=Quant((2.0**-9,), (0,)))  # the smallest that fast kernels support
         graph = replace(graph, tensors=graph.tensors | {"w": weights})
         row = variant_for(graph, op, core)
         assert layer_cycles(graph, op, row.name, core) is not None, (row.name, rows, cols, stride)

@@ -116,7 +116,7 @@ def test_arena_of_a_stem_and_a_mean_computed_by_hand() -> None:
     """The arena holds the image's ring of 3 rows, one row of the stem, the mean's 4-byte sums and the output; F is 1."""
     arch = Arch((32, 32, 3), 8, ())
     assert arena(arch, stream_inputs=True) == 3 * 32 * 3 + 16 * 8 + 4 * 8 + 8
-    # all windows but those of the first row and column see all of 3 x 3 pixels
+    # all windows except in the first row and column read 3 x 3 pixels
     assert macs(arch) == (16 * 3 - 1) ** 2 * 3 * 8
     # pixel (1, 15) writes up to byte 31 * 8 + 4 and reads from (1, 29) on, so the distance is 69 bytes, rounded up to words
     assert arena(arch) == 32 * 32 * 3 + 72

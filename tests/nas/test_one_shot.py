@@ -86,7 +86,7 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.sweep  # that of halving is interrupted with every change, and so are a supernet's training and evolution
+@pytest.mark.sweep  # the usual tests interrupt the search by halving, the training of a supernet and the evolution
 @pytest.mark.emulator
 def test_an_interrupted_search_resumes_to_the_same_result(found: SearchResult, tmp_path: Path) -> None:
     def stop_at(title: str, count: int) -> Callable[[str, int, int], None]:

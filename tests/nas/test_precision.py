@@ -139,7 +139,7 @@ def test_the_commands_of_the_page_give_c_that_prints_the_same_boxes_as_python(
             tuple(pixel) for pixel in np.asarray(sheet).reshape(-1, 3).tolist()
         }
 
-    threshold = max(0.005, float(np.median([boxes["score"][0] for boxes in found])) / 2**15)  # it has hardly learnt
+    threshold = max(0.005, float(np.median([boxes["score"][0] for boxes in found])) / 2**15)  # the network is hardly trained
     program = block("c").replace("40 * (1 << BOXES_PROBABILITY_BITS) / 100", str(head.limit(threshold)))
     firmware = Path("found") / "firmware"
     (firmware / "main.c").write_text(program)

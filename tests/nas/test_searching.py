@@ -300,7 +300,7 @@ def test_search_and_train_commands_write_their_results(
 
     def slow(*about: object, **more: object) -> Timings:
         seconds.append(measured(*about, **more))
-        return Timings(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as RUNGS has them, on any machine
+        return Timings(0, 0, 0, 0.599, 0, 0, 0, 0)  # so that 6 s are ten epochs, as in RUNGS, on any machine
 
     monkeypatch.setattr(searching, "measure_seconds", slow)
     monkeypatch.setattr(halving, "RUNGS", ((3, 2), (1, 4)))

@@ -53,7 +53,7 @@ def test_rounding_shift_rounds_halves_away_from_zero() -> None:
 
 
 def test_requantize_rounds_twice() -> None:
-    # 5 * 0.3 = 1.5 - tiny: high_mul gives 3 of the value 0.6 * 5, and 3 / 2 rounds to 2; rounded once it would be 1
+    # 5 * 0.3 is slightly below 1.5. high_mul rounds 0.6 * 5 to 3, and 3 / 2 rounds to 2; a single rounding gives 1
     assert fp.requantize(5, *fp.quantize_multiplier(0.3 - 1e-9)) == 2
     assert fp.requantize_once(5, *fp.exact_multiplier(0.3 - 1e-9)) == 1
 

@@ -102,7 +102,7 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
         try:
             runs = litert.run(data, samples, keep=True)
         except CompileError as error:
-            # what others wrote for TFLite Micro: an axis of quantisation beyond a bias' rank; an svdf with an int8 memory
+            # files for TFLite Micro by other tools: a quantised axis beyond the rank of a bias; an svdf with an int8 memory
             micro = any(op.kind == "svdf" and graph.input(op, 4).dtype == "int8" for op in graph.ops)
             assert "quantized_dimension" in str(error) or micro, f"{path.name}: {error}"
             continue
@@ -112,7 +112,7 @@ def test_real_networks_equal_litert_layer_by_layer(folder: str, shared: Path, li
         for arrays, run in zip(samples, runs, strict=True):
             computed = ops.run(graph, dict(zip(graph.inputs, arrays, strict=True)), keep=True, state=state)
             for op, outputs in zip(graph.ops, run.layers, strict=True):
-                # the state that an op changes is none of its outputs in the file
+                # in the file, the state that an op changes is not one of its outputs
                 if not all(alike(computed[n], array) for n, array in zip(op.outputs, outputs, strict=False)):
                     different.append(f"{path.name}: {op.name}")
                     break

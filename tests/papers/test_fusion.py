@@ -80,7 +80,7 @@ def test_the_count_of_a_block_computed_by_hand() -> None:
     assert fused.ram == 8 * 8 * 4 + 3 * 5 * 2 + 3 * (3 + 1) * 4
     # rows: the first layer's 8 + 2 - 5 + 1 = 6 steps of 3, the second one's 8 of 1
     assert fused.macs == 6 * 3 * 8 * (9 * 2 * 4) + 8 * 8 * (9 * 4)
-    # of 8 steps of 3 rows, those at the borders have a row less
+    # of 8 steps of 3 rows, the first and the last have a row less
     cut = FusionCut((fused, *unfused(found).blocks[2:]))
     assert exact_macs(found, cut) == 22 * 8 * (9 * 2 * 4) + 8 * 8 * (9 * 4) + 8 * 8 * 12
     assert block([square(4, 1, 1, 3)] * 2, 0, 2) is None, "a tile of 5 rows in a map of 4"

@@ -110,7 +110,7 @@ def test_scalar_constants_and_constants_as_first_operand_are_folded() -> None:
     "step",
     [
         ("sub", (floats(C), "t0"), PLAIN),  # the layer is subtracted
-        ("mul", (floats(C, 1),), PLAIN),  # a value per column, of which there are as many
+        ("mul", (floats(C, 1),), PLAIN),  # a value per column; there are as many columns as channels
         ("mul", (floats(C, 1, C),), PLAIN),
         ("tanh", (), {}),
     ],

@@ -109,7 +109,7 @@ def test_the_channel_of_a_saturated_filter_is_removed(value: int, activation: st
 
 
 def test_a_filter_that_almost_saturates_is_kept() -> None:
-    # x - 3 lies in [-131, 124]: with weight -1 and bias 256 the least sum is 132, the result is 127 or less only by the clamp
+    # x - 3 is in [-131, 124], so with weight -1 and bias 256 the least sum is 132, and all results are clamped to 127
     before = two_convs(WINDOW, [5, 6, 248])
     assert shrink_channels(before)[1] == {"m": ("m", (0,))}
     almost = two_convs(WINDOW, [5, 6, 247])
@@ -297,7 +297,7 @@ def test_channels_are_removed_across_ops_that_move_whole_pixels(
 
 @pytest.mark.parametrize(("value", "kept"), [(9, (0, 2)), (8, (0, 1, 2))])
 def test_a_channel_is_removed_across_a_pad_of_the_same_value(value: int, kept: tuple[int, ...]) -> None:
-    # the constant channel holds 6 above the zero point, which is 9; a pad by another value makes it vary
+    # the constant channel is 6 above the zero point, which is 9; a pad with another value makes it vary
     paddings = constant("paddings", np.array([[0, 0], [1, 0], [0, 1], [0, 0]], np.int32))
     fill = Tensor("fill", (1,), "int8", int8("m").quant, np.array([value], np.int8), "constant")
     before = between("padv2", [paddings, fill], {}, (1, 5, 5, 3))

@@ -83,7 +83,7 @@ def test_plans_of_random_networks_pass_and_are_refused_with_overlaps(seed: int) 
     needed = {made.places[name].buffer for name in (*made.graph.consumers, *made.graph.outputs) if name in made.places}
     buffers = [buffer for buffer in made.buffers if buffer.name in needed and buffer.bytes]
     alive = [(a, b) for i, a in enumerate(buffers) for b in buffers[i + 1 :] if max(a.start, b.start) < min(a.end, b.end)]
-    # an output may lie over its own operand where the kernel allows it
+    # an output may overlap its operand if the kernel allows it
     touching = {frozenset((made.places[x].buffer, made.places[y].buffer)) for x, y in operand_pairs(made)}
     alive = [(a, b) for a, b in alive if frozenset((a.name, b.name)) not in touching]
     for a, b in alive[:6]:

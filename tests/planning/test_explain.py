@@ -66,7 +66,7 @@ def test_explanation_of_a_skip_connection() -> None:
         16,
         24,
         True,
-    )  # pixel 4 goes 4 * 4 bytes behind where it was
+    )  # pixel 4 is written 4 * 4 bytes after its old address
 
 
 def test_explanation_of_state() -> None:

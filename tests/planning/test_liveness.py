@@ -66,7 +66,7 @@ def test_inspect_counts_state_as_live_in_every_step() -> None:
     lives = lifetimes(graph, [(index,) for index in range(len(graph.ops))], views(graph))
     assert live == [sum(graph.tensors[n].bytes for n in names) for names in alive(lives, len(graph.ops))]
     assert min(live) >= kept
-    # in the file's order, each output apart from what it reads, a plan needs what inspect says
+    # in the file's order without overlaps, a plan needs the live bytes of inspect
     assert max(live) == plan(graph, Request("layer")).live(max(range(len(live)), key=live.__getitem__))
 
 

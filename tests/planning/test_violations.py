@@ -111,7 +111,7 @@ def test_a_row_computed_from_several_rows_may_overlap_none_of_them() -> None:
     staged = plan_in_stages(tiny("pooled", tensors, ops, ("x",), ("y",)), [(0, 1)])
     assert distance(staged.graph, ops[0], staged.variants[0]) == {0: 0}
     row, first = row_bytes(staged.graph.tensors["pooled"]), staged.offsets["x"]
-    for below in (row, row - WORD):  # it ends where the map begins, or one word later
+    for below in (row, row - WORD):  # its end is the begin of the map, or one word after it
         apart = moved(staged, x=first + ROOM, y=above(staged) + 2 * ROOM, pooled=first + ROOM - below)
         refusal = verdict(apart)
         assert ("row 0 of max_pool_2d_0 is written over row 0 of 'x'" in refusal) == (below < row), refusal

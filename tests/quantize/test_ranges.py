@@ -31,7 +31,7 @@ def test_batches_of_growing_values_give_the_histogram_of_a_single_batch() -> Non
     assert grown.counts.sum() == 5000 and len(grown.counts) == BINS
     assert (grown.low, grown.high, grown.limit) == (whole.low, whole.high, whole.limit)
     shifted = np.abs(np.cumsum(grown.counts) - np.cumsum(whole.counts))
-    assert shifted.max() <= 1000  # the zeros alone lie between two bins
+    assert shifted.max() <= 1000  # only the zeros are between two bins
     joined = counted(batches[1]).joined(counted(batches[3]))
     assert np.array_equal(joined.counts, counted(batches[1], batches[3]).counts)
 

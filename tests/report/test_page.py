@@ -271,7 +271,7 @@ def test_records_of_the_same_model_are_merged_and_others_are_refused(records: di
         entries_of([("record", plan), ("front", other)])
 
 
-# ---- what a browser shows ----
+# ---- the page in a browser ----
 
 # acts like a reader, and writes what is then visible into the page, which the test reads
 READER = """
@@ -355,7 +355,7 @@ def test_the_page_in_a_browser_shows_every_buffer_and_step(records: dict[str, di
     first = {timing["layer"]: timing["first"] for timing in stage["timings"]}
     rings = [(number, each) for number, each in enumerate(stage["maps"]) if each["cols"] is None]
     assert rings and all(found["firstTurn"][number] == (first[each["made_by"]] == 0) for number, each in rings)
-    for number, _ in rings:  # at last the last rows are kept
+    for number, _ in rings:  # at the end the last rows are kept
         assert abs(found["right"][number] - found["boxesRight"][number]) <= 1 and found["end"][number] > found["begin"][number]
     assert found["dots"] == len(front["points"]) and found["chosen"] == 1
     check_budgets(found["budgets"], front)

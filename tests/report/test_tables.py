@@ -111,8 +111,8 @@ def test_live_bytes_of_real_models_equal_an_independent_count(shared):
         summit = peak(graph_layers(model.original))
         assert summit is not None
         if model.original.init:
-            continue  # the other count leaves out the state that lies in RAM all the time
-        # the other count makes a view a tensor of its own
+            continue  # the other count leaves out state
+        # the other count counts a view as a tensor
         fewer = "RESHAPE" in entry["ops"] and summit.live < entry["peak_default"]
         assert summit.live == entry["peak_default"] or fewer, entry["file"]
         checked += 1

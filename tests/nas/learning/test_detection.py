@@ -139,7 +139,7 @@ def test_an_untrained_head_detects_nothing_and_overlapping_slots_are_no_backgrou
     assert values[:, :, 4].max() < -3 and np.abs(values[:, :, :4]).max() < 1
     boxes = torch.tensor([[[0.0, 8, 8, 16, 16, COUNTED]]])
     output = torch.zeros(1, HEAD.shape[2], 4, 4)
-    output[0].view(3, TERMS + 2, 4, 4)[0, 2:4] = np.log(2)  # the first anchor's boxes are 8 x 8: one of them is found already
+    output[0].view(3, TERMS + 2, 4, 4)[0, 2:4] = np.log(2)  # boxes of the first anchor are 8 x 8; one of them matches already
     near = output.clone().requires_grad_()
     detection.loss(near, boxes, HEAD).backward()
     slots, _, background = detection.targets(detection.decoded(_cells(output), HEAD), boxes, HEAD)

@@ -102,7 +102,7 @@ def test_patches_of_mobilenet_v2_need_the_ram_of_the_thesis() -> None:
     assert made.stages[0].ops == tuple(range(13)) and len(tiles_of(made)) == 1
     lives = [sum(buffer.bytes for buffer in made.alive(step)) for step in range(len(made.stages))]
     patches = lives[0] - made.graph.tensors[image].bytes
-    apart = 35 * 35 * 96 + 17 * 17 * 96 + 28 * 28 * 32  # the second depthwise layer, and the map that the patches make
+    apart = 35 * 35 * 96 + 17 * 17 * 96 + 28 * 28 * 32  # the second depthwise layer, and the map computed by patches
     assert patches == apart and head_bytes(found[:head], 7) < patches < patched_bytes(found, head, 7) == 171.5 * KIB
     assert patched_bytes(found, head, 7) <= max(made.live(step) for step in range(1, len(lives))) < 177.5 * KIB
 

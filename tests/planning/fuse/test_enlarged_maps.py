@@ -104,7 +104,7 @@ def test_stages_with_enlarged_maps_are_the_same_in_c_and_python(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("file", "streamed", "most"),
     [
-        ("openmv__openmv__palm_detection_full_192", False, 224_448),  # 237,724 where enlarged maps are whole
+        ("openmv__openmv__palm_detection_full_192", False, 224_448),  # 237,724 if enlarged maps are kept whole
         ("MohamedElhadidy0019__stm32ai-modelzoo__ssd_mobilenet_v2_fpnlite_035_192_int8", True, 91_808),
     ],
 )

@@ -70,7 +70,7 @@ def test_cycles_of_quantize_and_dequantize_are_predicted(core: str, emulator, tm
     measured, foreseen = api.profile_plan(edges, plan, core), cycles_per_op(plan, core)
     assert plan_cycles(plan, core).missing == ()
     bound = 0.05 if "gcc" in measured.compiler else 0.35  # the constants were fitted to GCC's code
-    for index in (0, 2):  # how long pooling takes depends on the values
+    for index in (0, 2):  # the time of pooling depends on the values
         assert foreseen[index] == pytest.approx(measured.cycles_per_layer[plan.graph.ops[index].name].likely, rel=bound)
 
 

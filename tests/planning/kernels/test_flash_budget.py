@@ -197,7 +197,7 @@ def test_each_kernel_set_has_all_kernels_of_the_smaller_set(graph: Graph, core: 
         assert all(below <= above for below, above in steps) and any(below < above for below, above in steps)
     assert max_constant_bytes(graph, sets[0]) == constant_bytes(
         graph, unfused_kernels(graph, Kernels())
-    )  # the core's kernel where it keeps no more
+    )  # the core's kernel, if it has no more constants
     usual, last = unfused_kernels(graph, Kernels(core)), allowed(graph, sets[-1])
     assert all(name in names for name, names in zip(usual, last, strict=True))
 

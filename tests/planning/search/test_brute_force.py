@@ -38,7 +38,7 @@ def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> Non
     order = tuple(range(len(graph.ops)))
     streamed = tuple(name for name in graph.inputs if len(graph.consumers.get(name, ())) == 1) if brought else ()
     if brought and not streamed:
-        return  # an input with several readers cannot be streamed to unfused ops, which all stages are compared with
+        return  # an input with several readers cannot be streamed to unfused ops, with which all stages are compared
     network = Network(graph, order, CORE, streamed)
     space_points, every = (network.points(all_of_them=is_all) for is_all in (False, True))
     for overhead in OVERHEADS:
@@ -58,5 +58,5 @@ def test_no_plan_dominates_a_point_of_the_front(seed: int, brought: bool) -> Non
         for bytes_, cycles, again in space_points:
             assert again > budget or any(b <= bytes_ and c <= cycles for b, c in front), (bytes_, cycles, again)
         for bytes_, cycles in front:
-            words = WORD * len(graph.tensors)  # to which a plan aligns tensors and distances
+            words = WORD * len(graph.tensors)  # a plan aligns tensors and distances to words
             assert any(b <= bytes_ + words and c <= cycles and a <= budget for b, c, a in every), (bytes_, cycles)
